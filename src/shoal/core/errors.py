@@ -1,0 +1,228 @@
+"""Every error that Shoal raises, in one tree.
+
+ShoalError
+├── InvalidInput              what was handed in cannot be used; nothing was changed
+│   ├── InvalidUrl
+│   ├── InvalidTask
+│   ├── InvalidItem
+│   └── InvalidSetting
+├── QueueError
+│   ├── UnknownQueue          the address names no backend
+│   ├── MissingDriver         the backend's extra is not installed
+│   ├── UnknownRun
+│   ├── RunConflict           the run exists, but not as asked for
+│   ├── SchemaTooNew          a newer Shoal has migrated this queue
+│   ├── QueueUnavailable      the server cannot be reached; trying again later may help
+│   ├── QueueRefused          the server refuses this user or password
+│   ├── QueueReadOnly         the store cannot be written
+│   └── QueueFull             the store has no room left
+└── FetchError                a page did not come home
+    ├── FetchTimeout
+    ├── ConnectFailed
+    │   ├── DnsFailed
+    │   └── TlsFailed
+    ├── HttpStatus
+    │   └── Blocked           429, 403, 503 or a block page
+    ├── TooLarge
+    ├── RobotsDenied
+    ├── OutOfScope
+    └── ParseFailed
+"""
+
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any
+
+
+class ShoalError(Exception):
+    """Something went wrong in Shoal."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").splitlines()[0])
+
+
+class InvalidInput(ShoalError):
+    """What was handed in cannot be used."""
+
+
+class InvalidUrl(InvalidInput):
+    """This is not a URL that can be fetched."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url, self.reason = url, reason
+        super().__init__(f"Not a URL that can be fetched: {shorten(url)!r}: {reason}")
+
+
+class InvalidTask(InvalidInput):
+    """This task cannot be queued."""
+
+    def __init__(self, task: Any, reason: str) -> None:
+        self.task, self.reason = task, reason
+        super().__init__(f"Not a task that can be queued: {reason}")
+
+
+class InvalidItem(InvalidInput):
+    """This item cannot be stored."""
+
+    def __init__(self, item: Any, reason: str) -> None:
+        self.item, self.reason = item, reason
+        super().__init__(f"Not an item that can be stored: {reason}")
+
+
+class InvalidSetting(InvalidInput):
+    """This setting cannot be used."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        self.key, self.reason = key, reason
+        super().__init__(f"{key} {reason}")
+
+
+class QueueError(ShoalError):
+    """The queue could not do what was asked."""
+
+
+class UnknownQueue(QueueError):
+    """The address names no queue backend."""
+
+    def __init__(self, scheme: str, known: list[str]) -> None:
+        self.scheme = scheme
+        close = get_close_matches(scheme, known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}."
+        super().__init__(f"No queue is called {scheme!r}. {hint}")
+
+
+class MissingDriver(QueueError):
+    """The backend's driver is not installed."""
+
+    def __init__(self, backend: str, extra: str) -> None:
+        self.backend, self.extra = backend, extra
+        super().__init__(
+            f"The {backend} queue needs its driver. Run: pip install 'shoal[{extra}]'"
+        )
+
+
+class UnknownRun(QueueError):
+    """No such run is in this queue."""
+
+    def __init__(self, run_id: str, known: list[str] | None = None) -> None:
+        self.run_id = run_id
+        close = get_close_matches(run_id, known or [], n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else "List the runs with: shoal runs"
+        super().__init__(f"No run is called {run_id!r} in this queue. {hint}")
+
+
+class RunConflict(QueueError):
+    """The run exists, but not as asked for."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        self.run_id, self.reason = run_id, reason
+        super().__init__(f"Run {run_id!r} {reason}")
+
+
+class SchemaTooNew(QueueError):
+    """A newer Shoal has migrated this queue."""
+
+    def __init__(self, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"The queue's schema has version {found}, this Shoal knows {known}. "
+            "Upgrade it: pip install --upgrade shoal"
+        )
+
+
+class QueueUnavailable(QueueError):
+    """The queue's server cannot be reached."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(
+            f"The queue at {address} cannot be reached: {reason}. "
+            "Nothing was lost; start the server or mend the address, then run the same command again."
+        )
+
+
+class QueueRefused(QueueError):
+    """The queue's server refuses this user."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(
+            f"The queue at {address} refused: {reason}. Check user, password and rights in the queue's address."
+        )
+
+
+class QueueReadOnly(QueueError):
+    """The queue's store cannot be written."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(
+            f"The queue at {address} cannot be written: {reason}. "
+            "Give this user the right to write there, or name another place with --queue."
+        )
+
+
+class QueueFull(QueueError):
+    """The queue's store has no room left."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(
+            f"The queue at {address} has no room left: {reason}. "
+            "What was stored is safe; free some space, or purge an old run, and go on."
+        )
+
+
+class FetchError(ShoalError):
+    """A page did not come home."""
+
+
+class FetchTimeout(FetchError):
+    """The request did not finish before its deadline."""
+
+
+class ConnectFailed(FetchError):
+    """No connection to the host could be made."""
+
+
+class DnsFailed(ConnectFailed):
+    """The host's name could not be resolved."""
+
+
+class TlsFailed(ConnectFailed):
+    """The host's certificate or its TLS could not be trusted."""
+
+
+class HttpStatus(FetchError):
+    """The host answered with an error status."""
+
+    def __init__(
+        self, status: int, *, retry_after: timedelta | None = None, message: str | None = None
+    ) -> None:
+        self.status, self.retry_after = status, retry_after
+        super().__init__(message or f"The host answered with status {status}")
+
+
+class Blocked(HttpStatus):
+    """The host asks to be left alone for a while."""
+
+
+class TooLarge(FetchError):
+    """The page is larger than the limit."""
+
+
+class RobotsDenied(FetchError):
+    """robots.txt does not allow this page."""
+
+
+class OutOfScope(FetchError):
+    """The page lies outside the scraper's scope."""
+
+
+class ParseFailed(FetchError):
+    """The page could not be parsed."""
+
+
+def shorten(text: str, most: int = 120) -> str:
+    """Return `text`, or its beginning when it is too long for a message."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

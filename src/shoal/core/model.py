@@ -1,0 +1,293 @@
+"""The words of the design as frozen dataclasses; everything else in Shoal is written in them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from typing import Any
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+ZERO = timedelta(0)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One unit of work: a URL to fetch, or a payload without one."""
+
+    url: str | None = None
+    step: str = "main"
+    payload: Mapping[str, Any] = NOTHING
+    key: str | None = None
+    partition: str = ""
+    priority: int = LOWEST_PRIORITY
+    ttl: timedelta | None = None
+    delay: timedelta = ZERO
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What the queue must know of a run."""
+
+    host_delay: timedelta = SECOND
+    per_host: int = 4
+    max_attempts: int = 3
+    ttl: timedelta | None = None
+
+
+class RunState(StrEnum):
+    """What may happen to the tasks of a run."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a scraper: the owner of its tasks and settings."""
+
+    id: str
+    scraper: str
+    settings: RunSettings
+    state: RunState
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnqueueReport:
+    """What became of the tasks handed to `enqueue`."""
+
+    added: int = 0
+    duplicate: int = 0
+    invalid: int = 0
+
+    def __add__(self, other: "EnqueueReport") -> "EnqueueReport":
+        return EnqueueReport(
+            added=self.added + other.added,
+            duplicate=self.duplicate + other.duplicate,
+            invalid=self.invalid + other.invalid,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A claimed task in a worker's hands. All times are durations, counted from the claim."""
+
+    run_id: str
+    task_id: str
+    token: int
+    task: Task
+    attempt: int
+    start_in: timedelta
+    deadline_in: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """The answer to a claim.
+
+    `next_due` is how long until something may be claimable, None when nothing is known to come;
+    `drained` says that the run has no pending, delayed or leased task left, or was cancelled.
+    """
+
+    leases: Sequence[Lease] = ()
+    next_due: timedelta | None = None
+    drained: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    """An item that failed validation or a filter, and why."""
+
+    data: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task is completed: its items, rejects and follow-up tasks land with it, or none does."""
+
+    lease: Lease
+    items: Sequence[Any] = ()
+    follow: Sequence[Task] = ()
+    rejects: Sequence[Reject] = ()
+    pause_host: timedelta | None = None
+    slow_host: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The attempt failed; the task is to be tried again `after` a while, if attempts are left."""
+
+    lease: Lease
+    error: str | BaseException
+    after: timedelta = ZERO
+    pause_host: timedelta | None = None
+    slow_host: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """The task can never succeed: it becomes a dead letter."""
+
+    lease: Lease
+    error: str | BaseException
+    pause_host: timedelta | None = None
+    slow_host: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The task was not tried: it goes back at once, and its attempt is given back."""
+
+    lease: Lease
+
+
+Outcome = Done | Retry | Bury | Release
+
+
+class Fate(Enum):
+    """What became of an outcome or an extension: STALE means that it changed nothing."""
+
+    ACCEPTED = "accepted"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many tasks are in which state, and what they yielded."""
+
+    pending: int = 0
+    delayed: int = 0
+    leased: int = 0
+    completed: int = 0
+    dead: int = 0
+    expired: int = 0
+    dropped: int = 0
+    items: int = 0
+    rejected: int = 0
+
+    @property
+    def remaining(self) -> int:
+        """Tasks that are still to be worked on."""
+        return self.pending + self.delayed + self.leased
+
+    @property
+    def tasks(self) -> int:
+        """All tasks that ever entered."""
+        return self.remaining + self.completed + self.dead + self.expired + self.dropped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats(Counts):
+    """The counts of a run, whole and split by step and by partition."""
+
+    steps: Mapping[str, Counts] = field(default_factory=dict)
+    partitions: Mapping[str, Counts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredItem:
+    """One record that a step yielded."""
+
+    id: int
+    task_id: str
+    url: str | None
+    step: str
+    data: Any
+    stored_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReject:
+    """One record that was refused, kept with the reason."""
+
+    id: int
+    task_id: str
+    url: str | None
+    step: str
+    data: Any
+    reason: str
+    stored_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One failed try of a task."""
+
+    attempt: int
+    worker_id: str
+    error: str
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A task that was buried, with its last error and the history of its attempts."""
+
+    id: str
+    task: Task
+    attempts: int
+    error: str
+    history: Sequence[Attempt]
+    buried_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadFilter:
+    """Which dead letters are meant: those that meet every condition given."""
+
+    step: str | None = None
+    partition: str | None = None
+    host: str | None = None
+    error: str | None = None  # a part of the error's text, case kept
+    buried_before: datetime | None = None
+    buried_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredTask:
+    """A task whose time to live ran out before anyone finished it."""
+
+    id: str
+    task: Task
+    expired_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStatus:
+    """How a host is being treated; counts are of one run when one was asked for."""
+
+    host: str
+    counts: Counts
+    delay: timedelta | None
+    paused_for: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """A worker as its last heartbeat and its settlements show it."""
+
+    worker_id: str
+    run_id: str
+    state: str
+    info: Mapping[str, Any]
+    last_beat: timedelta  # how long ago
+    leased: int
+    completed: int
+    failed: int
+    items: int
+
+
+def error_text(error: str | BaseException) -> str:
+    """Return an error as one line of text: the class and the message."""
+    if isinstance(error, str):
+        return error
+    message = str(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

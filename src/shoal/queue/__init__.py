@@ -1,0 +1,1 @@
+"""Where tasks wait: one contract, one folder per backend."""

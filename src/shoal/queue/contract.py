@@ -1,0 +1,203 @@
+"""The contract that every queue backend keeps; `tests/conformance` holds each of them to it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from shoal.core.errors import InvalidTask
+from shoal.core.model import (
+    MINUTE,
+    NOTHING,
+    DeadFilter,
+    DeadLetter,
+    EnqueueReport,
+    ExpiredTask,
+    Fate,
+    Grant,
+    HostStatus,
+    Lease,
+    Outcome,
+    Run,
+    RunSettings,
+    Stats,
+    StoredItem,
+    StoredReject,
+    Task,
+    WorkerStatus,
+)
+
+Tasks = Iterable[Task] | AsyncIterable[Task]
+OnInvalid = Callable[[int, InvalidTask], None]
+DEFAULT_LEASE = 5 * MINUTE
+
+
+class Queue(ABC):
+    """Where tasks wait, and where their results are kept.
+
+    Every verb is safe to repeat: when a connection is lost, a backend repeats the call until it
+    knows the answer, and what the call does is done once.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back every connection, thread and file."""
+
+    @abstractmethod
+    async def migrate(self) -> int:
+        """Bring the store to this Shoal's schema and return its version; safe at any time, by many at once."""
+
+    # Runs
+
+    @abstractmethod
+    async def start_run(
+        self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
+    ) -> Run:
+        """Make a run, or return the one that has this id.
+
+        Raises RunConflict when that run belongs to another scraper.
+        """
+
+    @abstractmethod
+    async def run(self, run_id: str) -> Run:
+        """Return one run; raises UnknownRun."""
+
+    @abstractmethod
+    async def runs(self) -> Sequence[Run]:
+        """Return all runs, the newest first."""
+
+    @abstractmethod
+    async def pause(self, run_id: str) -> Run:
+        """Hand out no task of the run until it is resumed. What is leased may be settled."""
+
+    @abstractmethod
+    async def resume(self, run_id: str) -> Run:
+        """Let a paused run go on; raises RunConflict when it was cancelled."""
+
+    @abstractmethod
+    async def cancel(self, run_id: str) -> Run:
+        """Never hand out a task of the run again. What is leased may be settled; nothing is deleted."""
+
+    @abstractmethod
+    async def purge(self, run_id: str) -> None:
+        """Delete a run with all its tasks, items and dead letters."""
+
+    # Work
+
+    @abstractmethod
+    async def enqueue(
+        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
+    ) -> EnqueueReport:
+        """Stream tasks in, each key of a (run, step) once.
+
+        A task that cannot be queued is counted, handed to `on_invalid` with its position, and stops nothing.
+        """
+
+    @abstractmethod
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        run_id: str,
+        limit: int = 50,
+        lease: timedelta = DEFAULT_LEASE,
+        steps: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> Grant:
+        """Lease up to `limit` tasks whose hosts may be asked now."""
+
+    @abstractmethod
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        """Obey the outcomes, each whole or not at all; the fates come in the same order.
+
+        A Retry that has no attempt left becomes a dead letter. Raises InvalidItem or InvalidTask,
+        before anything is changed, when an outcome carries what cannot be stored.
+        """
+
+    @abstractmethod
+    async def extend(
+        self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE
+    ) -> list[Fate]:
+        """Move the deadlines of live leases to `lease` from now."""
+
+    @abstractmethod
+    async def reclaim(self) -> int:
+        """Take back the leases whose deadline has passed, and return how many.
+
+        A task without an attempt left becomes a dead letter, the others go back to pending. Tasks whose
+        delay is over become pending, and tasks whose time to live is over expire. Any worker may call it.
+        """
+
+    # Looking
+
+    @abstractmethod
+    async def stats(self, run_id: str) -> Stats:
+        """Return the counts of a run, exact as of the last claim or reclaim."""
+
+    @abstractmethod
+    def items(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredItem]:
+        """Stream the items in the order of their ids, from the one behind `after`."""
+
+    @abstractmethod
+    def rejects(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredReject]:
+        """Stream the rejects in the order of their ids, from the one behind `after`."""
+
+    @abstractmethod
+    def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
+        """Stream the dead letters, the oldest first."""
+
+    @abstractmethod
+    def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
+        """Stream the tasks whose time to live ran out."""
+
+    @abstractmethod
+    async def replay(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        """Put dead letters back to pending with their attempts reset, and return how many."""
+
+    @abstractmethod
+    async def drop(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        """Give dead letters up for good, and return how many. Their keys stay taken."""
+
+    # Hosts and workers
+
+    @abstractmethod
+    def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
+        """Stream the hosts, of one run or of all."""
+
+    @abstractmethod
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        """Ask a host nothing for a while, in any run; zero ends a pause."""
+
+    @abstractmethod
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        """Keep at least this gap between two starts on a host, in any run; zero lifts it."""
+
+    @abstractmethod
+    async def beat(
+        self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
+    ) -> None:
+        """Say that a worker is alive, what it does, and what else is worth showing."""
+
+    @abstractmethod
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        """Return the workers that have ever sent a heartbeat, of one run or of all."""
