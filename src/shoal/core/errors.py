@@ -38,7 +38,11 @@ class ShoalError(Exception):
     """Something went wrong in Shoal."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (self.__doc__ or "").splitlines()[0])
+        super().__init__(message or (self.__doc__ or type(self).__name__).splitlines()[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error crosses processes as it is, not through an `__init__` that wants its facts again.
+        return _revived, (type(self), self.args, self.__dict__)
 
 
 class InvalidInput(ShoalError):
@@ -147,7 +151,8 @@ class QueueRefused(QueueError):
     def __init__(self, address: str, reason: str) -> None:
         self.address, self.reason = address, reason
         super().__init__(
-            f"The queue at {address} refused: {reason}. Check user, password and rights in the queue's address."
+            f"The queue at {address} refused: {reason}. "
+            "Check the user, password, database and rights in the queue's address."
         )
 
 
@@ -226,3 +231,10 @@ class ParseFailed(FetchError):
 def shorten(text: str, most: int = 120) -> str:
     """Return `text`, or its beginning when it is too long for a message."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _revived(kind: type[ShoalError], args: tuple[Any, ...], facts: dict[str, Any]) -> ShoalError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error

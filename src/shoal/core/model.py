@@ -13,6 +13,7 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
+MAX_ERROR = 2_000  # characters of an error's text that are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Task:
 
     url: str | None = None
     step: str = "main"
-    payload: Mapping[str, Any] = NOTHING
+    payload: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     key: str | None = None
     partition: str = ""
     priority: int = LOWEST_PRIORITY
@@ -286,8 +287,7 @@ class WorkerStatus:
 
 
 def error_text(error: str | BaseException) -> str:
-    """Return an error as one line of text: the class and the message."""
-    if isinstance(error, str):
-        return error
-    message = str(error)
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    """Return an error as one line that any store can keep: the class and the message."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    line = " ".join(text.replace("\0", "").split()).removesuffix(":")
+    return line.encode(errors="replace").decode()[:MAX_ERROR]

@@ -1,6 +1,7 @@
 """What enters a queue: a task checked, made canonical, and given its identity and its host."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+import re
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
@@ -9,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl
+from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl, shorten
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, ZERO, RunSettings, Task
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import OnInvalid, Tasks
@@ -21,7 +22,12 @@ BATCH = 2_000
 
 NO_HOST = ""
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+# An escaped NUL, and not an escaped backslash that "u0000" happens to follow.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_LONGEST = timedelta(days=36_500)
+
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 decode = msgspec.json.decode
 
 
@@ -107,7 +113,7 @@ def encode_item(data: Any) -> str:
         text = _encode(data).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise InvalidItem(data, f"it is not JSON: {error}") from error
-    if "\\u0000" in text:
+    if _NUL.search(text):
         raise InvalidItem(data, "it holds a NUL character; remove it before yielding the item")
     return text
 
@@ -120,21 +126,34 @@ def shorter(one: timedelta | None, other: timedelta | None) -> timedelta | None:
 
 
 def _check_fields(task: Task) -> None:
-    if not LOWEST_PRIORITY <= task.priority <= HIGHEST_PRIORITY:
-        raise InvalidTask(
-            task, f"priority must be {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, got {task.priority}"
-        )
-    for what, name in (("step", task.step), ("partition", task.partition)):
-        if len(name) > MAX_NAME or not name.isprintable():
-            raise InvalidTask(task, f"{what} must be at most {MAX_NAME} printable characters")
-    if not task.step:
-        raise InvalidTask(task, "step must not be empty")
-    if task.key is not None and (not task.key or len(task.key) > MAX_KEY or "\0" in task.key):
-        raise InvalidTask(task, f"key must be 1 to {MAX_KEY} characters without NUL")
-    if task.delay < ZERO or (task.ttl is not None and task.ttl <= ZERO):
-        raise InvalidTask(task, "delay must not be negative, and ttl must be more than zero")
-    if task.depth < 0:
-        raise InvalidTask(task, f"depth must not be negative, got {task.depth}")
+    try:
+        wrong = _wrong_field(task)
+    except (TypeError, AttributeError) as error:
+        raise InvalidTask(task, f"a field has the wrong type: {error}") from error
+    if wrong:
+        raise InvalidTask(task, wrong)
+
+
+def _wrong_field(task: Task) -> str | None:
+    if type(task.priority) is not int or not LOWEST_PRIORITY <= task.priority <= HIGHEST_PRIORITY:
+        return f"priority must be {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, got {task.priority!r}"
+    if not task.step or not _is_name(task.step):
+        return f"step must be 1 to {MAX_NAME} printable characters, got {shorten(repr(task.step))}"
+    if not _is_name(task.partition):
+        return f"partition must be at most {MAX_NAME} printable characters"
+    if task.key is not None and not (0 < len(task.key) <= MAX_KEY and task.key.isprintable()):
+        return f"key must be 1 to {MAX_KEY} printable characters"
+    if not ZERO <= task.delay <= _LONGEST:
+        return f"delay must be zero to a hundred years, got {task.delay}"
+    if task.ttl is not None and not ZERO < task.ttl <= _LONGEST:
+        return f"ttl must be more than zero and at most a hundred years, got {task.ttl}"
+    if type(task.depth) is not int or not 0 <= task.depth < 1 << 31:
+        return f"depth must be a whole number from 0, got {task.depth!r}"
+    return None
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= MAX_NAME and text.isprintable()
 
 
 def _canonical(task: Task) -> tuple[str | None, str]:
@@ -150,13 +169,13 @@ def _payload(task: Task) -> str:
     if not task.payload:
         return "{}"
     try:
-        text = _encode(dict(task.payload)).decode()
+        text = _encode_sorted(dict(task.payload)).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
-    if "\\u0000" in text:
+    if _NUL.search(text):
         raise InvalidTask(task, "payload holds a NUL character; remove it")
     if len(text) > MAX_PAYLOAD:
-        raise InvalidTask(task, f"payload has {len(text):,} bytes, the limit is {MAX_PAYLOAD:,}")
+        raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {MAX_PAYLOAD:,}")
     return text
 
 

@@ -1,0 +1,67 @@
+# `make` alone lists the targets. Every target does its own set-up.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PINS := constraints/pins.txt
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check fix lint types imports bench-queue setup servers pins clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## Show the queue at work
+	@PYTHONPATH=. $(BIN)/python tools/demo_queue.py $(ARGS)
+
+# Tests marked `alone` measure time, so they run after the others and by themselves; there may be none (exit code 5).
+test: setup ## Run every test against real servers; ARGS='-k claim' narrows it
+	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not alone' $(ARGS)
+	$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? -eq 5 ]
+
+check: lint types imports test ## Lint, types, import contracts and tests: what CI runs
+
+fix: $(VENV)/installed ## Format the code and repair what ruff can
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+lint: $(VENV)/installed ## Check style and format
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+types: $(VENV)/installed ## Check types
+	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py)
+
+imports: $(VENV)/installed ## Check who may import whom
+	$(BIN)/lint-imports --no-logo
+
+bench-queue: setup $(VENV)/installed-bench ## Measure the queue beside its peers
+	PYTHONPATH=. $(BIN)/python tools/bench_queue.py $(ARGS)
+
+setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
+
+servers:
+	@tools/servers.sh
+
+pins: $(VENV)/installed ## Take the newest versions that fit into constraints/
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/python -m uv pip compile -q --upgrade --universal --python-version 3.11 --no-header --no-annotate \
+		--extra dev --extra bench --output-file $(PINS) pyproject.toml
+
+clean: ## Remove .venv, caches and builds
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
+
+$(VENV)/installed: pyproject.toml $(PINS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: Shoal needs Python 3.11 or newer. Run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/servers.sh python3-venv
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c $(PINS) -e '.[dev]'
+	@touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c $(PINS) -e '.[bench]'
+	@touch $@

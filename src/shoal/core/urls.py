@@ -1,0 +1,168 @@
+"""URLs: their canonical form, the host they ask, and their fingerprint, by the WHATWG rules."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import blake2b
+from string import ascii_letters, digits
+
+import can_ada
+
+from shoal.core.errors import InvalidUrl
+
+MAX_URL = 8192  # bytes, before and after
+MAX_PORT = 65535
+
+_WEB = ("http://", "https://")
+_EDGES = "".join(map(chr, range(0x21)))  # what WHATWG strips from both ends
+_REMOVED = dict.fromkeys(map(ord, "\t\r\n"))  # what it drops wherever it stands
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY = re.compile(r"[/\\]*([^/\\?#]*)")
+_PORT = re.compile(r":0*([^\]:]*)$")
+# A slash inside a password ends the authority, so what follows a colon is hidden up to the "@" as well.
+_USERINFO = re.compile(r"^((?>[^/\\?#:@]*:)?+[/\\]*+)(?:[^/\\?#]*|[^/\\?#]*:.*)@", re.DOTALL)
+# The escapes that are not yet normal: a lower-case digit in them, or an unreserved character behind them.
+# Not behind a stray "%" or "%f": decoding there would spell a new escape, as in "%%32e".
+_ODD_ESCAPE = re.compile(
+    r"%(?<!%%)(?<!%[0-9A-Fa-f]%)"
+    r"(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
+)
+_UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~")
+_TRACKING = re.compile(
+    r"utm_.*|gclid|gclsrc|gbraid|wbraid|dclid|srsltid|fbclid|igshid|igsh|msclkid|twclid|ttclid|li_fat_id|epik"
+    r"|yclid|ysclid|_openstat|mc_cid|mc_eid|_hsenc|_hsmi|mkt_tok|vero_id|oly_anon_id|oly_enc_id|wickedid",
+    re.IGNORECASE,
+)
+
+
+def canonical(url: str, *, strip_tracking: bool = False, sort_query: bool = False) -> str:
+    """Return the one spelling of a URL by which it is known; raises InvalidUrl."""
+    href, _ = canonical_with_host(url)
+    if not (strip_tracking or sort_query) or "?" not in href:
+        return href
+    page, _, query = href.partition("?")
+    params = query.split("&")
+    if strip_tracking:
+        params = [param for param in params if not _TRACKING.fullmatch(_name(param))]
+    if sort_query:
+        params.sort(key=_name)  # by name alone: the order of a repeated name may matter to the site
+    query = "&".join(params)
+    return f"{page}?{query}" if query else page
+
+
+def canonical_with_host(url: str) -> tuple[str, str]:
+    """Return the canonical URL and its host, the politeness key; raises InvalidUrl."""
+    return _read(url, can_ada.parse)
+
+
+def host_of(url: str) -> str:
+    """Return a URL's politeness key: its host, and its port unless that is the default; raises InvalidUrl."""
+    return canonical_with_host(url)[1]
+
+
+def join(base: str, href: str) -> str:
+    """Return the canonical URL that a link on the page `base` leads to; raises InvalidUrl."""
+    return _read(href, _base(base).__add__, scheme="https")[0]
+
+
+def fingerprint(url: str) -> bytes:
+    """Return 16 bytes that two URLs share only if their canonical forms are equal; raises InvalidUrl."""
+    return blake2b(canonical(url).encode(), digest_size=16).digest()
+
+
+@lru_cache(maxsize=64)
+def _base(url: str) -> can_ada.URL:
+    # A page's links are joined one after the other: its own URL is parsed once.
+    return can_ada.parse(canonical(url))
+
+
+def _read(text: str, parse: Callable[[str], can_ada.URL], scheme: str = "") -> tuple[str, str]:
+    """Return the canonical URL and its host: what the parser says, and what WHATWG leaves open settled."""
+    href = _parsed(text, parse, scheme)
+    if "%" in href:
+        href = _ODD_ESCAPE.sub(_normal, href)
+    if "#" in href:
+        href = href[: href.index("#")]
+    if href[-1] == "?" and href.index("?") == len(href) - 1:
+        href = href[:-1]
+    host = href.split("/", 3)[2]
+    if "@" in host:
+        raise _refusal(text, "it holds a user name or password; send them in a header instead")
+    if host[-1] == "." or ".:" in host:
+        href, host = _without_root(href, host)
+    if len(href) > MAX_URL:
+        raise _refusal(text, _too_long(len(href)))
+    return href, host
+
+
+def _parsed(text: str, parse: Callable[[str], can_ada.URL], scheme: str) -> str:
+    try:
+        size = len(text.encode())
+        href = str(parse(text)) if size <= MAX_URL else ""
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _refusal(text, _why(text, scheme)) from error
+    if not href.startswith(_WEB):
+        raise _refusal(text, _why(text, scheme) if href else _too_long(size))
+    # The parser escapes control characters, so where no "%" is, none was.
+    if "%" in href and not text.isprintable() and _CONTROLS.search(text.strip(_EDGES)):
+        raise _refusal(text, "it holds a control character; remove it, or write it as %XX")
+    return href
+
+
+def _normal(escape: re.Match[str]) -> str:
+    char = chr(int(escape[0][1:], 16))
+    return char if char in _UNRESERVED else escape[0].upper()
+
+
+def _without_root(href: str, host: str) -> tuple[str, str]:
+    # "example.com." is example.com to DNS: as a host of its own it would be asked twice as often.
+    name, colon, port = host.partition(":")
+    if name[-2:-1] in ("", "."):
+        return href, host
+    bare = f"{name[:-1]}{colon}{port}"
+    return href.replace(host, bare, 1), bare
+
+
+def _name(param: str) -> str:
+    return param.partition("=")[0]
+
+
+def _refusal(text: object, reason: str) -> InvalidUrl:
+    # The error reaches logs and dead letters; a password in a refused URL must not.
+    shown = text.translate(_REMOVED) if isinstance(text, str) else repr(text)
+    return InvalidUrl(_USERINFO.sub(r"\1…@", shown), reason)
+
+
+def _too_long(size: int) -> str:
+    return f"it has {size:,} bytes, the limit is {MAX_URL:,}; put what is long into the payload"
+
+
+def _why(text: object, scheme: str) -> str:
+    """Say what is wrong with a text that is no web URL, and what to do about it."""
+    if not isinstance(text, str):
+        return f"it is of type {type(text).__name__}; pass a str"
+    bare = text.strip(_EDGES).translate(_REMOVED)
+    if not bare:
+        return "it is empty; write https://…"
+    if any("\ud800" <= char <= "\udfff" for char in bare):
+        return "it holds half a surrogate pair; decode the page it came from with the right encoding"
+    if found := _SCHEME.match(bare):
+        scheme = found[1].lower()
+    if not scheme or "." in scheme or scheme == "localhost":  # "example.com:8080" has a port, not a scheme
+        return "it has no scheme; write it in full: https://…"
+    if scheme not in ("http", "https"):
+        return f"its scheme is {scheme!r}; only http and https can be fetched"
+    return _why_authority(bare[found.end() :] if found else bare)
+
+
+def _why_authority(rest: str) -> str:
+    # Quotes nothing: a password with a slash in it looks like a port.
+    authority = _AUTHORITY.match(rest)
+    host = authority[1].rpartition("@")[2] if authority else ""
+    if not host or host[0] == ":":
+        return "it has no host; write https://example.com/…"
+    port = _PORT.search(host)
+    if port and port[1] and not (port[1].isdecimal() and len(port[1]) < 6 and int(port[1]) <= MAX_PORT):
+        return f"its port is not a number from 0 to {MAX_PORT}; mend it or leave it out"
+    return "its host is not a valid name or address; check its spelling"

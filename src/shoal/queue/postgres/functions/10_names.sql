@@ -1,0 +1,70 @@
+-- From names to numbers: hosts and sections are made when they are first seen.
+-- Reading first keeps the usual call, where all are known, free of writes.
+
+CREATE OR REPLACE FUNCTION shoal.host_ids(p_names text[]) RETURNS int[]
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    found int[];
+BEGIN
+    LOOP
+        SELECT array_agg(h.id ORDER BY n.ord) INTO found
+        FROM unnest(p_names) WITH ORDINALITY AS n(name, ord)
+        LEFT JOIN LATERAL (SELECT id FROM shoal.host WHERE host.name = n.name OFFSET 0) h ON true;
+        EXIT WHEN array_position(found, NULL) IS NULL;
+        INSERT INTO shoal.host (name)
+        SELECT n.name FROM unnest(p_names) AS n(name)
+        WHERE NOT EXISTS (SELECT 1 FROM shoal.host h WHERE h.name = n.name)
+        ORDER BY n.name
+        ON CONFLICT DO NOTHING;
+    END LOOP;
+    RETURN found;
+END $$;
+
+CREATE OR REPLACE FUNCTION shoal.section_ids(p_run int, p_steps text[], p_partitions text[], p_bands int[]) RETURNS int[]
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    found int[];
+BEGIN
+    LOOP
+        SELECT array_agg(s.id ORDER BY n.ord) INTO found
+        FROM unnest(p_steps, p_partitions, p_bands) WITH ORDINALITY AS n(step, partition, bands, ord)
+        LEFT JOIN LATERAL (
+            SELECT id FROM shoal.section s
+            WHERE s.run = p_run AND s.step = n.step AND s.partition = n.partition AND s.bands & n.bands = n.bands
+            OFFSET 0
+        ) s ON true;
+        EXIT WHEN array_position(found, NULL) IS NULL;
+        INSERT INTO shoal.section (run, step, partition, bands)
+        SELECT p_run, n.step, n.partition, n.bands
+        FROM unnest(p_steps, p_partitions, p_bands) AS n(step, partition, bands)
+        ORDER BY n.step, n.partition
+        ON CONFLICT (run, step, partition) DO UPDATE SET bands = section.bands | excluded.bands
+        WHERE section.bands & excluded.bands <> excluded.bands;
+    END LOOP;
+    RETURN found;
+END $$;
+
+-- The number of a run, or the error that the client knows as UnknownRun.
+CREATE OR REPLACE FUNCTION shoal.known_run(p_run_id text) RETURNS shoal.run
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    found shoal.run;
+BEGIN
+    SELECT * INTO found FROM shoal.run WHERE run_id = p_run_id;
+    IF found.id IS NULL THEN
+        RAISE EXCEPTION 'unknown run' USING ERRCODE = 'SH001';
+    END IF;
+    RETURN found;
+END $$;
+
+-- What an earlier try of this call answered, NULL if none was heard of. The lock makes a second try wait for the end of the first, which may
+-- still be running on a connection that its caller has lost.
+CREATE OR REPLACE FUNCTION shoal.answered(p_call uuid, p_again boolean) RETURNS bigint[]
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(p_call::text, 0));
+    IF p_again THEN
+        RETURN (SELECT reply FROM shoal.receipt WHERE call = p_call);
+    END IF;
+    RETURN NULL;
+END $$;

@@ -1,0 +1,83 @@
+-- Add tasks to a run. The names of hosts and sections come once each, the tasks point at them by position.
+-- Says how many keys were new and which lanes they went to. Duplicates write nothing; so do tasks of an outcome (p_of) that was not accepted.
+
+CREATE OR REPLACE FUNCTION shoal.put(
+    p_run int, p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
+    p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[],
+    p_of int[], p_accepted bigint[], OUT added int, OUT lanes shoal.lanes
+)
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+DECLARE
+    hosts    int[] := shoal.host_ids(p_hosts);
+    sections int[] := shoal.section_ids(p_run, p_steps, p_partitions, p_bands);
+    ts       timestamptz := clock_timestamp();
+    got      record;
+BEGIN
+    WITH fresh AS (
+        -- In order of the key: two producers with the same keys then wait for each other, but never in a circle.
+        INSERT INTO shoal.task (id, run, section, host, priority, depth, ttl, delay, url, key, payload)
+        SELECT t.id, p_run, sections[t.section], hosts[t.host], t.priority, t.depth, t.ttl, t.delay, t.url, t.key, t.payload
+        FROM unnest(p_ids, p_host, p_section, p_priority, p_depth, p_ttl, p_delay, p_url, p_key, p_payload, p_of)
+            AS t(id, host, section, priority, depth, ttl, delay, url, key, payload, of)
+        WHERE p_accepted IS NULL OR t.of = ANY (p_accepted)
+        ORDER BY t.id
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id, host, section, priority, ttl, delay
+    ), placed AS (
+        SELECT *, CASE WHEN host = 0 THEN get_byte(id, 15) & 7 ELSE 0 END AS shard
+        FROM fresh
+    ), numbered AS (
+        SELECT *, row_number() OVER (PARTITION BY host, section, shard, priority, ttl, delay) AS n
+        FROM placed
+    ), bundled AS (
+        SELECT host, section, shard, priority, ttl, delay, array_agg(id) AS tasks
+        FROM numbered
+        GROUP BY host, section, shard, priority, ttl, delay, (n - 1) / 64
+    ), ready AS (
+        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, section, shard, priority, p_run, 0, ts + ttl, tasks
+        FROM bundled WHERE delay IS NULL
+        RETURNING host, section, shard, priority
+    ), later AS (
+        INSERT INTO shoal.delayed (run, due_at, host, section, shard, priority, attempt, expires_at, tasks)
+        SELECT p_run, ts + delay, host, section, shard, priority, 0, ts + ttl, tasks
+        FROM bundled WHERE delay IS NOT NULL
+    ), totals AS (
+        SELECT section, host, (delay IS NOT NULL)::int::smallint AS kind, sum(cardinality(tasks))::int AS n
+        FROM bundled GROUP BY 1, 2, 3
+    ), counted AS (
+        INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+        SELECT p_run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n)
+        FROM totals HAVING count(*) > 0
+    )
+    SELECT (SELECT coalesce(sum(n), 0) FROM totals) AS added,
+           ROW(array_agg(host), array_agg(section), array_agg(shard), array_agg(priority))::shoal.lanes AS lanes
+    INTO got
+    FROM (SELECT host, section, shard, max(priority) AS priority FROM ready GROUP BY 1, 2, 3) touched;
+    added := got.added;
+    lanes := got.lanes;
+END $$;
+
+CREATE OR REPLACE FUNCTION shoal.enqueue(
+    p_call uuid, p_again boolean, p_run_id text, p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
+    p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[]
+) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+    told bigint[] := shoal.answered(p_call, p_again);
+    run  shoal.run;
+    done record;
+BEGIN
+    IF told IS NOT NULL THEN
+        RETURN told[1];
+    END IF;
+    run := shoal.known_run(p_run_id);
+    SELECT * INTO done FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
+                                      p_ttl, p_delay, p_url, p_key, p_payload, NULL, NULL);
+    PERFORM shoal.arm(run.id, done.lanes);
+    INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[done.added]);
+    RETURN done.added;
+END $$;

@@ -1,0 +1,131 @@
+-- Moves that time alone calls for. Each is bounded, skips what another holds, and may be run by anyone at any time.
+
+-- Delays that are over: the tasks become pending. Returns a moment behind which nothing is left to promote.
+CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int) RETURNS timestamptz
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+DECLARE
+    ts     timestamptz := clock_timestamp();
+    picked tid[];
+    latest timestamptz;
+    lanes  shoal.lanes;
+BEGIN
+    SELECT array_agg(due.ctid), max(due.due_at) INTO picked, latest
+    FROM (
+        SELECT d.ctid, d.due_at FROM shoal.delayed d
+        WHERE d.run = p_run AND d.due_at > p_floor AND d.due_at <= ts
+        ORDER BY d.due_at LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    ) due;
+    IF picked IS NULL THEN
+        RETURN ts;
+    END IF;
+    WITH moved AS (
+        DELETE FROM shoal.delayed WHERE ctid = ANY (picked)
+        RETURNING host, section, shard, priority, attempt, expires_at, tasks
+    ), ready AS (
+        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, section, shard, priority, p_run, attempt, expires_at, tasks FROM moved
+    ), totals AS (
+        SELECT section, host, sum(cardinality(tasks))::int AS n FROM moved GROUP BY 1, 2
+    ), changes AS (
+        SELECT section, host, 1::smallint AS kind, -n AS n FROM totals
+        UNION ALL SELECT section, host, 0::smallint, n FROM totals
+    ), counted AS (
+        INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+        SELECT p_run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes
+    )
+    SELECT array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
+    FROM (SELECT host, section, shard, max(priority) AS priority FROM moved GROUP BY 1, 2, 3) touched;
+    PERFORM shoal.arm(p_run, lanes);
+    RETURN CASE WHEN cardinality(picked) < p_limit THEN ts ELSE latest END;
+END $$;
+
+-- Times to live that are over: the tasks are listed as expired.
+CREATE OR REPLACE FUNCTION shoal.expire(p_limit int) RETURNS int
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+DECLARE
+    ts      timestamptz := clock_timestamp();
+    pending tid[];
+    waiting tid[];
+BEGIN
+    SELECT array_agg(old.ctid) INTO pending FROM (
+        SELECT b.ctid FROM shoal.bundle b WHERE b.expires_at <= ts ORDER BY b.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+    ) old;
+    SELECT array_agg(old.ctid) INTO waiting FROM (
+        SELECT d.ctid FROM shoal.delayed d WHERE d.expires_at <= ts ORDER BY d.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+    ) old;
+    IF pending IS NULL AND waiting IS NULL THEN
+        RETURN 0;
+    END IF;
+    WITH gone AS (
+        DELETE FROM shoal.bundle WHERE ctid = ANY (pending) RETURNING run, section, host, 0::smallint AS kind, expires_at, tasks
+    ), overdue AS (
+        DELETE FROM shoal.delayed WHERE ctid = ANY (waiting) RETURNING run, section, host, 1::smallint AS kind, expires_at, tasks
+    ), ended AS (
+        SELECT * FROM gone UNION ALL SELECT * FROM overdue
+    ), listed AS (
+        INSERT INTO shoal.expired (run, task, expired_at)
+        SELECT run, unnest(tasks), expires_at FROM ended
+    ), totals AS (
+        SELECT run, section, host, kind, sum(cardinality(tasks))::int AS n FROM ended GROUP BY 1, 2, 3, 4
+    ), changes AS (
+        SELECT run, section, host, kind, -n AS n FROM totals
+        UNION ALL SELECT run, section, host, 5::smallint, n FROM totals
+    ), counted AS (
+        INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+        SELECT run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY run
+    )
+    SELECT 0 INTO p_limit;
+    RETURN coalesce(cardinality(pending), 0) + coalesce(cardinality(waiting), 0);
+END $$;
+
+-- Fold the deltas into the totals, one caller at a time.
+CREATE OR REPLACE FUNCTION shoal.fold() RETURNS void
+LANGUAGE plpgsql SET jit = off AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('shoal.fold', 0));
+    WITH taken AS (
+        DELETE FROM shoal.delta RETURNING *
+    ), changes AS (
+        SELECT t.run, t.worker, c.section, c.host, c.kind, c.n
+        FROM taken t CROSS JOIN LATERAL unnest(t.sections, t.hosts, t.kinds, t.counts) AS c(section, host, kind, n)
+    ), by_section AS (
+        INSERT INTO shoal.section_tally
+        SELECT run, section, kind, sum(n) FROM changes WHERE kind < 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        ON CONFLICT (run, section, kind) DO UPDATE SET count = section_tally.count + excluded.count
+    ), by_host AS (
+        INSERT INTO shoal.host_tally
+        SELECT run, host, kind, sum(n) FROM changes WHERE kind < 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        ON CONFLICT (run, host, kind) DO UPDATE SET count = host_tally.count + excluded.count
+    )
+    INSERT INTO shoal.worker_tally
+    SELECT run, worker, kind, sum(n) FROM changes WHERE worker IS NOT NULL AND kind IN (3, 7, 9) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    ON CONFLICT (run, worker, kind) DO UPDATE SET count = worker_tally.count + excluded.count;
+END $$;
+
+-- How many tasks of a run are still to be worked on.
+CREATE OR REPLACE FUNCTION shoal.remaining(p_run int) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(sum(n), 0)::bigint FROM (
+        SELECT count AS n FROM shoal.section_tally WHERE run = p_run AND kind <= 2
+        UNION ALL
+        SELECT c.n FROM shoal.delta d CROSS JOIN LATERAL unnest(d.kinds, d.counts) AS c(kind, n)
+        WHERE d.run = p_run AND c.kind <= 2
+    ) parts
+$$;
+
+-- What `reclaim` does besides taking leases back.
+CREATE OR REPLACE FUNCTION shoal.tidy(p_limit int) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    one int;
+BEGIN
+    FOR one IN SELECT r.id FROM shoal.run r WHERE EXISTS (SELECT 1 FROM shoal.delayed d WHERE d.run = r.id AND d.due_at <= clock_timestamp()) LOOP
+        PERFORM shoal.promote(one, '-infinity', p_limit);
+    END LOOP;
+    PERFORM shoal.expire(p_limit);
+    PERFORM shoal.fold();
+    DELETE FROM shoal.receipt WHERE at < clock_timestamp() - interval '10 minutes';
+END $$;

@@ -1,0 +1,274 @@
+-- Lease tasks whose hosts may be asked now.
+--
+-- 1. Lock lanes that are due, then their hosts, skipping what another claimer holds: a claimer never waits.
+-- 2. Only then, in statements of their own and so with newer snapshots, count the leases of those hosts and take from the bundles. One statement
+--    that locks and counts would count in the snapshot it began with, and give a host out twice.
+-- 3. Reschedule every lane that was looked at to the moment when it is worth another look: a blocked host is met once, not at every claim.
+--
+-- Floors. Lanes leave the due index on the left and come back on the right. What is left behind is dead, but while an old transaction is open nothing
+-- may clear it away. So the caller remembers, for each (section, band), a moment before which it found nothing, and hands it back.
+--
+-- Closing an empty lane. An enqueue that saw the lane due does not write it, and its tasks may not be visible yet. So an empty lane is first marked (idle = 0),
+-- which every later enqueue sees and undoes; at the next look the newest transaction is noted (idle = its id), and once all up to that one
+-- have ended, anything that had not seen the mark is visible. Still empty then means: empty.
+
+CREATE OR REPLACE FUNCTION shoal.claim(
+    p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
+    p_steps text[], p_partitions text[], p_floor_keys bigint[], p_floors timestamptz[]
+) RETURNS TABLE (
+    task bytea, token bigint, attempt smallint, start_in interval, deadline_in interval, step text, partition text, priority smallint,
+    depth int, ttl interval, delay interval, url text, key text, payload text,
+    next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[]
+)
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    told   bigint[] := shoal.answered(p_call, p_again);
+    run    shoal.run := shoal.known_run(p_run_id);
+    began  timestamptz := clock_timestamp();
+    ts     timestamptz;
+    wanted int := p_limit;          -- tasks still to find
+    share  int;                     -- tasks one lane is expected to give
+    lanes  int;                     -- lanes to look at in this round
+    -- Tracks: the (section, band) pairs to look into, the highest band first.
+    t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
+    later  timestamptz;             -- floor of the delayed tasks
+    -- Lanes picked in a round.
+    l_host int[]; l_section int[]; l_shard smallint[];
+    s_host int[]; s_shard smallint[]; s_first timestamptz;
+    -- Their hosts, as they are once locked.
+    h_id int[]; h_gap interval[]; h_free timestamptz[]; h_floor bigint[];
+    h_live int[]; h_low bigint[]; h_poll interval[]; h_given int[];
+    fence  bigint;
+    fences bigint[] := '{}';
+    g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}';
+    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_host int[]; n_section int[];
+BEGIN
+    IF told IS NOT NULL THEN
+        SELECT array_agg(l.task), array_agg(l.token), array_agg(l.attempt), array_agg(greatest(l.start_at - began, interval '0'))
+        INTO g_task, g_token, g_attempt, g_start
+        FROM shoal.lease l WHERE l.token = ANY (told) AND l.worker = p_worker;
+        wanted := p_limit - coalesce(cardinality(g_task), 0);
+    ELSIF run.state = 'running' THEN
+        later := coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity');
+        later := shoal.promote(run.id, later, 1000) - interval '1 second';
+        PERFORM shoal.expire(500);
+
+        SELECT array_agg(k.section), array_agg(k.band), array_agg(k.key), array_agg(coalesce(p_floors[array_position(p_floor_keys, k.key)], '-infinity'))
+        INTO t_section, t_band, t_key, t_floor
+        FROM (
+            SELECT s.id AS section, b.band::smallint AS band, s.id::bigint * 16 + b.band + 1 AS key
+            FROM shoal.section s CROSS JOIN LATERAL generate_series(0, 9) AS b(band)
+            WHERE s.run = run.id AND (s.bands >> b.band) & 1 = 1
+              AND (p_steps IS NULL OR s.step = ANY (p_steps)) AND (p_partitions IS NULL OR s.partition = ANY (p_partitions))
+            ORDER BY b.band DESC, random()
+        ) k;
+        -- Lanes of a run without a gap give several tasks at once; polite ones as many as may start within the horizon.
+        share := CASE WHEN run.host_delay = interval '0' THEN 8
+                      ELSE least(8, greatest(1, ceil(extract(epoch FROM p_horizon) / extract(epoch FROM run.host_delay)))) END;
+
+        WHILE wanted > 0 AND t_section IS NOT NULL AND clock_timestamp() < began + interval '250 milliseconds' LOOP
+            ts := clock_timestamp();
+            lanes := greatest(8, (wanted + share - 1) / share);
+            l_host := '{}'; l_section := '{}'; l_shard := '{}';
+            FOR i IN 1 .. cardinality(t_section) LOOP
+                SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at) INTO s_host, s_shard, s_first
+                FROM (
+                    SELECT host, shard, due_at FROM shoal.lane
+                    WHERE section = t_section[i] AND band = t_band[i] AND due_at > t_floor[i] AND due_at <= ts
+                    ORDER BY due_at LIMIT lanes - cardinality(l_host)
+                    FOR NO KEY UPDATE SKIP LOCKED
+                ) l;
+                IF coalesce(cardinality(s_host), 0) < lanes - cardinality(l_host) THEN
+                    s_first := ts;
+                END IF;
+                t_floor[i] := greatest(t_floor[i], s_first - interval '1 second');
+                IF s_host IS NOT NULL THEN
+                    l_host := l_host || s_host;
+                    l_shard := l_shard || s_shard;
+                    l_section := l_section || array_fill(t_section[i], ARRAY[cardinality(s_host)]);
+                END IF;
+                EXIT WHEN cardinality(l_host) >= lanes;
+            END LOOP;
+            EXIT WHEN cardinality(l_host) = 0;
+
+            SELECT array_agg(h.id), array_agg(h.gap), array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap))), array_agg(h.lease_floor)
+            INTO h_id, h_gap, h_free, h_floor
+            FROM (
+                SELECT id, greatest(delay, run.host_delay) AS gap, last_gap, paused_until, last_at, lease_floor
+                FROM shoal.host WHERE id = ANY (l_host) AND id <> 0
+                ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+            ) h;
+            -- Drawn once the hosts are locked: the tokens of a host's leases then rise in the order of the claims.
+            fence := nextval('shoal.token_seq');
+
+            SELECT array_agg(live.n), array_agg(live.low), array_agg(least(greatest(ts - live.oldest, interval '250 milliseconds'), interval '5 seconds')),
+                   array_agg(0)
+            INTO h_live, h_low, h_poll, h_given
+            FROM unnest(h_id, h_floor) WITH ORDINALITY AS h(id, floor, ord)
+            CROSS JOIN LATERAL (
+                SELECT count(*)::int AS n, min(l.token) AS low, min(l.start_at) AS oldest
+                FROM shoal.lease l WHERE l.host = h.id AND l.token >= h.floor
+            ) live;
+
+            WITH gates AS (
+                SELECT h.id AS host, CASE WHEN h.free > ts THEN 0 ELSE run.per_host - h.live END AS slots,
+                       CASE WHEN h.gap > interval '0' THEN ceil(extract(epoch FROM p_horizon) / extract(epoch FROM h.gap))::int ELSE wanted END AS burst,
+                       h.gap
+                FROM unnest(h_id, h_gap, h_free, h_live) AS h(id, gap, free, live)
+                UNION ALL SELECT 0, wanted, wanted, interval '0'
+            ), picked AS (
+                SELECT l.*, row_number() OVER (PARTITION BY l.host ORDER BY l.ord) AS turn
+                FROM unnest(l_host, l_section, l_shard) WITH ORDINALITY AS l(host, section, shard, ord)
+            ), open AS (
+                SELECT p.*, g.gap, least(g.slots, greatest(g.burst, 1)) AS room, count(*) OVER () AS rivals
+                FROM picked p JOIN gates g USING (host)
+                WHERE g.slots > 0 AND (p.turn = 1 OR p.host = 0)
+            ), quota AS (
+                SELECT o.*, least(o.room, ceil(wanted / o.rivals::float)) AS quota FROM open o
+            ), allowed AS (
+                SELECT q.*, least(q.quota, wanted - coalesce(sum(q.quota) OVER (ORDER BY q.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))::int AS most
+                FROM quota q
+            ), heads AS (
+                SELECT a.host, a.section, a.shard, a.gap, a.most, b.*,
+                       coalesce(sum(b.size) OVER (PARTITION BY a.host, a.section, a.shard ORDER BY b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::int AS before
+                FROM allowed a
+                CROSS JOIN LATERAL (
+                    SELECT b.priority FROM shoal.bundle b
+                    WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
+                    ORDER BY b.priority DESC LIMIT 1
+                ) top
+                CROSS JOIN LATERAL (
+                    -- Of the highest priority only: another lane of this host may hold what comes next.
+                    SELECT b.ctid AS place, b.seq, b.priority, b.attempt, b.expires_at, b.tasks, cardinality(b.tasks) AS size
+                    FROM shoal.bundle b
+                    WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND b.priority = top.priority
+                      AND (b.expires_at IS NULL OR b.expires_at > ts)
+                    ORDER BY b.seq LIMIT least(a.most, 8)
+                ) b
+                WHERE a.most > 0
+            ), emptied AS (
+                DELETE FROM shoal.bundle WHERE ctid = ANY (ARRAY(SELECT place FROM heads WHERE before + size <= most)) RETURNING seq
+            ), shortened AS (
+                UPDATE shoal.bundle b SET tasks = b.tasks[h.most - h.before + 1 :]
+                FROM heads h
+                WHERE b.ctid = ANY (ARRAY(SELECT place FROM heads WHERE before < most AND before + size > most)) AND b.seq = h.seq
+                RETURNING b.seq
+            ), taken AS (
+                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in
+                FROM heads h JOIN (SELECT seq FROM emptied UNION ALL SELECT seq FROM shortened) mine USING (seq)
+                CROSS JOIN LATERAL unnest(h.tasks[1 : h.most - h.before]) WITH ORDINALITY AS t(id, n)
+            ), leased AS (
+                INSERT INTO shoal.lease (task, token, run, section, host, shard, priority, attempt, start_at, deadline, expires_at, worker)
+                SELECT id, fence, run.id, section, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
+                FROM taken
+            )
+            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(start_in), array_agg(host), array_agg(section)
+            INTO n_task, n_attempt, n_start, n_host, n_section
+            FROM taken;
+
+            IF n_task IS NOT NULL THEN
+                wanted := wanted - cardinality(n_task);
+                fences := fences || fence;
+                g_task := g_task || n_task;
+                g_attempt := g_attempt || n_attempt;
+                g_start := g_start || n_start;
+                g_token := g_token || array_fill(fence, ARRAY[cardinality(n_task)]);
+
+                WITH totals AS (
+                    SELECT section, host, count(*)::int AS n FROM unnest(n_section, n_host) AS t(section, host) GROUP BY 1, 2
+                ), changes AS (
+                    SELECT section, host, 0::smallint AS kind, -n AS n FROM totals
+                    UNION ALL SELECT section, host, 2::smallint, n FROM totals
+                )
+                INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
+                SELECT run.id, p_worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes;
+
+                SELECT array_agg(coalesce(t.n, 0) ORDER BY h.ord) INTO h_given
+                FROM unnest(h_id) WITH ORDINALITY AS h(id, ord)
+                LEFT JOIN (SELECT host, count(*)::int AS n FROM unnest(n_host) AS t(host) GROUP BY 1) t ON t.host = h.id;
+
+                UPDATE shoal.host h
+                SET last_at = ts + (g.given - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence)
+                FROM unnest(h_id, h_given, h_gap, h_low) AS g(id, given, gap, low)
+                WHERE h.id = ANY (h_id) AND h.id = g.id AND g.given > 0;
+            END IF;
+
+            WITH gates AS (
+                SELECT h.id AS host,
+                       CASE WHEN h.given > 0 THEN ts + h.given * h.gap ELSE h.free END AS free,
+                       run.per_host - h.live - h.given AS slots, coalesce(h.poll, interval '250 milliseconds') AS poll
+                FROM unnest(h_id, h_gap, h_free, h_live, h_given, h_poll) AS h(id, gap, free, live, given, poll)
+                UNION ALL SELECT 0, '-infinity', 1, interval '0'
+            ), looked AS (
+                SELECT p.host, p.section, p.shard,
+                       CASE WHEN g.host IS NULL THEN ts + interval '10 milliseconds'
+                            WHEN g.slots <= 0 THEN greatest(g.free, ts + g.poll)
+                            ELSE g.free END AS next, top.priority AS top
+                FROM unnest(l_host, l_section, l_shard) AS p(host, section, shard)
+                LEFT JOIN gates g USING (host)
+                LEFT JOIN LATERAL (
+                    SELECT b.priority FROM shoal.bundle b
+                    WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard
+                    ORDER BY b.priority DESC LIMIT 1
+                ) top ON true
+            )
+            UPDATE shoal.lane l
+            SET band = coalesce(k.top, l.band),
+                due_at = CASE
+                    WHEN k.top IS NOT NULL THEN greatest(k.next, clock_timestamp())
+                    WHEN l.idle IS NULL THEN ts + interval '50 milliseconds'
+                    WHEN l.idle = 0 THEN ts + interval '100 milliseconds'
+                    WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
+                    ELSE ts + interval '1 second' END,
+                idle = CASE
+                    WHEN k.top IS NOT NULL THEN NULL
+                    WHEN l.idle IS NULL THEN 0
+                    WHEN l.idle = 0 THEN pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                    WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
+                    ELSE l.idle END
+            FROM looked k
+            WHERE l.host = ANY (l_host) AND l.section = ANY (l_section)
+              AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
+        END LOOP;
+        INSERT INTO shoal.receipt VALUES (p_call, began, fences);
+    END IF;
+
+    RETURN QUERY
+        SELECT t.id, g.token, g.attempt, g.start_in, g.start_in + p_lease, s.step, s.partition, t.priority,
+               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[]
+        FROM unnest(g_task, g_token, g_attempt, g_start) AS g(id, token, attempt, start_in)
+        JOIN shoal.task t ON t.id = g.id
+        JOIN shoal.section s ON s.id = t.section
+        WHERE t.id = ANY (g_task) AND s.run = run.id;
+
+    SELECT NULL, run.state = 'cancelled' INTO next_due, drained;
+    IF wanted = p_limit AND run.state = 'running' THEN
+        ts := clock_timestamp();
+        SELECT min(due) - ts INTO next_due
+        FROM (
+            SELECT l.due FROM unnest(t_section, t_band, t_floor) AS t(section, band, floor)
+            CROSS JOIN LATERAL (
+                SELECT due_at AS due FROM shoal.lane
+                WHERE section = t.section AND band = t.band AND due_at > t.floor AND idle IS NULL
+                ORDER BY due_at LIMIT 1
+            ) l
+            UNION ALL
+            (SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > later ORDER BY d.due_at LIMIT 1)
+        ) known;
+        IF next_due IS NULL THEN
+            drained := shoal.remaining(run.id) = 0;
+            IF NOT drained THEN
+                next_due := (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1) - ts;
+            END IF;
+        END IF;
+        IF next_due < interval '0' THEN
+            next_due := interval '0';
+        END IF;
+    END IF;
+    task := NULL; token := NULL; attempt := NULL; start_in := NULL; deadline_in := NULL; step := NULL; partition := NULL; priority := NULL;
+    depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
+    floor_keys := 0::bigint || t_key; floors := later || t_floor;
+    RETURN NEXT;
+END $$;

@@ -1,0 +1,179 @@
+-- End leases: `letters` are the outcomes as in table attempt. The first statement deletes the leases that are live with this very token; what follows touches only those.
+-- Says which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
+
+CREATE OR REPLACE FUNCTION shoal.finish(
+    p_run shoal.run, p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[],
+    p_pause interval[], p_slow interval[], p_items int[], p_rejects int[],
+    OUT accepted bigint[], OUT freed int[], OUT lanes shoal.lanes
+)
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+DECLARE
+    ts timestamptz := clock_timestamp();
+    got record;
+BEGIN
+    WITH live AS MATERIALIZED (
+        SELECT l.* FROM shoal.lease l WHERE l.task = ANY (p_tasks) FOR UPDATE
+    ), held AS MATERIALIZED (
+        SELECT DISTINCT ON (l.task) o.ord, l.*, o.after, o.error, o.pause, o.slow, o.items, o.rejects,
+               CASE WHEN o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts THEN true ELSE o.letter = 'B' END AS buried, o.letter
+        FROM unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects) WITH ORDINALITY
+            AS o(task, token, letter, after, error, pause, slow, items, rejects, ord)
+        JOIN live l ON l.task = o.task AND l.token = o.token
+        ORDER BY l.task, o.ord
+    ), ended AS (
+        DELETE FROM shoal.lease WHERE task = ANY (ARRAY(SELECT task FROM held))
+    ), logged AS (
+        INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
+        SELECT task, token, run, attempt, letter::"char", start_at, ts, worker, error FROM held
+    ), buried AS (
+        INSERT INTO shoal.dead (run, task, section, host, shard, attempts, buried_at, error)
+        SELECT run, task, section, host, shard, attempt, ts, error FROM held WHERE held.buried ORDER BY ord
+    ), back AS (
+        SELECT host, section, shard, priority, CASE WHEN letter = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
+               CASE WHEN letter = 'R' AND after > interval '0' THEN ts + after END AS due_at, task
+        FROM held WHERE letter IN ('R', 'L', 'F') AND NOT held.buried
+    ), ready AS (
+        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, section, shard, priority, p_run.id, attempt, expires_at, array_agg(task)
+        FROM back WHERE due_at IS NULL GROUP BY host, section, shard, priority, attempt, expires_at
+        RETURNING host, section, shard, priority
+    ), later AS (
+        INSERT INTO shoal.delayed (run, due_at, host, section, shard, priority, attempt, expires_at, tasks)
+        SELECT p_run.id, due_at, host, section, shard, priority, attempt, expires_at, ARRAY[task]
+        FROM back WHERE due_at IS NOT NULL
+    ), changes AS (
+        SELECT h.section, h.host, h.worker, c.kind::smallint AS kind, sum(c.n)::int AS n
+        FROM held h CROSS JOIN LATERAL (VALUES
+            (2, -1),
+            (CASE WHEN h.buried THEN 4 WHEN h.letter = 'D' THEN 3 WHEN h.letter = 'R' AND h.after > interval '0' THEN 1 ELSE 0 END, 1),
+            (7, h.items), (8, h.rejects), (9, CASE WHEN h.letter IN ('R', 'B', 'L') THEN 1 ELSE 0 END)
+        ) AS c(kind, n)
+        WHERE c.n <> 0 GROUP BY 1, 2, 3, 4
+    ), counted AS (
+        INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
+        SELECT p_run.id, worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY worker
+    ), touched AS (
+        SELECT host, section, shard, max(priority) AS band FROM ready GROUP BY 1, 2, 3
+    ), gates AS (
+        SELECT host, max(pause) AS pause, max(slow) AS slow FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
+    )
+    SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
+           (SELECT ROW(array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
+           (SELECT array_agg(host) FROM gates) AS hosts, (SELECT array_agg(pause) FROM gates) AS pauses, (SELECT array_agg(slow) FROM gates) AS delays
+    INTO got;
+    accepted := got.accepted;
+    freed := got.freed;
+    lanes := got.lanes;
+
+    IF got.hosts IS NOT NULL THEN
+        PERFORM 1 FROM shoal.host WHERE id = ANY (got.hosts) ORDER BY id FOR NO KEY UPDATE;
+        UPDATE shoal.host h
+        SET paused_until = greatest(h.paused_until, ts + c.pause), delay = coalesce(c.slow, h.delay)
+        FROM unnest(got.hosts, got.pauses, got.delays) AS c(host, pause, slow)
+        WHERE h.id = ANY (got.hosts) AND h.id = c.host;
+    END IF;
+END $$;
+
+-- Obey the outcomes of one run's leases, with the items, rejects and follow-up tasks that belong to them (by position).
+-- Locks are taken in the order leases, hosts, tasks, lanes, so that two settlements never wait for each other in a circle.
+CREATE OR REPLACE FUNCTION shoal.settle(
+    p_call uuid, p_again boolean, p_run_id text,
+    p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
+    p_items int[], p_rejects int[],
+    p_item_of int[], p_item_task bytea[], p_item_data text[],
+    p_reject_of int[], p_reject_task bytea[], p_reject_data text[], p_reject_reason text[],
+    p_follow_of int[], p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
+    p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[]
+) RETURNS bigint[]
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    told  bigint[] := shoal.answered(p_call, p_again);
+    run   shoal.run;
+    ended record;
+    added record;
+    lanes shoal.lanes;
+BEGIN
+    IF told IS NOT NULL THEN
+        RETURN told;
+    END IF;
+    SELECT * INTO run FROM shoal.run r WHERE r.run_id = p_run_id;
+    IF run.id IS NULL THEN  -- purged: every lease of it is stale
+        RETURN '{}';
+    END IF;
+    SELECT * INTO ended FROM shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects);
+    lanes := ended.lanes;
+
+    IF cardinality(p_item_of) > 0 THEN
+        INSERT INTO shoal.item (run, task, stored_at, data)
+        SELECT run.id, i.task, clock_timestamp(), i.data
+        FROM unnest(p_item_of, p_item_task, p_item_data) AS i(of, task, data)
+        WHERE i.of = ANY (ended.accepted);
+    END IF;
+    IF cardinality(p_reject_of) > 0 THEN
+        INSERT INTO shoal.reject (run, task, stored_at, data, reason)
+        SELECT run.id, i.task, clock_timestamp(), i.data, i.reason
+        FROM unnest(p_reject_of, p_reject_task, p_reject_data, p_reject_reason) AS i(of, task, data, reason)
+        WHERE i.of = ANY (ended.accepted);
+    END IF;
+    IF cardinality(p_ids) > 0 AND cardinality(ended.accepted) > 0 THEN
+        SELECT * INTO added FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
+                                           p_ttl, p_delay, p_url, p_key, p_payload, p_follow_of, ended.accepted);
+        lanes := ROW((lanes).hosts || (added.lanes).hosts, (lanes).sections || (added.lanes).sections,
+                     (lanes).shards || (added.lanes).shards, (lanes).bands || (added.lanes).bands)::shoal.lanes;
+    END IF;
+    PERFORM shoal.arm(run.id, lanes);
+    IF ended.freed IS NOT NULL THEN
+        PERFORM shoal.wake(ended.freed);
+    END IF;
+    INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ended.accepted);
+    RETURN ended.accepted;
+END $$;
+
+-- Move deadlines. Returns the positions whose lease is live.
+CREATE OR REPLACE FUNCTION shoal.extend(p_tasks bytea[], p_tokens bigint[], p_lease interval) RETURNS bigint[]
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+DECLARE
+    accepted bigint[];
+BEGIN
+    WITH moved AS (
+        UPDATE shoal.lease l SET deadline = clock_timestamp() + p_lease
+        FROM unnest(p_tasks, p_tokens) AS o(task, token)
+        WHERE l.task = ANY (p_tasks) AND l.task = o.task AND l.token = o.token
+        RETURNING l.task, l.token
+    )
+    SELECT coalesce(array_agg(o.ord), '{}') INTO accepted
+    FROM unnest(p_tasks, p_tokens) WITH ORDINALITY AS o(task, token, ord) JOIN moved m ON m.task = o.task AND m.token = o.token;
+    RETURN accepted;
+END $$;
+
+-- Take back a bounded number of leases whose deadline has passed; returns how many.
+CREATE OR REPLACE FUNCTION shoal.take_back(p_limit int) RETURNS int
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+DECLARE
+    lost  record;
+    owner shoal.run;
+    ended record;
+    total int := 0;
+BEGIN
+    FOR lost IN
+        SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens, array_agg('L'::text) AS letters,
+               array_agg('lease lost'::text) AS errors, array_agg(0) AS none, array_agg(NULL::interval) AS never
+        FROM (
+            SELECT run, task, token FROM shoal.lease WHERE deadline <= clock_timestamp()
+            ORDER BY deadline LIMIT p_limit FOR UPDATE SKIP LOCKED
+        ) l GROUP BY l.run ORDER BY l.run
+    LOOP
+        SELECT * INTO owner FROM shoal.run r WHERE r.id = lost.run;
+        SELECT * INTO ended FROM shoal.finish(owner, lost.tasks, lost.tokens, lost.letters, lost.never, lost.errors, lost.never, lost.never, lost.none, lost.none);
+        PERFORM shoal.arm(owner.id, ended.lanes);
+        IF ended.freed IS NOT NULL THEN
+            PERFORM shoal.wake(ended.freed);
+        END IF;
+        total := total + cardinality(ended.accepted);
+    END LOOP;
+    RETURN total;
+END $$;

@@ -1,0 +1,90 @@
+-- Dead letters in bulk: p_ids and every condition that is not NULL must fit.
+
+CREATE OR REPLACE FUNCTION shoal.dead_places(
+    p_run int, p_ids bytea[], p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz
+) RETURNS bigint[]
+LANGUAGE sql AS $$
+    SELECT array_agg(d.id) FROM (
+        SELECT d.id FROM shoal.dead d
+        WHERE d.run = p_run AND (p_ids IS NULL OR d.task = ANY (p_ids))
+          AND (p_step IS NULL OR d.section IN (SELECT s.id FROM shoal.section s WHERE s.run = p_run AND s.step = p_step))
+          AND (p_partition IS NULL OR d.section IN (SELECT s.id FROM shoal.section s WHERE s.run = p_run AND s.partition = p_partition))
+          AND (p_host IS NULL OR d.host = (SELECT h.id FROM shoal.host h WHERE h.name = p_host))
+          AND (p_error IS NULL OR strpos(d.error, p_error) > 0)
+          AND (p_before IS NULL OR d.buried_at < p_before) AND (p_after IS NULL OR d.buried_at > p_after)
+        FOR UPDATE
+    ) d
+$$;
+
+CREATE OR REPLACE FUNCTION shoal.replay(
+    p_call uuid, p_again boolean, p_run_id text, p_ids bytea[],
+    p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz
+) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+    told   bigint[] := shoal.answered(p_call, p_again);
+    ts     timestamptz := clock_timestamp();
+    run    shoal.run;
+    places bigint[];
+    lanes  shoal.lanes;
+BEGIN
+    IF told IS NOT NULL THEN
+        RETURN told[1];
+    END IF;
+    run := shoal.known_run(p_run_id);
+    places := shoal.dead_places(run.id, p_ids, p_step, p_partition, p_host, p_error, p_before, p_after);
+    WITH risen AS (
+        DELETE FROM shoal.dead d WHERE d.run = run.id AND d.id = ANY (places)
+        RETURNING d.task, d.section, d.host, d.shard
+    ), numbered AS (
+        SELECT r.*, t.priority, t.ttl, row_number() OVER (PARTITION BY r.host, r.section, r.shard, t.priority, t.ttl) AS n
+        FROM risen r JOIN shoal.task t ON t.id = r.task
+    ), ready AS (
+        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, section, shard, priority, run.id, 0, ts + ttl, array_agg(task)
+        FROM numbered GROUP BY host, section, shard, priority, ttl, (n - 1) / 64
+        RETURNING host, section, shard, priority
+    ), totals AS (
+        SELECT section, host, count(*)::int AS n FROM risen GROUP BY 1, 2
+    ), changes AS (
+        SELECT section, host, 4::smallint AS kind, -n AS n FROM totals
+        UNION ALL SELECT section, host, 0::smallint, n FROM totals
+    ), counted AS (
+        INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+        SELECT run.id, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes HAVING count(*) > 0
+    )
+    SELECT array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
+    FROM (SELECT host, section, shard, max(priority) AS priority FROM ready GROUP BY 1, 2, 3) touched;
+    PERFORM shoal.arm(run.id, lanes);
+    INSERT INTO shoal.receipt VALUES (p_call, ts, ARRAY[coalesce(cardinality(places), 0)]);
+    RETURN coalesce(cardinality(places), 0);
+END $$;
+
+CREATE OR REPLACE FUNCTION shoal.drop_dead(
+    p_call uuid, p_again boolean, p_run_id text, p_ids bytea[],
+    p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz
+) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+    told   bigint[] := shoal.answered(p_call, p_again);
+    run    shoal.run;
+    places bigint[];
+BEGIN
+    IF told IS NOT NULL THEN
+        RETURN told[1];
+    END IF;
+    run := shoal.known_run(p_run_id);
+    places := shoal.dead_places(run.id, p_ids, p_step, p_partition, p_host, p_error, p_before, p_after);
+    WITH gone AS (
+        DELETE FROM shoal.dead d WHERE d.run = run.id AND d.id = ANY (places) RETURNING d.section, d.host
+    ), totals AS (
+        SELECT section, host, count(*)::int AS n FROM gone GROUP BY 1, 2
+    ), changes AS (
+        SELECT section, host, 4::smallint AS kind, -n AS n FROM totals
+        UNION ALL SELECT section, host, 6::smallint, n FROM totals
+    )
+    INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+    SELECT run.id, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes HAVING count(*) > 0;
+    INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[coalesce(cardinality(places), 0)]);
+    RETURN coalesce(cardinality(places), 0);
+END $$;

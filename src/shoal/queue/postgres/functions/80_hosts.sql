@@ -1,0 +1,21 @@
+-- An operator's hand on a host's gate.
+
+CREATE OR REPLACE FUNCTION shoal.pause_host(p_host text, p_duration interval) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    ids int[] := shoal.host_ids(ARRAY[p_host]);
+BEGIN
+    UPDATE shoal.host
+    SET paused_until = CASE WHEN p_duration > interval '0' THEN greatest(paused_until, clock_timestamp() + p_duration) ELSE '-infinity' END
+    WHERE id = ids[1];
+    PERFORM shoal.wake(ids);
+END $$;
+
+CREATE OR REPLACE FUNCTION shoal.slow_host(p_host text, p_delay interval) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    ids int[] := shoal.host_ids(ARRAY[p_host]);
+BEGIN
+    UPDATE shoal.host SET delay = p_delay WHERE id = ids[1];
+    PERFORM shoal.wake(ids);
+END $$;

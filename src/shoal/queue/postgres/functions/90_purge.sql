@@ -1,0 +1,30 @@
+-- Delete a run with everything that belongs to it. Hosts stay: their gates are everyone's.
+
+CREATE OR REPLACE FUNCTION shoal.purge(p_run_id text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    run shoal.run := shoal.known_run(p_run_id);
+    freed int[];
+BEGIN
+    DELETE FROM shoal.run r WHERE r.id = run.id;
+    SELECT array_agg(DISTINCT l.host) INTO freed FROM shoal.lease l WHERE l.run = run.id AND l.host <> 0;
+    DELETE FROM shoal.lease t WHERE t.run = run.id;
+    DELETE FROM shoal.bundle t WHERE t.run = run.id;
+    DELETE FROM shoal.delayed t WHERE t.run = run.id;
+    DELETE FROM shoal.lane t WHERE t.run = run.id;
+    DELETE FROM shoal.item t WHERE t.run = run.id;
+    DELETE FROM shoal.reject t WHERE t.run = run.id;
+    DELETE FROM shoal.dead t WHERE t.run = run.id;
+    DELETE FROM shoal.expired t WHERE t.run = run.id;
+    DELETE FROM shoal.attempt t WHERE t.run = run.id;
+    DELETE FROM shoal.task t WHERE t.run = run.id;
+    DELETE FROM shoal.section t WHERE t.run = run.id;
+    DELETE FROM shoal.delta t WHERE t.run = run.id;
+    DELETE FROM shoal.section_tally t WHERE t.run = run.id;
+    DELETE FROM shoal.host_tally t WHERE t.run = run.id;
+    DELETE FROM shoal.worker_tally t WHERE t.run = run.id;
+    DELETE FROM shoal.worker t WHERE t.run = run.id;
+    IF freed IS NOT NULL THEN
+        PERFORM shoal.wake(freed);
+    END IF;
+END $$;

@@ -1,0 +1,225 @@
+-- The tables of the queue.
+--
+-- Big tables (task, attempt, item, reject) are only ever inserted into. What changes often is narrow and short-lived
+-- (lane, host, bundle, lease), so that dead row versions stay few and vacuum cheap. There are no foreign keys: each would
+-- lock a hot row on every insert.
+
+CREATE TABLE shoal.run (
+    id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id       text NOT NULL UNIQUE,
+    scraper      text NOT NULL,
+    state        text NOT NULL DEFAULT 'running',
+    host_delay   interval NOT NULL,
+    per_host     int NOT NULL,
+    max_attempts int NOT NULL,
+    ttl          interval,
+    started_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- A section is one (run, step, partition). Bit p of `bands` is set once a task of priority p has entered it,
+-- so that a claim looks only where tasks can be.
+CREATE TABLE shoal.section (
+    id        int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run       int NOT NULL,
+    step      text NOT NULL,
+    partition text NOT NULL,
+    bands     int NOT NULL DEFAULT 0,
+    UNIQUE (run, step, partition)
+);
+
+-- A host's gate, shared by all runs. No live lease of the host has a token below `lease_floor`: counting from there keeps
+-- a claim from wading through the index entries of leases that ended long ago.
+CREATE TABLE shoal.host (
+    id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name         text NOT NULL UNIQUE,
+    last_at      timestamptz NOT NULL DEFAULT '-infinity',
+    last_gap     interval NOT NULL DEFAULT '0',
+    delay        interval NOT NULL DEFAULT '0',
+    paused_until timestamptz NOT NULL DEFAULT '-infinity',
+    lease_floor  bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+-- Host 0 stands for tasks without a URL: it has no gate.
+INSERT INTO shoal.host (id, name) OVERRIDING SYSTEM VALUE VALUES (0, '');
+
+-- A lane is the tasks of one section on one host: what a claim schedules. `due_at` is when it is worth a look, NULL when it is empty;
+-- `band` is its highest priority; `idle` is set while an empty lane is being closed (see claim.sql).
+-- Tasks without a host are spread over eight shards, so that claimers do not queue up for one lane.
+CREATE TABLE shoal.lane (
+    host    int NOT NULL,
+    section int NOT NULL,
+    shard   smallint NOT NULL,
+    run     int NOT NULL,
+    band    smallint NOT NULL,
+    due_at  timestamptz,
+    idle    bigint,
+    PRIMARY KEY (host, section, shard)
+) WITH (fillfactor = 70);
+CREATE INDEX lane_due ON shoal.lane (section, band, due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE shoal.task (
+    id       bytea PRIMARY KEY,
+    run      int NOT NULL,
+    section  int NOT NULL,
+    host     int NOT NULL,
+    priority smallint NOT NULL,
+    depth    int NOT NULL,
+    ttl      interval,
+    delay    interval,
+    url      text,
+    key      text,
+    payload  text
+);
+
+-- Pending tasks, up to 64 in a row: a claim takes from the front of a bundle and pays for one row, not for each task.
+CREATE SEQUENCE shoal.bundle_seq CACHE 100;
+CREATE TABLE shoal.bundle (
+    host       int NOT NULL,
+    section    int NOT NULL,
+    shard      smallint NOT NULL,
+    priority   smallint NOT NULL,
+    seq        bigint NOT NULL DEFAULT nextval('shoal.bundle_seq'),
+    run        int NOT NULL,
+    attempt    smallint NOT NULL,
+    expires_at timestamptz,
+    tasks      bytea[] NOT NULL,
+    PRIMARY KEY (host, section, shard, priority, seq)
+) WITH (fillfactor = 80);
+CREATE INDEX bundle_expiry ON shoal.bundle (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE shoal.delayed (
+    run        int NOT NULL,
+    due_at     timestamptz NOT NULL,
+    seq        bigint GENERATED ALWAYS AS IDENTITY,
+    host       int NOT NULL,
+    section    int NOT NULL,
+    shard      smallint NOT NULL,
+    priority   smallint NOT NULL,
+    attempt    smallint NOT NULL,
+    expires_at timestamptz,
+    tasks      bytea[] NOT NULL,
+    PRIMARY KEY (run, due_at, seq)
+);
+CREATE INDEX delayed_expiry ON shoal.delayed (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE SEQUENCE shoal.token_seq;
+CREATE TABLE shoal.lease (
+    task       bytea PRIMARY KEY,
+    token      bigint NOT NULL,
+    run        int NOT NULL,
+    section    int NOT NULL,
+    host       int NOT NULL,
+    shard      smallint NOT NULL,
+    priority   smallint NOT NULL,
+    attempt    smallint NOT NULL,
+    start_at   timestamptz NOT NULL,
+    deadline   timestamptz NOT NULL,
+    expires_at timestamptz,
+    worker     text NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX lease_host ON shoal.lease (host, token);
+CREATE INDEX lease_deadline ON shoal.lease (deadline);
+
+-- How every lease ended; `outcome` is one of the letters D(one) R(etry) B(ury) F(ree: released) L(ost).
+CREATE TABLE shoal.attempt (
+    task     bytea NOT NULL,
+    token    bigint NOT NULL,
+    run      int NOT NULL,
+    attempt  smallint NOT NULL,
+    outcome  "char" NOT NULL,
+    start_at timestamptz NOT NULL,
+    ended_at timestamptz NOT NULL,
+    worker   text NOT NULL,
+    error    text,
+    PRIMARY KEY (task, token)
+);
+
+CREATE TABLE shoal.item (
+    run       int NOT NULL,
+    id        bigint GENERATED ALWAYS AS IDENTITY,
+    task      bytea NOT NULL,
+    stored_at timestamptz NOT NULL,
+    data      text NOT NULL,
+    PRIMARY KEY (run, id)
+);
+
+CREATE TABLE shoal.reject (
+    run       int NOT NULL,
+    id        bigint GENERATED ALWAYS AS IDENTITY,
+    task      bytea NOT NULL,
+    stored_at timestamptz NOT NULL,
+    data      text NOT NULL,
+    reason    text NOT NULL,
+    PRIMARY KEY (run, id)
+);
+
+CREATE TABLE shoal.dead (
+    run       int NOT NULL,
+    id        bigint GENERATED ALWAYS AS IDENTITY,
+    task      bytea NOT NULL UNIQUE,
+    section   int NOT NULL,
+    host      int NOT NULL,
+    shard     smallint NOT NULL,
+    attempts  smallint NOT NULL,
+    buried_at timestamptz NOT NULL,
+    error     text NOT NULL,
+    PRIMARY KEY (run, id)
+);
+
+-- Lanes by their columns, as one function hands them to another.
+CREATE TYPE shoal.lanes AS (hosts int[], sections int[], shards smallint[], bands smallint[]);
+
+CREATE TABLE shoal.expired (
+    run        int NOT NULL,
+    id         bigint GENERATED ALWAYS AS IDENTITY,
+    task       bytea NOT NULL,
+    expired_at timestamptz NOT NULL,
+    PRIMARY KEY (run, id)
+);
+
+-- Counting. Every change appends one row of deltas in its own transaction; folding moves them into the totals. A counter that is
+-- only ever the sum of what was committed cannot drift, and no row is hot.
+CREATE TABLE shoal.delta (
+    run      int NOT NULL,
+    worker   text,
+    sections int[] NOT NULL,
+    hosts    int[] NOT NULL,
+    kinds    smallint[] NOT NULL,
+    counts   int[] NOT NULL
+);
+
+CREATE TABLE shoal.section_tally (
+    run int NOT NULL, section int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
+    PRIMARY KEY (run, section, kind)
+);
+CREATE TABLE shoal.host_tally (
+    run int NOT NULL, host int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
+    PRIMARY KEY (run, host, kind)
+);
+CREATE TABLE shoal.worker_tally (
+    run int NOT NULL, worker text NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
+    PRIMARY KEY (run, worker, kind)
+);
+
+CREATE TABLE shoal.worker (
+    worker_id text PRIMARY KEY,
+    run       int NOT NULL,
+    state     text NOT NULL,
+    info      text NOT NULL,
+    beat_at   timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- What a call answered, kept for a while: a caller that lost the answer asks again with the same id and hears it.
+CREATE TABLE shoal.receipt (
+    call  uuid PRIMARY KEY,
+    at    timestamptz NOT NULL,
+    reply bigint[] NOT NULL
+);
+CREATE INDEX receipt_at ON shoal.receipt (at);
+
+-- The hot tables are small; vacuum them by count, not by share.
+ALTER TABLE shoal.lane SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE shoal.host SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE shoal.lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE shoal.delta SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE shoal.bundle SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);

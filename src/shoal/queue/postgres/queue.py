@@ -1,0 +1,333 @@
+"""The queue on PostgreSQL: the contract's verbs, each one call of a function in the database."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.model import (
+    NOTHING,
+    SECOND,
+    DeadFilter,
+    DeadLetter,
+    EnqueueReport,
+    ExpiredTask,
+    Fate,
+    Grant,
+    HostStatus,
+    Lease,
+    Outcome,
+    Run,
+    RunSettings,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.core.pacing import BURST_HORIZON
+from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
+from shoal.queue.intake import Entry, Intake, encode_item
+from shoal.queue.postgres import reading
+from shoal.queue.postgres.migrate import migrate
+from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.wire import (
+    entry_columns,
+    filter_columns,
+    lease_from,
+    outcome_columns,
+    run_from,
+)
+from shoal.queue.rules import check_claim, check_run, new_run_id
+
+PATIENCE = 30 * SECOND
+SWEEP = 1_000
+FLOORS_KEPT = 10.0  # seconds
+
+
+class PostgresQueue(Queue):
+    """A queue in a PostgreSQL database, for any number of workers on any number of machines."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._intakes: dict[str, Intake] = {}
+        self._floors: dict[tuple[Any, ...], _Floors] = {}
+
+    @classmethod
+    async def open(cls, url: str, *, patience: timedelta = PATIENCE) -> Self:
+        """Connect, and bring the schema up to date; raises QueueUnavailable once patience is over."""
+        server = Server(url, patience=patience)
+        await server.open()
+        try:
+            await migrate(server)
+        except BaseException:
+            await server.close()
+            raise
+        return cls(server)
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    async def migrate(self) -> int:
+        return await migrate(self._server)
+
+    # Runs
+
+    async def start_run(
+        self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
+    ) -> Run:
+        check_run(scraper, settings, run_id)
+        if run_id is None:
+            run_id = new_run_id(await self._server.value("SELECT clock_timestamp()"))
+        await self._server.fetch(
+            "INSERT INTO shoal.run (run_id, scraper, host_delay, per_host, max_attempts, ttl)"
+            " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING",
+            run_id,
+            scraper,
+            settings.host_delay,
+            settings.per_host,
+            settings.max_attempts,
+            settings.ttl,
+        )
+        run = await self.run(run_id)
+        if run.scraper != scraper:
+            raise RunConflict(run_id, f"belongs to the scraper {run.scraper!r}, not {scraper!r}")
+        return run
+
+    async def run(self, run_id: str) -> Run:
+        rows = await self._server.fetch("SELECT * FROM shoal.run WHERE run_id = $1", run_id)
+        if not rows:
+            raise UnknownRun(run_id, [run.id for run in await self.runs()])
+        return run_from(rows[0])
+
+    async def runs(self) -> Sequence[Run]:
+        rows = await self._server.fetch("SELECT * FROM shoal.run ORDER BY id DESC")
+        return [run_from(row) for row in rows]
+
+    async def pause(self, run_id: str) -> Run:
+        return await self._steer(run_id, "paused")
+
+    async def resume(self, run_id: str) -> Run:
+        return await self._steer(run_id, "running")
+
+    async def cancel(self, run_id: str) -> Run:
+        return await self._steer(run_id, "cancelled")
+
+    async def _steer(self, run_id: str, state: str) -> Run:
+        await self._server.fetch(
+            "UPDATE shoal.run SET state = $2 WHERE run_id = $1 AND state <> 'cancelled'", run_id, state
+        )
+        run = await self.run(run_id)
+        if run.state != state:
+            raise RunConflict(run_id, "was cancelled, which is for good. Start a new one with: shoal run")
+        return run
+
+    async def purge(self, run_id: str) -> None:
+        await self.run(run_id)
+        self._intakes.pop(run_id, None)
+        await self._server.fetch("SELECT shoal.purge($1) FROM shoal.run WHERE run_id = $1", run_id)
+
+    # Work
+
+    async def enqueue(
+        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
+    ) -> EnqueueReport:
+        intake = await self._intake(run_id)
+        report = EnqueueReport()
+        sending: asyncio.Task[EnqueueReport] | None = None
+        # While the server stores one batch, the next is being made.
+        async for batch, invalid in intake.batches(tasks, on_invalid):
+            report += EnqueueReport(invalid=invalid)
+            if sending:
+                report += await sending
+            sending = asyncio.create_task(self._put(run_id, batch))
+            await asyncio.sleep(0)
+        return report + await sending if sending else report
+
+    async def _put(self, run_id: str, batch: list[Entry]) -> EnqueueReport:
+        fresh = {entry.id: entry for entry in reversed(batch)}
+        if not fresh:
+            return EnqueueReport()
+        rows = await self._server.once(
+            f"SELECT shoal.enqueue({_places(17)})", run_id, *entry_columns(list(fresh.values()))
+        )
+        added = int(rows[0][0])
+        return EnqueueReport(added=added, duplicate=len(batch) - added)
+
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        run_id: str,
+        limit: int = 50,
+        lease: timedelta = DEFAULT_LEASE,
+        steps: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> Grant:
+        check_claim(limit, lease)
+        floors = self._floors_of(run_id, steps, partitions)
+        try:
+            *rows, end = await self._server.once(
+                f"SELECT * FROM shoal.claim({_places(11)})",
+                run_id,
+                worker_id,
+                limit,
+                lease,
+                BURST_HORIZON,
+                None if steps is None else list(steps),
+                None if partitions is None else list(partitions),
+                list(floors.known),
+                list(floors.known.values()),
+            )
+        except UnknownRun:
+            raise await self._unknown(run_id) from None
+        floors.known = dict(zip(end["floor_keys"], end["floors"], strict=True)) if end["floors"] else {}
+        return Grant(
+            leases=[lease_from(row, run_id) for row in rows],
+            next_due=end["next_due"],
+            drained=end["drained"],
+        )
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        fates = [Fate.STALE] * len(outcomes)
+        by_run: dict[str, list[int]] = {}
+        for position, outcome in enumerate(outcomes):
+            by_run.setdefault(outcome.lease.run_id, []).append(position)
+        calls = [
+            (run_id, positions, outcome_columns([outcomes[p] for p in positions], await self._door(run_id)))
+            for run_id, positions in by_run.items()
+        ]
+        for run_id, positions, columns in calls:
+            rows = await self._server.once(f"SELECT shoal.settle({_places(34)})", run_id, *columns)
+            for accepted in rows[0][0]:
+                fates[positions[accepted - 1]] = Fate.ACCEPTED
+        return fates
+
+    async def extend(
+        self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE
+    ) -> list[Fate]:
+        check_claim(1, lease)
+        fates = [Fate.STALE] * len(leases)
+        ids = [bytes.fromhex(held.task_id) for held in leases]
+        tokens = [held.token for held in leases]
+        for accepted in await self._server.value("SELECT shoal.extend($1, $2, $3)", ids, tokens, lease):
+            fates[accepted - 1] = Fate.ACCEPTED
+        return fates
+
+    async def reclaim(self) -> int:
+        count = 0
+        while lost := await self._server.value("SELECT shoal.take_back($1)", SWEEP):
+            count += int(lost)
+        await self._server.fetch("SELECT shoal.tidy($1)", SWEEP)
+        return count
+
+    async def _intake(self, run_id: str) -> Intake:
+        if run_id not in self._intakes:
+            self._intakes[run_id] = Intake(run_id, (await self.run(run_id)).settings)
+        return self._intakes[run_id]
+
+    async def _door(self, run_id: str) -> Intake:
+        """Return a run's intake, also for a run that was purged: its outcomes are stale, not wrong."""
+        try:
+            return await self._intake(run_id)
+        except UnknownRun:
+            return Intake(run_id, RunSettings())
+
+    def _floors_of(
+        self, run_id: str, steps: Sequence[str] | None, partitions: Sequence[str] | None
+    ) -> "_Floors":
+        key = (run_id, *(names if names is None else tuple(names) for names in (steps, partitions)))
+        floors = self._floors.get(key)
+        if floors is None or floors.made + FLOORS_KEPT < time.monotonic():
+            floors = self._floors[key] = _Floors()
+        return floors
+
+    async def _unknown(self, run_id: str) -> UnknownRun:
+        return UnknownRun(run_id, [run.id for run in await self.runs()])
+
+    # Looking
+
+    async def stats(self, run_id: str) -> Stats:
+        return await reading.stats(self._server, await self.run(run_id))
+
+    def items(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredItem]:
+        return reading.items(self._server, self.run(run_id), step, after)
+
+    def rejects(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredReject]:
+        return reading.rejects(self._server, self.run(run_id), step, after)
+
+    def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
+        return reading.dead(self._server, self.run(run_id), where)
+
+    def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
+        return reading.expired(self._server, self.run(run_id))
+
+    async def replay(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        return await self._dead_call("replay", run_id, ids, where)
+
+    async def drop(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        return await self._dead_call("drop_dead", run_id, ids, where)
+
+    async def _dead_call(
+        self, verb: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter
+    ) -> int:
+        try:
+            rows = await self._server.once(
+                f"SELECT shoal.{verb}({_places(10)})", run_id, *filter_columns(ids, where)
+            )
+        except UnknownRun:
+            raise await self._unknown(run_id) from None
+        return int(rows[0][0])
+
+    # Hosts and workers
+
+    def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
+        return reading.hosts(self._server, None if run_id is None else self.run(run_id))
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        await self._server.fetch("SELECT shoal.pause_host($1, $2)", host, duration)
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        await self._server.fetch("SELECT shoal.slow_host($1, $2)", host, delay)
+
+    async def beat(
+        self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
+    ) -> None:
+        rows = await self._server.fetch(
+            "INSERT INTO shoal.worker (worker_id, run, state, info, beat_at)"
+            " SELECT $1, id, $3, $4, clock_timestamp() FROM shoal.run WHERE run_id = $2"
+            " ON CONFLICT (worker_id) DO UPDATE"
+            " SET run = excluded.run, state = excluded.state, info = excluded.info, beat_at = excluded.beat_at"
+            " RETURNING 1",
+            worker_id,
+            run_id,
+            state,
+            encode_item(dict(info)),
+        )
+        if not rows:
+            raise await self._unknown(run_id)
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        run = None if run_id is None else await self.run(run_id)
+        return await reading.workers(self._server, run)
+
+
+class _Floors:
+    """Moments before which a claim found nothing; forgotten now and then, for a late commit may lie behind them."""
+
+    def __init__(self) -> None:
+        self.made = time.monotonic()
+        self.known: dict[int, datetime] = {}
+
+
+def _places(count: int) -> str:
+    return ", ".join(f"${number}" for number in range(1, count + 1))

@@ -1,0 +1,166 @@
+"""Looking into the queue: counts, and streams that are read a page at a time."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from shoal.core.model import (
+    ZERO,
+    Attempt,
+    DeadFilter,
+    DeadLetter,
+    ExpiredTask,
+    HostStatus,
+    Run,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.queue.intake import decode
+from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.wire import Row, counts, counts_from, filter_columns, task_from
+
+PAGE = 500
+Thing = TypeVar("Thing")
+
+QUERIES = {
+    script.name.removesuffix(".sql"): script.read_text()
+    for script in (files("shoal.queue.postgres") / "queries").iterdir()
+    if script.name.endswith(".sql")
+}
+
+
+async def stats(server: Server, run: Run) -> Stats:
+    """Return the counts of a run by step and partition."""
+    rows = await server.fetch(QUERIES["stats"], run.id)
+    steps: dict[str, list[tuple[int, int]]] = {}
+    partitions: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        pair = (row["kind"], row["count"])
+        steps.setdefault(row["step"], []).append(pair)
+        partitions.setdefault(row["partition"], []).append(pair)
+    return Stats(
+        **counts_from((row["kind"], row["count"]) for row in rows),
+        steps={step: counts(pairs) for step, pairs in steps.items()},
+        partitions={partition: counts(pairs) for partition, pairs in partitions.items()},
+    )
+
+
+def items(
+    server: Server, run: Awaitable[Run], step: str | None, after: int
+) -> AsyncIterator[StoredItem]:
+    """Stream the items of a run."""
+    return _pages(server, run, "items", _item, after, step)
+
+
+def rejects(
+    server: Server, run: Awaitable[Run], step: str | None, after: int
+) -> AsyncIterator[StoredReject]:
+    """Stream the rejects of a run."""
+    return _pages(server, run, "rejects", _reject, after, step)
+
+
+def expired(server: Server, run: Awaitable[Run]) -> AsyncIterator[ExpiredTask]:
+    """Stream the expired tasks of a run."""
+    return _pages(server, run, "expired", _expired, 0)
+
+
+def dead(server: Server, run: Awaitable[Run], where: DeadFilter) -> AsyncIterator[DeadLetter]:
+    """Stream the dead letters of a run."""
+    return _pages(server, run, "dead", _dead, 0, *filter_columns(None, where)[1:])
+
+
+async def hosts(server: Server, run: Awaitable[Run] | None) -> AsyncIterator[HostStatus]:
+    """Stream the hosts, of one run or of all."""
+    run_id = (await run).id if run else None
+    after = 0
+    await server.fetch("SELECT shoal.fold()")
+    while rows := await server.fetch(QUERIES["hosts"], run_id, after, PAGE):
+        for row in rows:
+            yield HostStatus(
+                host=row["name"],
+                counts=counts(zip(row["kinds"], row["counts"], strict=True)),
+                delay=row["delay"] or None,
+                paused_for=row["paused_for"] if row["paused_for"] > ZERO else None,
+            )
+        after = rows[-1]["id"]
+
+
+async def workers(server: Server, run: Run | None) -> Sequence[WorkerStatus]:
+    """Return the workers, of one run or of all."""
+    await server.fetch("SELECT shoal.fold()")
+    rows = await server.fetch(QUERIES["workers"], run and run.id)
+    return [
+        WorkerStatus(
+            worker_id=row["worker_id"],
+            run_id=row["run_id"],
+            state=row["state"],
+            info=decode(row["info"]),
+            last_beat=max(row["last_beat"], ZERO),
+            leased=row["leased"],
+            completed=row["completed"],
+            failed=row["failed"],
+            items=row["items"],
+        )
+        for row in rows
+    ]
+
+
+async def _pages(
+    server: Server,
+    run: Awaitable[Run],
+    query: str,
+    make: Callable[[Row], Thing],
+    after: int,
+    *args: Any,
+) -> AsyncIterator[Thing]:
+    run_id = (await run).id
+    while rows := await server.fetch(QUERIES[query], run_id, after, PAGE, *args):
+        for row in rows:
+            yield make(row)
+        after = rows[-1]["id"]
+
+
+def _item(row: Row) -> StoredItem:
+    return StoredItem(
+        id=row["id"],
+        task_id=row["task"].hex(),
+        url=row["url"],
+        step=row["step"],
+        data=decode(row["data"]),
+        stored_at=row["stored_at"],
+    )
+
+
+def _reject(row: Row) -> StoredReject:
+    return StoredReject(
+        id=row["id"],
+        task_id=row["task"].hex(),
+        url=row["url"],
+        step=row["step"],
+        data=decode(row["data"]),
+        reason=row["reason"],
+        stored_at=row["stored_at"],
+    )
+
+
+def _expired(row: Row) -> ExpiredTask:
+    return ExpiredTask(id=row["task"].hex(), task=task_from(row), expired_at=row["expired_at"])
+
+
+def _dead(row: Row) -> DeadLetter:
+    history = zip(
+        row["h_attempts"], row["h_workers"], row["h_errors"], row["h_ended"], strict=True
+    )
+    return DeadLetter(
+        id=row["task"].hex(),
+        task=task_from(row),
+        attempts=row["attempts"],
+        error=row["error"],
+        history=tuple(
+            Attempt(attempt=attempt, worker_id=worker, error=error, ended_at=ended)
+            for attempt, worker, error, ended in history
+        ),
+        buried_at=row["buried_at"],
+    )

@@ -1,0 +1,189 @@
+"""The connections to one PostgreSQL, and what to do when one is lost."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import asyncpg
+
+from shoal.core.errors import (
+    QueueError,
+    QueueFull,
+    QueueReadOnly,
+    QueueRefused,
+    QueueUnavailable,
+    UnknownRun,
+)
+
+Answer = TypeVar("Answer")
+Connection = Any  # asyncpg has no types
+
+MOST_CONNECTIONS = 6
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
+
+_UNKNOWN_RUN = "SH001"
+_PASSING = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+_REFUSALS = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.InvalidCatalogNameError,
+)
+
+
+class Server:
+    """A few connections that are opened when needed; a call whose connection is lost is repeated."""
+
+    def __init__(self, url: str, *, patience: timedelta) -> None:
+        self.address = _without_password(url)
+        self._url = url
+        self._patience = patience.total_seconds()
+        self._pool: Any = None
+
+    async def open(self) -> None:
+        """Make sure that the server answers; raises QueueUnavailable or QueueRefused."""
+        await self._persist(lambda again: self._open())
+
+    async def close(self) -> None:
+        """Close every connection; calls under way are given a moment."""
+        if self._pool is None:
+            return
+        pool, self._pool = self._pool, None
+        try:
+            async with asyncio.timeout(5):
+                await pool.close()
+        except TimeoutError:
+            pool.terminate()
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]:
+        """Run a query that is safe to repeat."""
+        return await self._persist(lambda again: self._fetch(query, *args))
+
+    async def value(self, query: str, *args: Any) -> Any:
+        """Run a query that is safe to repeat, and return its only value."""
+        rows = await self.fetch(query, *args)
+        return rows[0][0]
+
+    async def once(self, query: str, *args: Any) -> list[Any]:
+        """Run a query that must take effect once: it begins with the call's id and whether it is a repetition."""
+        call = uuid4()
+        return await self._persist(lambda again: self._fetch(query, call, again, *args))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Lend a connection inside a transaction; nothing is repeated."""
+        with self._translated():
+            async with self._connections.acquire() as connection, connection.transaction():
+                yield connection
+
+    @property
+    def _connections(self) -> Any:
+        if self._pool is None:
+            raise QueueError("This queue is closed. Open it again with: open_queue(url)")
+        return self._pool
+
+    async def _open(self) -> None:
+        pooled = await self._behind_a_pooler()
+        # A pooler hands every transaction to another server process, so nothing may be left behind in one.
+        pool = await asyncpg.create_pool(
+            self._url,
+            min_size=1,
+            max_size=MOST_CONNECTIONS,
+            statement_cache_size=0 if pooled else 100,
+            reset=_keep,
+            timeout=10,
+        )
+        self._pool = pool
+
+    async def _behind_a_pooler(self) -> bool:
+        connection = await asyncpg.connect(self._url, statement_cache_size=0, timeout=10)
+        try:
+            # A pooler makes up its own process number; the server's own is another.
+            return bool(await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid())
+        finally:
+            await connection.close()
+
+    async def _fetch(self, query: str, *args: Any) -> list[Any]:
+        async with self._connections.acquire() as connection:
+            return list(await connection.fetch(query, *args))
+
+    async def _persist(self, attempt: Callable[[bool], Awaitable[Answer]]) -> Answer:
+        """Try until there is an answer or patience is over."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._patience
+        wait = FIRST_WAIT
+        again = False
+        while True:
+            try:
+                return await attempt(again)
+            except _PASSING as error:
+                if loop.time() + wait > give_up:
+                    raise QueueUnavailable(self.address, _reason(error)) from error
+            except asyncpg.PostgresError as error:
+                raise self._translate(error) from error
+            again = True
+            # Jittered: a fleet that lost its server together must not come back together.
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    def _translated(self) -> "_Translated":
+        return _Translated(self)
+
+    def _translate(self, error: asyncpg.PostgresError) -> QueueError:
+        reason = _reason(error)
+        if error.sqlstate == _UNKNOWN_RUN:
+            return UnknownRun("")
+        if isinstance(error, _REFUSALS):
+            return QueueRefused(self.address, reason)
+        if isinstance(error, asyncpg.DiskFullError):
+            return QueueFull(self.address, reason)
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            return QueueReadOnly(self.address, reason)
+        return QueueError(f"The queue at {self.address} failed: {reason}")
+
+
+class _Translated:
+    """Turns the driver's exceptions into Shoal's at the door."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, _PASSING):
+            raise QueueUnavailable(self._server.address, _reason(error)) from error
+        if isinstance(error, asyncpg.PostgresError):
+            raise self._server._translate(error) from error
+
+
+async def _keep(connection: Connection) -> None:
+    """Reset nothing: no call leaves anything behind in its session."""
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username}:…@{host}").geturl()

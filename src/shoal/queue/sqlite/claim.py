@@ -1,0 +1,178 @@
+"""Handing out tasks: lanes that are due give their first tasks to a worker."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from shoal.core.model import Grant, Lease, RunState
+from shoal.queue.sqlite import runs, sweep
+from shoal.queue.sqlite.choose import Burst, DueLane, Pick, Waiting, bursts, choose, enough
+from shoal.queue.sqlite.moment import duration, micros
+from shoal.queue.sqlite.rows import TaskRow
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.tally import Tally
+from shoal.queue.sqlite.texts import as_json
+
+MOST = 10_000  # leases of one claim
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a worker asks for."""
+
+    worker_id: str
+    run_id: str
+    limit: int
+    lease: timedelta
+    steps: Sequence[str] | None = None
+    partitions: Sequence[str] | None = None
+
+
+class Look(msgspec.Struct, array_like=True, frozen=True):
+    """A run as a claim finds it."""
+
+    run: int
+    state: RunState
+    host_delay: int
+    per_host: int
+    next_expiry: int | None
+    next_delayed: int | None
+    worker: int | None
+
+
+class LeaseRow(msgspec.Struct, array_like=True, frozen=True):
+    """A lease that was just made, with its task."""
+
+    token: int
+    task_id: str
+    attempt: int
+    deadline: int
+    task: TaskRow
+
+
+def claim(store: Store, wish: Wish) -> Grant:
+    """Lease tasks of a run to a worker; raises UnknownRun."""
+    look = store.find("claim_look", Look, run_id=wish.run_id, worker_id=wish.worker_id)
+    if look is None:
+        raise runs.unknown(store, wish.run_id)
+    if look.state is not RunState.RUNNING:
+        return Grant(drained=look.state is RunState.CANCELLED)
+    return _Claim(store, wish, look).grant()
+
+
+class _Claim:
+    """One claim of a running run."""
+
+    def __init__(self, store: Store, wish: Wish, look: Look) -> None:
+        self._store, self._wish, self._look = store, wish, look
+        self._now = store.now()
+        self._limit = min(wish.limit, MOST)
+        self._sections = self._narrowed()
+
+    def grant(self) -> Grant:
+        moments = (self._look.next_expiry, self._look.next_delayed)
+        if any(moment is not None and moment <= self._now for moment in moments):
+            sweep.let_time_pass(self._store, self._now, run=self._look.run)
+        leases = self._leases()
+        if len(leases) == self._limit:
+            return Grant(leases=leases, next_due=duration(0))
+        return Grant(leases=leases, next_due=self._next_due(), drained=not leases and self._drained())
+
+    def _leases(self) -> list[Lease]:
+        """Lease what the due lanes have, in rounds of falling priority."""
+        leases: list[Lease] = []
+        while room := self._limit - len(leases):
+            due = self._due(room)
+            if not due:
+                break
+            hosts = bursts(due, self._look.host_delay, self._look.per_host, room)
+            lanes = due[: enough(due, hosts, room)]
+            more = len(due) == room or len(lanes) < len(due)
+            # What lies below the last lane that was read must wait: lanes that were not read may come before it.
+            picks = choose(self._front(lanes, hosts), lanes, hosts, room, lanes[-1].priority if more else 0)
+            if picks:
+                leases += self._hand_out(picks)
+            if not picks or not more:
+                break
+        return leases
+
+    def _due(self, limit: int) -> list[DueLane]:
+        known = {"now": self._now, "limit": limit}
+        if self._sections is None:
+            return self._store.read("claim_lanes", list[DueLane], run=self._look.run, **known)
+        return self._store.read("claim_lanes_of", list[DueLane], sections=self._sections, **known)
+
+    def _front(self, lanes: Sequence[DueLane], hosts: dict[int, Burst]) -> list[Waiting]:
+        """Return the first tasks of lanes, as many of each as its host may give."""
+        wanted = as_json([(lane.id, hosts[lane.host].room) for lane in lanes])
+        return self._store.read("claim_tasks", list[Waiting], wanted=wanted)
+
+    def _hand_out(self, picks: Sequence[Pick]) -> list[Lease]:
+        """Turn the picked tasks into leases."""
+        store, run = self._store, self._look.run
+        deadline = self._now + micros(self._wish.lease)
+        rows = [
+            (pick.task.lane, pick.task.place, pick.lane.host, pick.task.attempt + 1, deadline + pick.start_in)
+            for pick in picks
+        ]
+        store.tell("claim_lease", run=run, worker=self._worker(), picked=as_json(rows))
+        last = store.connection.last_insert_rowid() - len(picks)
+        store.tell("claim_unready", last=last)
+        self._move_gates(picks)
+        return [self._lease(row) for row in store.read("claim_read", list[LeaseRow], last=last)]
+
+    def _move_gates(self, picks: Sequence[Pick]) -> None:
+        tally = Tally()
+        starts: dict[int, int] = {}
+        for pick in picks:
+            tally.add(pick.lane.id, pick.lane.section, pending=-1, leased=1)
+            starts[pick.lane.host] = self._now + pick.start_in
+        starts_text = as_json(list(starts.items()))
+        self._store.tell("claim_gates", starts=starts_text, host_delay=self._look.host_delay)
+        tally.touch(starts)
+        tally.write(self._store)
+
+    def _lease(self, row: LeaseRow) -> Lease:
+        deadline_in = duration(row.deadline - self._now)
+        return Lease(
+            run_id=self._wish.run_id,
+            task_id=row.task_id,
+            token=row.token,
+            task=row.task.task(),
+            attempt=row.attempt,
+            start_in=deadline_in - self._wish.lease,
+            deadline_in=deadline_in,
+        )
+
+    def _worker(self) -> int:
+        """Return the worker's number."""
+        if self._look.worker is not None:
+            return self._look.worker
+        number: int = self._store.value("worker_know", run=self._look.run, worker_id=self._wish.worker_id)
+        return number
+
+    def _narrowed(self) -> str | None:
+        """Return the sections that the filters mean; None when there are no filters."""
+        steps, partitions = self._wish.steps, self._wish.partitions
+        if steps is None and partitions is None:
+            return None
+        text: str = self._store.value(
+            "claim_sections",
+            run=self._look.run,
+            steps=None if steps is None else as_json(steps),
+            partitions=None if partitions is None else as_json(partitions),
+        )
+        return text
+
+    def _next_due(self) -> timedelta | None:
+        """Return how long until time alone makes something claimable; None when nothing is known to come."""
+        if self._sections is None:
+            due = self._store.value("claim_next_due", run=self._look.run)
+        else:
+            due = self._store.value("claim_next_due_of", run=self._look.run, sections=self._sections)
+        return None if due is None else duration(max(0, due - self._now))
+
+    def _drained(self) -> bool:
+        return not self._store.value("claim_remaining", run=self._look.run)

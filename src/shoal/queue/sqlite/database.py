@@ -1,0 +1,80 @@
+"""Opening the file: its folder, its settings, and the check that it is ours to open."""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+
+from shoal.core.errors import InvalidSetting, QueueReadOnly
+from shoal.queue.sqlite.door import not_a_queue, translated
+
+OURS = 0x53686F6C  # "Shol", in the file's header
+PATIENCE = timedelta(seconds=30)
+SYNCHRONOUS = ("normal", "full")
+CACHE_KIB = 64 * 1024
+CHECKPOINT_PAGES = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which file, and how to treat it."""
+
+    path: Path
+    synchronous: str = "normal"
+    patience: timedelta = PATIENCE
+
+    def __post_init__(self) -> None:
+        if self.synchronous not in SYNCHRONOUS:
+            raise InvalidSetting("synchronous", f"must be normal or full, got {self.synchronous!r}")
+
+
+def connect(address: Address) -> apsw.Connection:
+    """Open the file, and make it and its folders if they are missing; raises QueueError."""
+    try:
+        address.path.parent.mkdir(parents=True, exist_ok=True)
+        return _opened(address)
+    except (apsw.Error, OSError) as error:
+        raise translated(error, address.path) from error
+
+
+def _opened(address: Address) -> apsw.Connection:
+    connection = apsw.Connection(str(address.path), statementcachesize=200)
+    try:
+        connection.set_busy_timeout(round(address.patience.total_seconds() * 1000))
+        _check(connection, address.path)
+        _to_wal(connection, address.patience)
+        connection.pragma("synchronous", address.synchronous)
+        connection.pragma("cache_size", -CACHE_KIB)
+        connection.pragma("temp_store", "memory")
+        connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    """Refuse a file that cannot be written, or that another program made."""
+    if connection.readonly("main"):
+        raise QueueReadOnly(str(path), "the file is read-only")
+    if connection.pragma("application_id") != OURS and _tables(connection):
+        raise not_a_queue(path, "is a database of another program")
+
+
+def _tables(connection: apsw.Connection) -> bool:
+    return connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_schema)").fetchone() == (1,)
+
+
+def _to_wal(connection: apsw.Connection, patience: timedelta) -> None:
+    """Switch to the write-ahead log, once in the file's life."""
+    until = time.monotonic() + patience.total_seconds()
+    while connection.pragma("journal_mode") != "wal":
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            # SQLite does not wait here by itself when many open a new file at once.
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)

@@ -1,0 +1,69 @@
+"""Where SQLite's errors end: each becomes one of Shoal's, with the way out in its message."""
+
+import errno
+import os
+from pathlib import Path
+
+import apsw
+
+from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueUnavailable, ShoalError
+
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def translated(error: Exception, path: Path) -> Exception:
+    """Return what to raise for an error that came out of SQLite or the file system."""
+    found = _translation(error, path)
+    if found is not error:
+        found.__cause__ = error
+    return found
+
+
+def _translation(error: Exception, path: Path) -> Exception:
+    match error:
+        case ShoalError():
+            return error
+        case apsw.BusyError() | apsw.LockedError():
+            return QueueUnavailable(str(path), "another process keeps the file locked")
+        case apsw.FullError():
+            return QueueFull(str(path), str(error))
+        case apsw.ReadOnlyError():
+            return QueueReadOnly(str(path), str(error))
+        case apsw.PermissionsError() | apsw.AuthError():
+            return QueueReadOnly(str(path), str(error))
+        case apsw.NotADBError():
+            return not_a_queue(path, "is not a SQLite database")
+        case apsw.CorruptError():
+            return QueueError(
+                f"The queue at {path} is damaged: {error}. Save what is left with: "
+                f"sqlite3 {path} .recover, or name another file with --queue."
+            )
+        case apsw.CantOpenError() | apsw.IOError():
+            return _unreachable(path, str(error))
+        case apsw.Error():
+            return QueueError(f"The queue at {path} could not do it: {error}")
+        case OSError(errno=code) if code in _READ_ONLY:
+            return QueueReadOnly(str(path), error.strerror or str(error))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return QueueFull(str(path), error.strerror or str(error))
+        case OSError():
+            return QueueUnavailable(str(path), error.strerror or str(error))
+        case _:
+            return error
+
+
+def not_a_queue(path: Path, reason: str) -> QueueError:
+    """Return the error for a file that Shoal must not touch."""
+    return QueueError(f"The file {path} {reason}. Name another file with --queue.")
+
+
+def _unreachable(path: Path, reason: str) -> QueueError:
+    if path.is_dir():
+        return QueueUnavailable(str(path), "it is a folder, and a file is needed")
+    if path.parent.is_dir() and not os.access(path.parent, os.W_OK, effective_ids=_effective()):
+        return QueueReadOnly(str(path), f"the folder {path.parent} cannot be written")
+    return QueueUnavailable(str(path), reason)
+
+
+def _effective() -> bool:
+    return os.access in os.supports_effective_ids

@@ -1,0 +1,30 @@
+"""Bringing a file to this Shoal's schema, one numbered script after another."""
+
+from functools import cache
+from importlib.resources import files
+
+from shoal.core.errors import SchemaTooNew
+from shoal.queue.sqlite.database import OURS
+from shoal.queue.sqlite.store import Store
+
+
+def migrate(store: Store) -> int:
+    """Run the scripts that this file has not seen, within the caller's transaction; return the version."""
+    found = store.connection.pragma("user_version")
+    known = len(scripts())
+    if found > known:
+        raise SchemaTooNew(found, known)
+    for script in scripts()[found:]:
+        store.connection.execute(script)
+    if found < known:
+        store.connection.pragma("user_version", known)
+        store.connection.pragma("application_id", OURS)
+    return known
+
+
+@cache
+def scripts() -> list[str]:
+    """Return the migrations in order; the first makes version 1."""
+    folder = files(__package__) / "migrations"
+    found = sorted((script for script in folder.iterdir() if script.name.endswith(".sql")), key=lambda s: s.name)
+    return [script.read_text(encoding="utf-8") for script in found]

@@ -1,0 +1,198 @@
+-- The tables of the queue. Times and durations are microseconds; a moment is counted from 1970 in UTC.
+--
+-- `task` is only ever inserted into. What changes is narrow and short-lived: a task that waits has a row in `ready` or
+-- `delayed`, one that is worked on has a row in `lease`, and one that ended badly a row in `dead` or `expired`.
+-- A task that has none of these rows is completed or dropped.
+
+CREATE TABLE run (
+    no           INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           TEXT NOT NULL UNIQUE,
+    scraper      TEXT NOT NULL,
+    state        TEXT NOT NULL DEFAULT 'running',
+    host_delay   INTEGER NOT NULL,
+    per_host     INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,
+    ttl          INTEGER,
+    started_at   INTEGER NOT NULL
+) STRICT;
+
+-- Runs that are gone for their users, but whose rows are still being deleted.
+CREATE TABLE purged (
+    run INTEGER PRIMARY KEY
+) STRICT;
+
+-- A section is one (run, step, partition), with its counts.
+CREATE TABLE section (
+    id        INTEGER PRIMARY KEY,
+    run       INTEGER NOT NULL,
+    step      TEXT NOT NULL,
+    partition TEXT NOT NULL,
+    pending   INTEGER NOT NULL DEFAULT 0,
+    delayed   INTEGER NOT NULL DEFAULT 0,
+    leased    INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    dead      INTEGER NOT NULL DEFAULT 0,
+    expired   INTEGER NOT NULL DEFAULT 0,
+    dropped   INTEGER NOT NULL DEFAULT 0,
+    items     INTEGER NOT NULL DEFAULT 0,
+    rejected  INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (run, step, partition)
+) STRICT;
+
+-- A host's gate, shared by all runs. A host that was never asked has last_start 0.
+CREATE TABLE host (
+    id           INTEGER PRIMARY KEY,
+    name         TEXT NOT NULL UNIQUE,
+    last_start   INTEGER NOT NULL DEFAULT 0,
+    last_delay   INTEGER NOT NULL DEFAULT 0,
+    delay        INTEGER NOT NULL DEFAULT 0,
+    paused_until INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Host 0 stands for tasks without a URL: it has no gate.
+INSERT INTO host (id, name) VALUES (0, '');
+
+-- A lane is the tasks of one section on one host, with their counts: what a claim schedules. `priority` is that of its
+-- first pending task; `due` is the moment from which its host may be asked for this run. Both are NULL when nothing is
+-- pending, and `due` is NULL while the host has too many leases: see arm.sql, the only place that sets them.
+CREATE TABLE lane (
+    id        INTEGER PRIMARY KEY,
+    run       INTEGER NOT NULL,
+    section   INTEGER NOT NULL,
+    host      INTEGER NOT NULL,
+    priority  INTEGER,
+    due       INTEGER,
+    pending   INTEGER NOT NULL DEFAULT 0,
+    delayed   INTEGER NOT NULL DEFAULT 0,
+    leased    INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    dead      INTEGER NOT NULL DEFAULT 0,
+    expired   INTEGER NOT NULL DEFAULT 0,
+    dropped   INTEGER NOT NULL DEFAULT 0,
+    items     INTEGER NOT NULL DEFAULT 0,
+    rejected  INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (host, run, section)
+) STRICT;
+CREATE INDEX lane_due_in_run ON lane (run, priority, due) WHERE due IS NOT NULL;
+CREATE INDEX lane_due_in_section ON lane (section, priority, due) WHERE due IS NOT NULL;
+
+CREATE TABLE task (
+    seq        INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL,
+    id         BLOB NOT NULL,
+    lane       INTEGER NOT NULL,
+    priority   INTEGER NOT NULL,
+    depth      INTEGER NOT NULL,
+    ttl        INTEGER,
+    delay      INTEGER,
+    expires_at INTEGER,
+    url        TEXT,
+    key        TEXT,
+    payload    TEXT,
+    UNIQUE (run, id)
+) STRICT;
+
+-- Pending tasks in the order in which a lane hands them out: place = (9 - priority) << 52 | seq.
+CREATE TABLE ready (
+    lane    INTEGER NOT NULL,
+    place   INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    PRIMARY KEY (lane, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE delayed (
+    seq     INTEGER PRIMARY KEY,
+    run     INTEGER NOT NULL,
+    due     INTEGER NOT NULL,
+    lane    INTEGER NOT NULL,
+    place   INTEGER NOT NULL,
+    attempt INTEGER NOT NULL
+) STRICT;
+CREATE INDEX delayed_due ON delayed (run, due);
+
+-- When to look whether a task has outlived its time. The row stays while the task is leased or done, and goes when it is looked at.
+CREATE TABLE expiry (
+    run INTEGER NOT NULL,
+    at  INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (run, at, seq)
+) STRICT, WITHOUT ROWID;
+
+-- The token is the fence; AUTOINCREMENT never gives one twice.
+CREATE TABLE lease (
+    token    INTEGER PRIMARY KEY AUTOINCREMENT,
+    task     BLOB NOT NULL,
+    run      INTEGER NOT NULL,
+    lane     INTEGER NOT NULL,
+    place    INTEGER NOT NULL,
+    host     INTEGER NOT NULL,
+    attempt  INTEGER NOT NULL,
+    worker   INTEGER NOT NULL,
+    deadline INTEGER NOT NULL
+) STRICT;
+CREATE INDEX lease_host ON lease (host) WHERE host > 0;
+CREATE INDEX lease_deadline ON lease (deadline);
+
+-- Attempts that failed: what a dead letter's history is made of.
+CREATE TABLE failure (
+    seq      INTEGER NOT NULL,
+    token    INTEGER NOT NULL,
+    attempt  INTEGER NOT NULL,
+    worker   INTEGER NOT NULL,
+    ended_at INTEGER NOT NULL,
+    error    TEXT NOT NULL,
+    PRIMARY KEY (seq, token)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dead (
+    no        INTEGER PRIMARY KEY AUTOINCREMENT,
+    run       INTEGER NOT NULL,
+    seq       INTEGER NOT NULL UNIQUE,
+    attempts  INTEGER NOT NULL,
+    buried_at INTEGER NOT NULL,
+    error     TEXT NOT NULL
+) STRICT;
+CREATE INDEX dead_of_run ON dead (run);
+
+CREATE TABLE expired (
+    no         INTEGER PRIMARY KEY AUTOINCREMENT,
+    run        INTEGER NOT NULL,
+    seq        INTEGER NOT NULL UNIQUE,
+    expired_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX expired_of_run ON expired (run);
+
+CREATE TABLE item (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    run       INTEGER NOT NULL,
+    section   INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    stored_at INTEGER NOT NULL,
+    data      TEXT NOT NULL
+) STRICT;
+CREATE INDEX item_of_run ON item (run);
+
+CREATE TABLE reject (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    run       INTEGER NOT NULL,
+    section   INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    stored_at INTEGER NOT NULL,
+    reason    TEXT NOT NULL,
+    data      TEXT NOT NULL
+) STRICT;
+CREATE INDEX reject_of_run ON reject (run);
+
+-- A worker in a run; `beat_at` is NULL until its first heartbeat.
+CREATE TABLE worker (
+    no        INTEGER PRIMARY KEY,
+    run       INTEGER NOT NULL,
+    name      TEXT NOT NULL,
+    state     TEXT NOT NULL DEFAULT '',
+    info      TEXT NOT NULL DEFAULT '{}',
+    beat_at   INTEGER,
+    completed INTEGER NOT NULL DEFAULT 0,
+    failed    INTEGER NOT NULL DEFAULT 0,
+    items     INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (run, name)
+) STRICT;

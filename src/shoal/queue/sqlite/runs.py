@@ -1,0 +1,90 @@
+"""Runs: started once, looked up by every verb, steered, and purged piece by piece."""
+
+from secrets import token_hex
+
+import msgspec
+
+from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.model import Run, RunSettings, RunState
+from shoal.queue.sqlite.moment import duration, micros, moment, optional_duration, optional_micros
+from shoal.queue.sqlite.store import Store
+
+
+class RunRow(msgspec.Struct, array_like=True, frozen=True):
+    """A run as the table holds it."""
+
+    no: int
+    id: str
+    scraper: str
+    state: RunState
+    host_delay: int
+    per_host: int
+    max_attempts: int
+    ttl: int | None
+    started_at: int
+
+    def run(self) -> Run:
+        settings = RunSettings(
+            host_delay=duration(self.host_delay),
+            per_host=self.per_host,
+            max_attempts=self.max_attempts,
+            ttl=optional_duration(self.ttl),
+        )
+        return Run(
+            id=self.id,
+            scraper=self.scraper,
+            settings=settings,
+            state=self.state,
+            started_at=moment(self.started_at),
+        )
+
+
+def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
+    """Make a run, or return the one that has this id; raises RunConflict."""
+    now = store.now()
+    added = 0
+    while not added:
+        name = run_id or f"{moment(now):%Y%m%d_%H%M%S}_{token_hex(2)}"
+        added = store.tell(
+            "run_add",
+            run_id=name,
+            scraper=scraper,
+            host_delay=micros(settings.host_delay),
+            per_host=settings.per_host,
+            max_attempts=settings.max_attempts,
+            ttl=optional_micros(settings.ttl),
+            now=now,
+        )
+        if run_id:
+            break
+    row = known(store, name)
+    if row.scraper != scraper:
+        raise RunConflict(name, f"belongs to scraper {row.scraper!r}, not {scraper!r}")
+    return row.run()
+
+
+def known(store: Store, run_id: str) -> RunRow:
+    """Return a run's row; raises UnknownRun."""
+    row = store.find("run_get", RunRow, run_id=run_id)
+    if row is None:
+        raise unknown(store, run_id)
+    return row
+
+
+def unknown(store: Store, run_id: str) -> UnknownRun:
+    """Return the error for a run that is not there."""
+    return UnknownRun(run_id, store.read("run_names", list[str]))
+
+
+def every(store: Store) -> list[Run]:
+    """Return all runs, the newest first."""
+    return [row.run() for row in store.read("run_list", list[RunRow])]
+
+
+def steer(store: Store, run_id: str, state: RunState) -> Run:
+    """Pause, resume or cancel a run; raises RunConflict when it was cancelled before."""
+    row = known(store, run_id)
+    if row.state is RunState.CANCELLED and state is not RunState.CANCELLED:
+        raise RunConflict(run_id, "was cancelled")
+    store.tell("run_steer", run=row.no, state=state.value)
+    return msgspec.structs.replace(row, state=state).run()

@@ -1,0 +1,1 @@
+DELETE FROM lease WHERE token IN (SELECT value FROM json_each(:tokens))

@@ -1,0 +1,2 @@
+SELECT json_array(no, id, scraper, state, host_delay, per_host, max_attempts, ttl, started_at)
+FROM run WHERE id = :run_id

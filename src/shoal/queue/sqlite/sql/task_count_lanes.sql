@@ -1,0 +1,6 @@
+UPDATE lane SET pending = pending + fresh.pending, delayed = delayed + fresh.delayed
+FROM (
+    SELECT lane, count(*) FILTER (WHERE delay IS NULL) AS pending, count(delay) AS delayed
+    FROM task WHERE seq > :last GROUP BY lane
+) fresh
+WHERE lane.id = fresh.lane

@@ -1,0 +1,84 @@
+"""Moves that time alone calls for: leases that were lost, delays that are over, tasks that outlived their time."""
+
+import msgspec
+
+from shoal.queue.sqlite.endings import Endings, Held
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.tally import Tally
+from shoal.queue.sqlite.texts import as_json
+
+LEASE_LOST = "lease lost"
+AT_ONCE = 1_000
+
+
+class Outlived(msgspec.Struct, array_like=True, frozen=True):
+    """A task whose time to live is over."""
+
+    lane: int
+    section: int
+    place: int
+    pending: bool
+    delayed: bool
+
+
+class Due(msgspec.Struct, array_like=True, frozen=True):
+    """A task whose delay is over."""
+
+    lane: int
+    section: int
+    place: int
+    attempt: int
+
+
+def reclaim(store: Store) -> int:
+    """Take back some of the leases whose deadline has passed, and return how many."""
+    lost = store.read("lease_lost", list[Held], now=store.now(), limit=AT_ONCE)
+    if lost:
+        endings = Endings(store)
+        for held in lost:
+            endings.fail(held, LEASE_LOST, bury=False)
+        endings.write()
+    return len(lost)
+
+
+def sweep(store: Store) -> None:
+    """Let time pass in every run."""
+    now = store.now()
+    for run in store.read("sweep_runs", list[int], now=now):
+        let_time_pass(store, now, run=run)
+
+
+def let_time_pass(store: Store, now: int, *, run: int) -> None:
+    """Expire the tasks of a run that outlived their time, and make those pending whose delay is over."""
+    tally = Tally()
+    while _expire(store, tally, run, now) == AT_ONCE:
+        pass
+    while _promote(store, tally, run, now) == AT_ONCE:
+        pass
+    tally.write(store)
+
+
+def _expire(store: Store, tally: Tally, run: int, now: int) -> int:
+    looked = store.read("sweep_outlived", list[Outlived], run=run, now=now, limit=AT_ONCE)
+    if not looked:
+        return 0
+    store.tell("sweep_looked", run=run, now=now, limit=AT_ONCE)
+    waiting = [task for task in looked if task.pending or task.delayed]
+    for task in waiting:
+        tally.add(task.lane, task.section, pending=-task.pending, delayed=-task.delayed, expired=1)
+    places = as_json([task.place for task in waiting])
+    store.tell("ready_remove", tasks=as_json([(task.lane, task.place) for task in waiting]))
+    store.tell("delayed_remove", places=places)
+    store.tell("sweep_expire", run=run, now=now, places=places)
+    return len(looked)
+
+
+def _promote(store: Store, tally: Tally, run: int, now: int) -> int:
+    due = store.read("sweep_due", list[Due], run=run, now=now, limit=AT_ONCE)
+    if not due:
+        return 0
+    for task in due:
+        tally.add(task.lane, task.section, delayed=-1, pending=1)
+    store.tell("delayed_remove", places=as_json([task.place for task in due]))
+    store.tell("ready_add", tasks=as_json([(task.lane, task.place, task.attempt) for task in due]))
+    return len(due)

@@ -1,0 +1,159 @@
+"""Every backend on its bench: a queue that is open, and a clock that can be moved."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from shoal.queue.contract import Queue
+from tests.conformance.model import ModelQueue
+
+NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
+
+# A table's own rows only, for a partitioned one would be shifted twice.
+_TIME_COLUMNS = """
+    SELECT format('UPDATE ONLY %s SET %s', c.oid::regclass,
+                  string_agg(format('%1$I = %1$I - $1::interval', a.attname), ', '))
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    WHERE c.relnamespace = 'shoal'::regnamespace AND c.relkind = 'r'
+      AND a.atttypid = 'timestamptz'::regtype AND NOT a.attisdropped AND a.attgenerated = ''
+    GROUP BY c.oid
+"""
+
+
+class Clock(Protocol):
+    """The store's clock, in the hands of a test."""
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+
+    async def forward(self, delta: timedelta) -> None:
+        """Let this much time pass."""
+
+
+class VirtualClock:
+    """A clock that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self._now = NOON
+
+    def now(self) -> datetime:
+        return self._now
+
+    async def forward(self, delta: timedelta) -> None:
+        self._now += delta
+
+
+class ServerClock:
+    """A PostgreSQL server's clock: it cannot be moved, so all that is stored is moved into the past."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: Any = None
+        self._shifts: list[str] = []
+        self.queues: list[Any] = []
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def forward(self, delta: timedelta) -> None:
+        if self._connection is None:
+            await self._connect()
+        async with self._connection.transaction():
+            for shift in self._shifts:
+                await self._connection.execute(shift, delta)
+        for queue in self.queues:
+            queue._floors.clear()  # what a claim remembers of the store's clock, which has just been moved
+
+    async def _connect(self) -> None:
+        import asyncpg
+
+        self._connection = await asyncpg.connect(self._url)
+        self._shifts = [row[0] for row in await self._connection.fetch(_TIME_COLUMNS)]
+        assert self._shifts, "the schema shoal has no column of type timestamptz to shift"
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+
+@dataclass
+class Bench:
+    """A queue under test and its clock; `open` is None where a store does not outlive its queue."""
+
+    queue: Queue
+    clock: Clock
+    open: Callable[[], Awaitable[Queue]] | None = None
+
+    @property
+    def forgetful(self) -> bool:
+        return self.open is None
+
+    async def restart(self) -> Queue:
+        """Close the queue and open the same store once more."""
+        assert self.open, "this backend keeps nothing"
+        await self.queue.close()
+        self.queue = await self.open()
+        return self.queue
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a test may keep its store."""
+
+    backend: str
+    folder: Path
+    postgres_url: str = ""
+
+    def bench(self) -> AbstractAsyncContextManager[Bench]:
+        return BACKENDS[self.backend](self)
+
+
+@asynccontextmanager
+async def _model(place: Place) -> AsyncIterator[Bench]:
+    clock = VirtualClock()
+    yield Bench(ModelQueue(clock.now), clock)
+
+
+@asynccontextmanager
+async def _sqlite(place: Place) -> AsyncIterator[Bench]:
+    from shoal.queue.sqlite.queue import SqliteQueue
+
+    clock = VirtualClock()
+
+    async def open_queue() -> Queue:
+        return await SqliteQueue.open(place.folder / "queue.db", now=clock.now)
+
+    bench = Bench(await open_queue(), clock, open_queue)
+    try:
+        yield bench
+    finally:
+        await bench.queue.close()
+
+
+@asynccontextmanager
+async def _postgres(place: Place) -> AsyncIterator[Bench]:
+    from shoal.queue.postgres.queue import PostgresQueue
+
+    clock = ServerClock(place.postgres_url)
+
+    async def open_queue() -> Queue:
+        queue = await PostgresQueue.open(place.postgres_url)
+        clock.queues.append(queue)
+        return queue
+
+    bench = Bench(await open_queue(), clock, open_queue)
+    try:
+        yield bench
+    finally:
+        await bench.queue.close()
+        await clock.close()
+
+
+BACKENDS: dict[str, Callable[[Place], AbstractAsyncContextManager[Bench]]] = {
+    "model": _model,
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+}

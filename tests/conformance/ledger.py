@@ -1,0 +1,278 @@
+"""The books of the model queue: tasks, hosts and workers in dicts, every count counted anew."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from shoal.core.errors import UnknownRun
+from shoal.core.model import (
+    ZERO,
+    Attempt,
+    Counts,
+    Lease,
+    Run,
+    StoredItem,
+    StoredReject,
+    Task,
+)
+from shoal.core.pacing import BURST_HORIZON
+from shoal.queue.intake import NO_HOST, Entry, decode
+
+LEASE_LOST = "lease lost"
+
+Names = Sequence[str] | None
+Worker = tuple[str, str]  # run id, worker id
+
+
+class State(StrEnum):
+    """Where a task is; the names are those of `Counts`."""
+
+    PENDING = "pending"
+    DELAYED = "delayed"
+    LEASED = "leased"
+    COMPLETED = "completed"
+    DEAD = "dead"
+    EXPIRED = "expired"
+    DROPPED = "dropped"
+
+
+WAITING = {State.PENDING, State.DELAYED}
+REMAINING = {*WAITING, State.LEASED}
+
+
+@dataclass(slots=True)
+class Row:
+    """One task with all that is known of it."""
+
+    id: str
+    run_id: str
+    entry: Entry
+    order: int
+    state: State
+    due_at: datetime
+    expires_at: datetime | None
+    attempts: int = 0
+    token: int = 0
+    worker_id: str = ""
+    deadline: datetime = datetime.max
+    ended_at: datetime = datetime.max
+    history: list[Attempt] = field(default_factory=list)
+    items: int = 0
+    rejected: int = 0
+
+    @property
+    def task(self) -> Task:
+        entry = self.entry
+        return Task(
+            url=entry.url,
+            step=entry.step,
+            payload=decode(entry.payload),
+            key=entry.key,
+            partition=entry.partition,
+            priority=entry.priority,
+            ttl=entry.ttl,
+            delay=entry.delay,
+            depth=entry.depth,
+        )
+
+    def matches(self, steps: Names, partitions: Names) -> bool:
+        """Say whether a claim with these filters means this task."""
+        return (steps is None or self.entry.step in steps) and (
+            partitions is None or self.entry.partition in partitions
+        )
+
+
+@dataclass(slots=True)
+class Host:
+    """What politeness must remember of a host, for all runs."""
+
+    last_start: datetime | None = None
+    last_delay: timedelta = ZERO  # the host_delay of the run that made the last start
+    delay: timedelta = ZERO
+    paused_until: datetime | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a worker has done in a run."""
+
+    completed: int = 0
+    failed: int = 0
+    items: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The last heartbeat of a worker in a run."""
+
+    state: str
+    info: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass
+class Ledger:
+    """All that the model knows, and the questions that the rules ask of it."""
+
+    now: Callable[[], datetime]
+    runs: dict[str, Run] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    hosts: defaultdict[str, Host] = field(default_factory=lambda: defaultdict(Host))
+    items: list[tuple[str, StoredItem]] = field(default_factory=list)
+    rejects: list[tuple[str, StoredReject]] = field(default_factory=list)
+    beats: dict[Worker, Beat] = field(default_factory=dict)
+    tallies: defaultdict[Worker, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    last_order: int = 0
+    last_token: int = 0
+    last_stored: int = 0
+
+    def run(self, run_id: str) -> Run:
+        if run_id not in self.runs:
+            raise UnknownRun(run_id, list(self.runs))
+        return self.runs[run_id]
+
+    def of_run(self, run_id: str) -> Iterator[Row]:
+        return (row for row in self.rows.values() if row.run_id == run_id)
+
+    def add(self, run_id: str, entry: Entry) -> bool:
+        """Let a task in, unless its key has ever entered."""
+        task_id = entry.id.hex()
+        if task_id in self.rows:
+            return False
+        now = self.now()
+        self.last_order += 1
+        self.rows[task_id] = Row(
+            id=task_id,
+            run_id=run_id,
+            entry=entry,
+            order=self.last_order,
+            state=State.DELAYED if entry.delay else State.PENDING,
+            due_at=now + entry.delay,
+            expires_at=now + entry.ttl if entry.ttl else None,
+        )
+        return True
+
+    # Time passes
+
+    def wake_and_expire(self, rows: Iterable[Row]) -> None:
+        """Make due tasks pending, and overdue ones expired."""
+        now = self.now()
+        for row in rows:
+            if row.state is State.DELAYED and row.due_at <= now:
+                row.state = State.PENDING
+            if row.state in WAITING and row.expires_at and row.expires_at <= now:
+                row.state, row.ended_at = State.EXPIRED, now
+
+    def take_back(self, row: Row) -> None:
+        """End a lost lease."""
+        self.fail(row, LEASE_LOST, bury=self.attempts_left(row) == 0)
+
+    def lost(self) -> list[Row]:
+        return [row for row in self.rows.values() if row.state is State.LEASED and row.deadline <= self.now()]
+
+    def attempts_left(self, row: Row) -> int:
+        return max(0, self.run(row.run_id).settings.max_attempts - row.attempts)
+
+    def fail(self, row: Row, error: str, *, bury: bool, after: timedelta = ZERO) -> None:
+        """End an attempt without success: the task dies, or goes back to wait."""
+        now = self.now()
+        row.history.append(Attempt(attempt=row.attempts, worker_id=row.worker_id, error=error, ended_at=now))
+        self.tallies[row.run_id, row.worker_id].failed += 1
+        if bury:
+            row.state, row.ended_at = State.DEAD, now
+        else:
+            row.state, row.due_at = (State.DELAYED if after else State.PENDING), now + after
+
+    # Politeness
+
+    def host_free_at(self, run: Run, name: str) -> datetime | None:
+        """Return when the run may start a task of this host; None while its leases are too many."""
+        now = self.now()
+        if name == NO_HOST:
+            return now
+        live = [row for row in self.rows.values() if row.state is State.LEASED and row.entry.host == name]
+        if len(live) >= run.settings.per_host:
+            return None
+        host = self.hosts[name]
+        gap = max(run.settings.host_delay, host.last_delay, host.delay)
+        return max(now, host.paused_until or now, host.last_start + gap if host.last_start else now)
+
+    def start_of(self, run: Run, name: str) -> datetime | None:
+        """Return the start that a claim may give to a task of this host; None when it must wait."""
+        now, paused_until = self.now(), self.hosts[name].paused_until
+        if paused_until and paused_until > now:
+            return None
+        start = self.host_free_at(run, name)
+        return start if start and start - now < BURST_HORIZON else None
+
+    def pause(self, name: str, duration: timedelta) -> None:
+        """Pause a host; a running pause never becomes shorter."""
+        if name != NO_HOST:
+            host, until = self.hosts[name], self.now() + duration
+            host.paused_until = max(host.paused_until or until, until)
+
+    def slow(self, name: str, delay: timedelta) -> None:
+        if name != NO_HOST:
+            self.hosts[name].delay = delay
+
+    # Claims
+
+    def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
+        """Return the pending tasks that a claim means, the first to go first."""
+        rows = (
+            row
+            for row in self.of_run(run_id)
+            if row.state is State.PENDING and row.matches(steps, partitions)
+        )
+        return sorted(rows, key=lambda row: (-row.entry.priority, row.order))
+
+    def first_due(self, run: Run, steps: Names, partitions: Names) -> datetime | None:
+        """Return the first moment at which time alone makes a task claimable."""
+        moments: list[datetime] = []
+        for row in self.of_run(run.id):
+            free = self.host_free_at(run, row.entry.host)
+            if row.state not in WAITING or not row.matches(steps, partitions) or free is None:
+                continue
+            moment = max(row.due_at, free)
+            if row.expires_at is None or moment < row.expires_at:
+                moments.append(moment)
+        return min(moments, default=None)
+
+    def hand_out(self, row: Row, worker_id: str, token: int, start: datetime, deadline: datetime) -> None:
+        """Lease a task: the attempt is counted and the host's last start moves."""
+        row.state, row.worker_id, row.token, row.deadline = State.LEASED, worker_id, token, deadline
+        row.attempts += 1
+        self.last_token = max(self.last_token, token)
+        if row.entry.host != NO_HOST:
+            host = self.hosts[row.entry.host]
+            host.last_start, host.last_delay = start, self.run(row.run_id).settings.host_delay
+
+    def held(self, lease: Lease) -> Row | None:
+        """Return the task of a lease that is still live."""
+        row = self.rows.get(lease.task_id)
+        live = row and row.run_id == lease.run_id and row.state is State.LEASED and row.token == lease.token
+        return row if live else None
+
+    def drained(self, run_id: str) -> bool:
+        return not any(row.state in REMAINING for row in self.of_run(run_id))
+
+
+def count(rows: Iterable[Row]) -> dict[str, int]:
+    """Return the fields of `Counts` for these tasks."""
+    totals: dict[str, int] = defaultdict(int)
+    for row in rows:
+        totals[row.state] += 1
+        totals["items"] += row.items
+        totals["rejected"] += row.rejected
+    return dict(totals)
+
+
+def split(rows: Iterable[Row], by: Callable[[Row], str]) -> dict[str, Counts]:
+    """Return the counts of these tasks, group by group."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[by(row)].append(row)
+    return {name: Counts(**count(group)) for name, group in groups.items()}

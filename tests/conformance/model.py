@@ -1,0 +1,241 @@
+"""The queue contract as plain Python: the specification that every backend is compared with."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import assert_never
+
+from shoal.core.errors import RunConflict
+from shoal.core.model import (
+    ZERO,
+    Bury,
+    Done,
+    EnqueueReport,
+    Fate,
+    Grant,
+    Lease,
+    Outcome,
+    Release,
+    Retry,
+    Run,
+    RunSettings,
+    RunState,
+    StoredItem,
+    StoredReject,
+    error_text,
+)
+from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Tasks
+from shoal.queue.intake import Entry, Intake, decode, encode_item
+from shoal.queue.rules import check_claim, check_run, new_run_id
+from tests.conformance.ledger import (
+    Names,
+    Row,
+    State,
+)
+from tests.conformance.looking import Looking
+from tests.conformance.referee import adopt
+
+
+class ModelQueue(Looking):
+    """A queue that is simple and obviously right; its clock is handed in."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def migrate(self) -> int:
+        return 1
+
+    # Runs
+
+    async def start_run(
+        self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
+    ) -> Run:
+        check_run(scraper, settings, run_id)
+        now = self.books.now()
+        run_id = run_id or new_run_id(now)
+        run = Run(id=run_id, scraper=scraper, settings=settings, state=RunState.RUNNING, started_at=now)
+        run = self.books.runs.setdefault(run_id, run)
+        if run.scraper != scraper:
+            raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {scraper!r}")
+        return run
+
+    async def run(self, run_id: str) -> Run:
+        return self.books.run(run_id)
+
+    async def runs(self) -> Sequence[Run]:
+        return sorted(self.books.runs.values(), key=lambda run: run.started_at, reverse=True)
+
+    async def pause(self, run_id: str) -> Run:
+        return self._steer(run_id, RunState.PAUSED)
+
+    async def resume(self, run_id: str) -> Run:
+        return self._steer(run_id, RunState.RUNNING)
+
+    async def cancel(self, run_id: str) -> Run:
+        return self._steer(run_id, RunState.CANCELLED)
+
+    def _steer(self, run_id: str, state: RunState) -> Run:
+        run = self.books.run(run_id)
+        if run.state is RunState.CANCELLED and state is not RunState.CANCELLED:
+            raise RunConflict(run_id, "was cancelled")
+        self.books.runs[run_id] = replace(run, state=state)
+        return self.books.runs[run_id]
+
+    async def purge(self, run_id: str) -> None:
+        books = self.books
+        books.run(run_id)
+        books.rows = {row.id: row for row in books.rows.values() if row.run_id != run_id}
+        books.items = [stored for stored in books.items if stored[0] != run_id]
+        books.rejects = [stored for stored in books.rejects if stored[0] != run_id]
+        books.beats = {worker: beat for worker, beat in books.beats.items() if worker[0] != run_id}
+        for worker in [worker for worker in books.tallies if worker[0] == run_id]:
+            del books.tallies[worker]
+        del books.runs[run_id]
+
+    # Work
+
+    async def enqueue(
+        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
+    ) -> EnqueueReport:
+        report = EnqueueReport()
+        intake = Intake(run_id, self.books.run(run_id).settings)
+        async for batch, invalid in intake.batches(tasks, on_invalid):
+            added = sum([self.books.add(run_id, entry) for entry in batch])
+            report += EnqueueReport(added=added, duplicate=len(batch) - added, invalid=invalid)
+        return report
+
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        run_id: str,
+        limit: int = 50,
+        lease: timedelta = DEFAULT_LEASE,
+        steps: Names = None,
+        partitions: Names = None,
+    ) -> Grant:
+        check_claim(limit, lease)
+        books, run = self.books, self.books.run(run_id)
+        if run.state is not RunState.RUNNING:
+            return Grant(drained=run.state is RunState.CANCELLED)
+        books.wake_and_expire(books.of_run(run_id))
+        leases: list[Lease] = []
+        for row in books.candidates(run_id, steps, partitions):
+            start = books.start_of(run, row.entry.host)
+            if start is not None and len(leases) < limit:
+                books.hand_out(row, worker_id, books.last_token + 1, start, start + lease)
+                leases.append(_lease(row, start - books.now(), lease))
+        due = books.first_due(run, steps, partitions)
+        return Grant(
+            leases=leases,
+            next_due=None if due is None else max(ZERO, due - books.now()),
+            drained=books.drained(run_id),
+        )
+
+    def allow(
+        self,
+        grant: Grant,
+        worker_id: str,
+        run_id: str,
+        limit: int,
+        lease: timedelta,
+        steps: Names = None,
+        partitions: Names = None,
+    ) -> None:
+        """Check a grant that another backend made against the rules, and make it this queue's own."""
+        adopt(self.books, grant, worker_id, run_id, limit, lease, steps, partitions)
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        follows = [self._checked(outcome) for outcome in outcomes]
+        return [self._obey(outcome, follow) for outcome, follow in zip(outcomes, follows, strict=True)]
+
+    def _checked(self, outcome: Outcome) -> list[Entry]:
+        """Raise for what cannot be stored; return the follow-up tasks as they will be queued."""
+        if not isinstance(outcome, Done):
+            return []
+        for data in [*outcome.items, *(reject.data for reject in outcome.rejects)]:
+            encode_item(data)
+        run = self.books.runs.get(outcome.lease.run_id)
+        intake = Intake(outcome.lease.run_id, run.settings if run else RunSettings())
+        return [intake.entry(task) for task in outcome.follow]
+
+    def _obey(self, outcome: Outcome, follow: list[Entry]) -> Fate:
+        row = self.books.held(outcome.lease)
+        if row is None:
+            return Fate.STALE
+        match outcome:
+            case Done():
+                self._complete(row, outcome, follow)
+            case Retry(error=error, after=after):
+                bury = self.books.attempts_left(row) == 0
+                self.books.fail(row, error_text(error), bury=bury, after=after)
+            case Bury(error=error):
+                self.books.fail(row, error_text(error), bury=True)
+            case Release():
+                row.state, row.attempts = State.PENDING, row.attempts - 1
+                return Fate.ACCEPTED
+            case _:
+                assert_never(outcome)
+        if outcome.pause_host is not None:
+            self.books.pause(row.entry.host, outcome.pause_host)
+        if outcome.slow_host is not None:
+            self.books.slow(row.entry.host, outcome.slow_host)
+        return Fate.ACCEPTED
+
+    def _complete(self, row: Row, done: Done, follow: list[Entry]) -> None:
+        books, now = self.books, self.books.now()
+        row.state, row.items, row.rejected = State.COMPLETED, len(done.items), len(done.rejects)
+        for entry in follow:
+            books.add(row.run_id, entry)
+        for data in done.items:
+            books.last_stored += 1
+            item = StoredItem(
+                id=books.last_stored,
+                task_id=row.id,
+                url=row.entry.url,
+                step=row.entry.step,
+                data=decode(encode_item(data)),
+                stored_at=now,
+            )
+            books.items.append((row.run_id, item))
+        for reject in done.rejects:
+            books.last_stored += 1
+            refused = StoredReject(
+                id=books.last_stored,
+                task_id=row.id,
+                url=row.entry.url,
+                step=row.entry.step,
+                data=decode(encode_item(reject.data)),
+                reason=reject.reason,
+                stored_at=now,
+            )
+            books.rejects.append((row.run_id, refused))
+        tally = books.tallies[row.run_id, row.worker_id]
+        tally.completed, tally.items = tally.completed + 1, tally.items + len(done.items)
+
+    async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
+        check_claim(1, lease)
+        rows = [self.books.held(held) for held in leases]
+        for row in rows:
+            if row:
+                row.deadline = self.books.now() + lease
+        return [Fate.ACCEPTED if row else Fate.STALE for row in rows]
+
+    async def reclaim(self) -> int:
+        lost = self.books.lost()
+        for row in lost:
+            self.books.take_back(row)
+        self.books.wake_and_expire(self.books.rows.values())
+        return len(lost)
+
+
+def _lease(row: Row, start_in: timedelta, lease: timedelta) -> Lease:
+    return Lease(
+        run_id=row.run_id,
+        task_id=row.id,
+        token=row.token,
+        task=row.task,
+        attempt=row.attempts,
+        start_in=start_in,
+        deadline_in=start_in + lease,
+    )

@@ -1,0 +1,122 @@
+"""The rules of a claim, checked from outside: was a backend allowed to make this grant?"""
+
+from datetime import timedelta
+
+from shoal.core.model import SECOND, ZERO, Grant, Lease, Run, RunState
+from shoal.queue.intake import NO_HOST
+from tests.conformance.ledger import BURST_HORIZON, Ledger, Names, Row, State
+
+PLAY = timedelta(milliseconds=1)  # for stores that count in milliseconds or floats
+
+
+def adopt(
+    books: Ledger,
+    grant: Grant,
+    worker_id: str,
+    run_id: str,
+    limit: int,
+    lease: timedelta,
+    steps: Names,
+    partitions: Names,
+) -> None:
+    """Enter a foreign grant into the books; raises AssertionError with the rule that it broke."""
+    run = books.run(run_id)
+    if run.state is not RunState.RUNNING:
+        return _check_standstill(run, grant)
+    books.wake_and_expire(books.of_run(run_id))
+    _check_form(grant, limit)
+    _check_progress(books, run, grant, steps, partitions)
+    for held in sorted(grant.leases, key=lambda held: (held.start_in, -held.task.priority)):
+        row = _check_task(books, run, held, steps, partitions)
+        _check_times(books, run, row, held, lease)
+        now = books.now()
+        books.hand_out(row, worker_id, held.token, now + held.start_in, now + held.deadline_in)
+    _check_order_across_hosts(books, run, grant, steps, partitions)
+    _check_ending(books, run, grant, steps, partitions)
+    return None
+
+
+def _check_standstill(run: Run, grant: Grant) -> None:
+    assert not grant.leases, f"the run is {run.state}, but {len(grant.leases)} tasks were handed out"
+    cancelled = run.state is RunState.CANCELLED
+    assert grant.drained is cancelled, f"the run is {run.state}, but drained is {grant.drained}"
+
+
+def _check_form(grant: Grant, limit: int) -> None:
+    ids = [held.task_id for held in grant.leases]
+    assert len(ids) <= limit, f"{len(ids)} tasks were handed out where {limit} were asked for"
+    assert len(set(ids)) == len(ids), f"a task was handed out twice in one grant: {ids}"
+    assert grant.next_due is None or grant.next_due >= ZERO, f"next_due lies in the past: {grant.next_due}"
+
+
+def _check_progress(books: Ledger, run: Run, grant: Grant, steps: Names, partitions: Names) -> None:
+    now = books.now()
+    for row in books.candidates(run.id, steps, partitions):
+        free = books.start_of(run, row.entry.host) == now
+        assert grant.leases or not free, f"nothing was handed out, but {_name(row)} is pending on a free host"
+
+
+def _check_task(books: Ledger, run: Run, held: Lease, steps: Names, partitions: Names) -> Row:
+    """Check that the task may be handed out at all, and that the lease describes it."""
+    row = books.rows.get(held.task_id)
+    assert row and row.run_id == run.id, f"task {held.task_id} is not in run {run.id}"
+    assert row.state is State.PENDING, f"{_name(row)} was handed out, but it is {row.state}"
+    assert row.matches(steps, partitions), f"{_name(row)} was handed out against {steps=} {partitions=}"
+    for rival in books.candidates(run.id, steps, partitions):
+        same_host = rival.entry.host == row.entry.host != NO_HOST
+        first = same_host and rival.entry.priority > row.entry.priority
+        assert not first, f"{_name(rival)} waits on the same host and comes before {_name(row)}"
+    assert held.run_id == run.id, f"the lease of {_name(row)} names run {held.run_id}"
+    assert held.token > row.token, f"token {held.token} of {_name(row)} does not rise above {row.token}"
+    expected = row.attempts + 1
+    assert held.attempt == expected, f"{_name(row)} is at attempt {expected}, the lease says {held.attempt}"
+    for what in ("url", "step", "payload", "key", "partition", "priority", "depth"):
+        was, now = getattr(row.task, what), getattr(held.task, what)
+        assert was == now, f"{what} of {_name(row)} was {was!r} and came back as {now!r}"
+    return row
+
+
+def _check_times(books: Ledger, run: Run, row: Row, held: Lease, lease: timedelta) -> None:
+    """Check the lease's start and deadline against its host's gate."""
+    start = books.start_of(run, row.entry.host)
+    assert start, f"{_name(row)} was handed out, but {_gate(books, run, row)}"
+    wait = start - books.now()
+    assert held.start_in >= wait - PLAY, f"{_name(row)} starts in {held.start_in}, too soon: {wait}"
+    assert ZERO <= held.start_in < BURST_HORIZON, f"{_name(row)} starts too late: in {held.start_in}"
+    late = abs(held.deadline_in - held.start_in - lease)
+    assert late < PLAY, f"{_name(row)}: deadline in {held.deadline_in}, not {held.start_in} + {lease}"
+
+
+def _check_order_across_hosts(books: Ledger, run: Run, grant: Grant, steps: Names, partitions: Names) -> None:
+    lowest = min((held.task.priority for held in grant.leases), default=9)
+    now = books.now()
+    for row in books.candidates(run.id, steps, partitions):
+        passed = row.entry.priority > lowest and books.start_of(run, row.entry.host) == now
+        assert not passed, f"{_name(row)} is on a free host, but a task of priority {lowest} went first"
+
+
+def _check_ending(books: Ledger, run: Run, grant: Grant, steps: Names, partitions: Names) -> None:
+    drained = books.drained(run.id)
+    assert grant.drained is drained, f"drained must be {drained}, got {grant.drained}"
+    due = books.first_due(run, steps, partitions)
+    if grant.leases or due is None:
+        return
+    wait = due - books.now()
+    assert grant.next_due is not None, f"a task is due in {wait}, but next_due is None"
+    assert grant.next_due <= wait + SECOND, f"a task is due in {wait}, but next_due is {grant.next_due}"
+
+
+def _name(row: Row) -> str:
+    what = row.entry.url or row.entry.payload
+    return f"{row.entry.step} {what} (priority {row.entry.priority}, {row.id[:8]})"
+
+
+def _gate(books: Ledger, run: Run, row: Row) -> str:
+    """Say why a host is closed to a run."""
+    host, now = books.hosts[row.entry.host], books.now()
+    if host.paused_until and host.paused_until > now:
+        return f"its host is paused for {host.paused_until - now}"
+    free = books.host_free_at(run, row.entry.host)
+    if free is None:
+        return f"its host has {run.settings.per_host} live leases or more"
+    return f"its host is free only in {free - now}"

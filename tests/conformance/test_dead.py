@@ -1,0 +1,218 @@
+"""Dead letters are kept with their error and their attempts, and can be replayed or dropped."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from shoal.core.errors import UnknownRun
+from shoal.core.model import MINUTE, SECOND, Bury, DeadFilter, Done, Retry, Run, Task
+from shoal.queue.contract import Queue
+from tests.conformance.backends import Clock
+from tests.conformance.helpers import (
+    claim_all,
+    claim_one,
+    every,
+    page,
+    pages,
+    start,
+    start_one,
+    the_dead,
+    url,
+)
+
+
+async def bury_all(queue: Queue, run: Run, error: str = "gone") -> list[str]:
+    """Bury whatever can be claimed, and return the ids."""
+    leases = await claim_all(queue, run)
+    await queue.settle([Bury(lease, error) for lease in leases])
+    return [lease.task_id for lease in leases]
+
+
+async def test_a_dead_letter_tells_the_history_of_its_attempts_the_oldest_first(
+    queue: Queue, clock: Clock
+) -> None:
+    run = await start(
+        queue, page(payload={"n": 1}, step="detail", partition="ca", priority=3), max_attempts=9
+    )
+    await queue.settle([Retry(await claim_one(queue, run, "w1"), TimeoutError("slow"))])
+    await claim_one(queue, run, "w2", lease=MINUTE)
+    await clock.forward(MINUTE)
+    await queue.reclaim()
+    await queue.settle([Bury(await claim_one(queue, run, "w3"), "no title")])
+    (dead,) = await the_dead(queue, run)
+    assert (dead.attempts, dead.error) == (3, "no title")
+    assert [(attempt.attempt, attempt.worker_id, attempt.error) for attempt in dead.history] == [
+        (1, "w1", "TimeoutError: slow"),
+        (2, "w2", "lease lost"),
+        (3, "w3", "no title"),
+    ]
+    times = [attempt.ended_at for attempt in dead.history]
+    assert times == sorted(times)
+    assert abs(dead.buried_at - clock.now()) < MINUTE
+    assert (dead.task.url, dead.task.payload, dead.task.step) == (url(), {"n": 1}, "detail")
+    assert (dead.task.partition, dead.task.priority) == ("ca", 3)
+
+
+async def test_dead_letters_come_the_oldest_first(queue: Queue, clock: Clock) -> None:
+    run = await start(queue, *pages(4))
+    buried = []
+    for _ in range(4):
+        lease = await claim_one(queue, run)
+        await queue.settle([Bury(lease, "gone")])
+        buried.append(lease.task_id)
+        await clock.forward(SECOND)
+    assert [dead.id for dead in await the_dead(queue, run)] == buried
+
+
+async def test_dead_letters_of_other_runs_are_not_shown(queue: Queue) -> None:
+    run, other = await start(queue, *pages(2)), await start(queue, *pages(3))
+    await bury_all(queue, run)
+    await bury_all(queue, other)
+    assert len(await the_dead(queue, run)) == 2
+
+
+async def test_a_replayed_letter_is_pending_with_its_attempts_reset_and_its_history_kept(
+    queue: Queue,
+) -> None:
+    run, lease = await start_one(queue, max_attempts=2)
+    await queue.settle([Retry(lease, "one")])
+    await queue.settle([Retry(await claim_one(queue, run), "two")])
+    assert await queue.replay(run.id) == 1
+    stats = await queue.stats(run.id)
+    assert (stats.pending, stats.dead) == (1, 0)
+    assert await the_dead(queue, run) == []
+    again = await claim_one(queue, run)
+    assert (again.task_id, again.attempt) == (lease.task_id, 1)
+    await queue.settle([Retry(again, "three")])
+    await queue.settle([Retry(await claim_one(queue, run), "four")])
+    (dead,) = await the_dead(queue, run)
+    assert (dead.attempts, dead.error) == (2, "four")
+    assert [attempt.error for attempt in dead.history] == ["one", "two", "three", "four"]
+
+
+async def test_a_replayed_letter_can_be_completed(queue: Queue) -> None:
+    run = await start(queue, page())
+    await bury_all(queue, run)
+    await queue.replay(run.id)
+    await queue.settle([Done(await claim_one(queue, run))])
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.tasks) == (1, 1)
+
+
+async def test_replay_takes_the_ids_it_is_given(queue: Queue) -> None:
+    run = await start(queue, *pages(4))
+    ids = await bury_all(queue, run)
+    assert await queue.replay(run.id, ids[:2]) == 2
+    assert {dead.id for dead in await the_dead(queue, run)} == set(ids[2:])
+
+
+async def test_replaying_twice_restores_once(queue: Queue) -> None:
+    run = await start(queue, page())
+    ids = await bury_all(queue, run)
+    assert await queue.replay(run.id, ids * 2) == 1
+    assert await queue.replay(run.id, ids) == 0
+    assert (await queue.stats(run.id)).pending == 1
+
+
+@pytest.mark.parametrize("verb", ["replay", "drop"])
+async def test_ids_that_name_no_dead_letter_of_the_run_are_passed_over(queue: Queue, verb: str) -> None:
+    run, other = await start(queue, *pages(2)), await start(queue, *pages(2))
+    elsewhere = await bury_all(queue, other)
+    pending = (await claim_one(queue, run)).task_id
+    ids = [*elsewhere, pending, "0" * 32, "nonsense", ""]
+    assert await getattr(queue, verb)(run.id, ids) == 0
+    assert await getattr(queue, verb)(run.id, []) == 0
+    assert (await queue.stats(other.id)).dead == 2
+
+
+FILTERS: dict[str, tuple[Mapping[str, Any], set[str]]] = {
+    "all": ({}, {"a", "b", "c", "d"}),
+    "step": ({"step": "detail"}, {"b", "d"}),
+    "partition": ({"partition": "ca"}, {"c", "d"}),
+    "no partition": ({"partition": ""}, {"a", "b"}),
+    "host": ({"host": "b.example:8080"}, {"c"}),
+    "error": ({"error": "Status: 40"}, {"a", "c"}),
+    "error with a percent sign": ({"error": "%"}, {"d"}),
+    "error with a bracket": ({"error": "[_"}, {"d"}),
+    "error in another case": ({"error": "status: 40"}, set()),
+    "two conditions": ({"step": "main", "error": "404"}, {"a"}),
+}
+
+
+async def four_letters(queue: Queue) -> Run:
+    """Make a run with four dead letters, keyed a to d."""
+    run = await start(
+        queue,
+        page(1, key="a"),
+        page(2, key="b", step="detail"),
+        page(3, "b.example:8080", key="c", partition="ca"),
+        Task(key="d", step="detail", partition="ca"),
+    )
+    errors = {"a": "Status: 404", "b": "Timeout", "c": "Status: 403", "d": "100% [_] wrong"}
+    leases = await claim_all(queue, run)
+    await queue.settle([Bury(lease, errors[lease.task.key or ""]) for lease in leases])
+    return run
+
+
+@pytest.mark.parametrize("name", FILTERS)
+async def test_dead_letters_are_listed_replayed_and_dropped_by_filter(queue: Queue, name: str) -> None:
+    where, keys = DeadFilter(**FILTERS[name][0]), FILTERS[name][1]
+    run = await four_letters(queue)
+    assert {dead.task.key for dead in await every(queue.dead(run.id, where))} == keys
+    assert await queue.replay(run.id, where=where) == len(keys)
+    assert {lease.task.key for lease in await claim_all(queue, run)} == keys
+    other = await four_letters(queue)
+    assert await queue.drop(other.id, where=where) == len(keys)
+    assert (await queue.stats(other.id)).dropped == len(keys)
+
+
+async def test_dead_letters_are_found_by_the_time_they_were_buried(queue: Queue, clock: Clock) -> None:
+    run = await start(queue, page(1))
+    (old,) = await bury_all(queue, run)
+    await clock.forward(10 * MINUTE)
+    await queue.enqueue(run.id, [page(2)])
+    (new,) = await bury_all(queue, run)
+    between = clock.now() - 5 * MINUTE
+    assert [dead.id for dead in await the_dead(queue, run, buried_before=between)] == [old]
+    assert [dead.id for dead in await the_dead(queue, run, buried_after=between)] == [new]
+    assert await queue.drop(run.id, where=DeadFilter(buried_before=between)) == 1
+    assert await queue.replay(run.id, where=DeadFilter(buried_before=between)) == 0
+
+
+async def test_ids_and_a_filter_must_both_be_met(queue: Queue) -> None:
+    run = await four_letters(queue)
+    letters = await the_dead(queue, run)
+    ids = [dead.id for dead in letters if dead.task.key in ("a", "b")]
+    assert await queue.replay(run.id, ids, where=DeadFilter(step="detail")) == 1
+    assert (await claim_one(queue, run)).task.key == "b"
+
+
+async def test_a_dropped_letter_is_counted_and_neither_listed_nor_replayed(queue: Queue) -> None:
+    run = await start(queue, *pages(3))
+    ids = await bury_all(queue, run)
+    assert await queue.drop(run.id, ids[:1]) == 1
+    assert await queue.drop(run.id, ids[:1]) == 0
+    assert await queue.replay(run.id, ids[:1]) == 0
+    stats = await queue.stats(run.id)
+    assert (stats.dropped, stats.dead, stats.tasks) == (1, 2, 3)
+    assert ids[0] not in {dead.id for dead in await the_dead(queue, run)}
+
+
+async def test_a_thousand_dead_letters_are_streamed_replayed_and_dropped(queue: Queue) -> None:
+    run = await start(queue, *pages(1200))
+    ids = await bury_all(queue, run)
+    assert {dead.id for dead in await the_dead(queue, run)} == set(ids)
+    assert await queue.replay(run.id, ids[:200]) == 200
+    assert await queue.drop(run.id) == 1000
+    stats = await queue.stats(run.id)
+    assert (stats.pending, stats.dead, stats.dropped) == (200, 0, 1000)
+
+
+async def test_the_dead_of_an_unknown_run_are_refused(queue: Queue) -> None:
+    with pytest.raises(UnknownRun):
+        await every(queue.dead("nowhere"))
+    with pytest.raises(UnknownRun):
+        await queue.replay("nowhere")
+    with pytest.raises(UnknownRun):
+        await queue.drop("nowhere")

@@ -1,0 +1,247 @@
+"""Outcomes are obeyed whole or not at all, and only from the one who holds the lease."""
+
+import pytest
+
+from shoal.core.errors import InvalidItem, InvalidTask
+from shoal.core.model import MINUTE, Bury, Done, Fate, Lease, Outcome, Reject, Release, Retry, Task
+from shoal.queue.contract import Queue
+from tests.conformance.backends import Clock
+from tests.conformance.helpers import (
+    HOUR,
+    claim,
+    claim_all,
+    claim_one,
+    data_of,
+    every,
+    page,
+    pages,
+    start,
+    start_one,
+    the_dead,
+    url,
+)
+
+
+async def test_done_completes_a_task(queue: Queue) -> None:
+    run, lease = await start_one(queue)
+    assert await queue.settle([Done(lease)]) == [Fate.ACCEPTED]
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.remaining, stats.tasks) == (1, 0, 1)
+
+
+async def test_promise_3_done_brings_items_rejects_and_follow_up_tasks_with_it(queue: Queue) -> None:
+    run, lease = await start_one(queue)
+    done = Done(
+        lease,
+        items=[{"title": "One"}, {"title": "Two"}],
+        follow=[page(2), page(3, step="detail", delay=HOUR)],
+        rejects=[Reject(data={"title": ""}, reason="title is empty")],
+    )
+    assert await queue.settle([done]) == [Fate.ACCEPTED]
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.pending, stats.delayed) == (1, 1, 1)
+    assert (stats.items, stats.rejected) == (2, 1)
+    assert await data_of(queue, run) == [{"title": "One"}, {"title": "Two"}]
+    (reject,) = await every(queue.rejects(run.id))
+    assert (reject.data, reject.reason, reject.url) == ({"title": ""}, "title is empty", url())
+
+
+async def test_follow_up_tasks_obey_the_dedup_rule(queue: Queue) -> None:
+    run = await start(queue, *pages(2))
+    first, second = await claim_all(queue, run)
+    await queue.settle([Done(first, follow=[page(0), page(9), page(9, priority=5)])])
+    await queue.settle([Done(second, follow=[page(1), page(9)])])
+    stats = await queue.stats(run.id)
+    assert (stats.tasks, stats.pending) == (3, 1)
+
+
+async def test_one_call_with_the_same_follow_up_from_two_tasks_queues_it_once(queue: Queue) -> None:
+    run = await start(queue, *pages(2))
+    first, second = await claim_all(queue, run)
+    await queue.settle([Done(first, follow=[page(9)]), Done(second, follow=[page(9)])])
+    assert (await queue.stats(run.id)).pending == 1
+
+
+async def test_a_follow_up_task_keeps_its_fields(queue: Queue) -> None:
+    run, lease = await start_one(queue)
+    await queue.settle([Done(lease, follow=[Task(step="deep", payload={"n": 1}, partition="ca", depth=4)])])
+    task = (await claim_one(queue, run)).task
+    assert (task.step, task.payload, task.partition, task.depth) == ("deep", {"n": 1}, "ca", 4)
+
+
+async def test_retry_puts_a_task_back_at_once(queue: Queue) -> None:
+    run, lease = await start_one(queue)
+    assert await queue.settle([Retry(lease, "timed out")]) == [Fate.ACCEPTED]
+    assert (await queue.stats(run.id)).pending == 1
+    assert (await claim_one(queue, run)).task_id == lease.task_id
+
+
+async def test_retry_after_a_while_delays_a_task(queue: Queue, clock: Clock) -> None:
+    run, lease = await start_one(queue)
+    await queue.settle([Retry(lease, "timed out", after=MINUTE)])
+    assert (await queue.stats(run.id)).delayed == 1
+    await clock.forward(MINUTE / 2)
+    assert not await claim(queue, run)
+    await clock.forward(MINUTE / 2)
+    again = await claim_one(queue, run)
+    assert (again.task_id, again.attempt) == (lease.task_id, 2)
+
+
+async def test_a_retried_task_keeps_its_priority(queue: Queue) -> None:
+    run = await start(queue, page("high", priority=5), page("low", priority=1))
+    lease = await claim_one(queue, run)
+    await queue.settle([Retry(lease, "again")])
+    assert (await claim_one(queue, run)).task.priority == 5
+
+
+async def test_a_retry_without_an_attempt_left_becomes_a_dead_letter(queue: Queue) -> None:
+    run, lease = await start_one(queue, max_attempts=2)
+    await queue.settle([Retry(lease, "first")])
+    assert await queue.settle([Retry(await claim_one(queue, run), "second", after=HOUR)]) == [Fate.ACCEPTED]
+    stats = await queue.stats(run.id)
+    assert (stats.dead, stats.remaining) == (1, 0)
+    (dead,) = await the_dead(queue, run)
+    assert (dead.attempts, dead.error) == (2, "second")
+
+
+async def test_bury_makes_a_dead_letter_whatever_attempts_are_left(queue: Queue) -> None:
+    run, lease = await start_one(queue, max_attempts=9)
+    assert await queue.settle([Bury(lease, ValueError("no title"))]) == [Fate.ACCEPTED]
+    (dead,) = await the_dead(queue, run)
+    assert (dead.id, dead.attempts, dead.error) == (lease.task_id, 1, "ValueError: no title")
+
+
+async def test_release_puts_a_task_back_at_once_without_a_trace(queue: Queue) -> None:
+    run, lease = await start_one(queue, max_attempts=1)
+    assert await queue.settle([Release(lease)]) == [Fate.ACCEPTED]
+    assert (await queue.stats(run.id)).pending == 1
+    again = await claim_one(queue, run)
+    assert again.attempt == 1
+    await queue.settle([Bury(again, "gone")])
+    (dead,) = await the_dead(queue, run)
+    assert [attempt.error for attempt in dead.history] == ["gone"]
+
+
+async def test_the_fates_come_in_the_order_of_the_outcomes(queue: Queue) -> None:
+    run = await start(queue, *pages(4))
+    a, b, c, d = await claim_all(queue, run)
+    await queue.settle([Done(b), Done(d)])
+    fates = await queue.settle([Done(a), Done(b), Bury(c, "no"), Release(d)])
+    assert fates == [Fate.ACCEPTED, Fate.STALE, Fate.ACCEPTED, Fate.STALE]
+
+
+async def test_one_call_settles_tasks_of_many_runs(queue: Queue) -> None:
+    leases = [(await start_one(queue))[1] for _ in range(3)]
+    assert await queue.settle([Done(lease, items=[1]) for lease in leases]) == [Fate.ACCEPTED] * 3
+    for lease in leases:
+        assert (await queue.stats(lease.run_id)).items == 1
+
+
+async def test_no_outcome_at_all_is_no_error(queue: Queue) -> None:
+    assert await queue.settle([]) == []
+
+
+def _each(lease: Lease) -> list[Outcome]:
+    return [Done(lease, items=[1], follow=[page(9)]), Retry(lease, "x"), Bury(lease, "x"), Release(lease)]
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("second", range(4))
+async def test_promise_2_settling_twice_is_stale_and_changes_nothing(
+    queue: Queue, first: int, second: int
+) -> None:
+    run, lease = await start_one(queue, max_attempts=1)
+    assert await queue.settle([_each(lease)[first]]) == [Fate.ACCEPTED]
+    before = await queue.stats(run.id)
+    assert await queue.settle([_each(lease)[second]]) == [Fate.STALE]
+    assert await queue.stats(run.id) == before
+
+
+async def test_of_two_outcomes_for_one_lease_in_one_call_the_first_is_obeyed(queue: Queue) -> None:
+    run, lease = await start_one(queue)
+    fates = await queue.settle(
+        [Done(lease, items=["first"]), Done(lease, items=["second"], follow=[page(9)])]
+    )
+    assert fates == [Fate.ACCEPTED, Fate.STALE]
+    assert await data_of(queue, run) == ["first"]
+    assert (await queue.stats(run.id)).tasks == 1
+
+
+async def test_promise_2_an_old_token_is_stale_and_changes_nothing(queue: Queue) -> None:
+    run, old = await start_one(queue)
+    await queue.settle([Release(old)])
+    new = await claim_one(queue, run)
+    before = await queue.stats(run.id)
+    assert await queue.settle([Done(old, items=["late"], follow=[page(9)])]) == [Fate.STALE]
+    assert await queue.extend([old]) == [Fate.STALE]
+    assert await queue.stats(run.id) == before
+    assert await data_of(queue, run) == []
+    assert await queue.settle([Done(new)]) == [Fate.ACCEPTED]
+
+
+class Strange:
+    """Something that no JSON can hold."""
+
+
+@pytest.mark.parametrize("bad", [Strange(), {"text": "a\0b"}, {"text": "\ud800"}, {"deep": [Strange()]}])
+async def test_promise_3_an_item_that_cannot_be_stored_raises_and_changes_nothing(
+    queue: Queue, bad: object
+) -> None:
+    run = await start(queue, *pages(2))
+    first, second = await claim_all(queue, run)
+    before = await queue.stats(run.id)
+    with pytest.raises(InvalidItem):
+        await queue.settle([Done(first, items=[1]), Done(second, items=[2, bad], follow=[page(9)])])
+    assert await queue.stats(run.id) == before
+    assert await queue.settle([Done(first), Done(second)]) == [Fate.ACCEPTED] * 2
+    assert await data_of(queue, run) == []
+
+
+async def test_a_reject_that_cannot_be_stored_raises_and_changes_nothing(queue: Queue) -> None:
+    run, lease = await start_one(queue)
+    with pytest.raises(InvalidItem):
+        await queue.settle([Done(lease, items=[1], rejects=[Reject(data=Strange(), reason="odd")])])
+    assert (await queue.stats(run.id)).leased == 1
+
+
+@pytest.mark.parametrize("bad", [Task(url="nonsense"), page(priority=42), page(payload={"x": Strange()})])
+async def test_promise_3_a_follow_up_that_cannot_be_queued_raises_and_changes_nothing(
+    queue: Queue, bad: Task
+) -> None:
+    run = await start(queue, *pages(2))
+    first, second = await claim_all(queue, run)
+    before = await queue.stats(run.id)
+    with pytest.raises(InvalidTask):
+        await queue.settle([Done(first, items=[1]), Done(second, follow=[page(9), bad])])
+    assert await queue.stats(run.id) == before
+    assert await queue.settle([Done(second)]) == [Fate.ACCEPTED]
+
+
+@pytest.mark.parametrize("steer", ["pause", "cancel"])
+async def test_what_is_leased_may_be_settled_in_a_run_that_stands_still(queue: Queue, steer: str) -> None:
+    run, lease = await start_one(queue)
+    await getattr(queue, steer)(run.id)
+    assert await queue.extend([lease]) == [Fate.ACCEPTED]
+    assert await queue.settle([Done(lease, items=[1], follow=[page(2)])]) == [Fate.ACCEPTED]
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.items, stats.pending) == (1, 1, 1)
+
+
+async def test_an_error_with_odd_characters_is_kept_all_the_same(queue: Queue) -> None:
+    run = await start(queue, *pages(2), max_attempts=1)
+    first, second = await claim_all(queue, run)
+    errors = ["bad byte \0 in Grüße", "half a character \ud800"]
+    assert await queue.settle([Bury(first, errors[0]), Retry(second, errors[1])]) == [Fate.ACCEPTED] * 2
+    assert {dead.error[:3] for dead in await the_dead(queue, run)} == {"bad", "hal"}
+
+
+async def test_a_large_settlement_lands_whole(queue: Queue) -> None:
+    run = await start(queue, *pages(300))
+    leases = await claim_all(queue, run, limit=300)
+    outcomes = [
+        Done(lease, items=[{"n": n}], follow=[page(f"{n}-{k}", step="detail") for k in range(5)])
+        for n, lease in enumerate(leases)
+    ]
+    assert await queue.settle(outcomes) == [Fate.ACCEPTED] * 300
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.items, stats.pending, stats.tasks) == (300, 300, 1500, 1800)

@@ -1,0 +1,107 @@
+"""Servers to test against, private to one pytest process, and a fresh database for each test."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pytest
+
+from tests.servers.lossy_proxy import LossyProxy
+from tests.servers.pgbouncer import PgBouncer
+from tests.servers.postgres import USER, PostgresServer
+from tests.servers.postgres_talk import PostgresTalk
+from tests.servers.process import ServerMissing
+
+Server = TypeVar("Server")
+TEMPLATE = "shoal_template"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class LossyPostgres:
+    """A test's database behind a proxy that can lose answers."""
+
+    proxy: LossyProxy
+    url: str
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A private PostgreSQL."""
+    with or_skip(PostgresServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres: PostgresServer) -> Iterator[PgBouncer]:
+    """A private PgBouncer that pools transactions, four connections to a database."""
+    with or_skip(lambda: PgBouncer(postgres)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresServer) -> str:
+    """The name of a migrated database, made once and cloned for each test."""
+    postgres.sql(f"CREATE DATABASE {TEMPLATE}")
+    asyncio.run(_migrate(postgres.url(TEMPLATE)))
+    # A database with a visitor cannot be cloned, and autovacuum is one.
+    postgres.sql(f"ALTER DATABASE {TEMPLATE} IS_TEMPLATE true ALLOW_CONNECTIONS false")
+    return TEMPLATE
+
+
+@pytest.fixture
+def postgres_database(postgres: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """The name of a fresh, migrated database."""
+    name = f"test_{next(_numbers)}"
+    postgres.clone(postgres_template, name)
+    yield name
+    postgres.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def empty_postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a fresh database that nobody has migrated."""
+    name = f"empty_{next(_numbers)}"
+    postgres.sql(f"CREATE DATABASE {name}")
+    yield postgres.url(name)
+    postgres.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, postgres_database: str) -> str:
+    """The address of the test's database."""
+    return postgres.url(postgres_database)
+
+
+@pytest.fixture
+def pgbouncer_url(pgbouncer: PgBouncer, postgres_database: str) -> str:
+    """The address of the test's database behind PgBouncer."""
+    return pgbouncer.url(postgres_database)
+
+
+@pytest.fixture
+async def lossy_postgres(postgres: PostgresServer, postgres_database: str) -> AsyncIterator[LossyPostgres]:
+    """The test's database behind a proxy that loses answers when it is told to."""
+    async with LossyProxy(postgres.port, PostgresTalk) as proxy:
+        yield LossyPostgres(proxy, f"postgresql://{USER}@127.0.0.1:{proxy.port}/{postgres_database}")
+
+
+def or_skip(make: Callable[[], Server]) -> Server:
+    """Make a server; where its program is missing, skip the test on a laptop and fail it in CI."""
+    try:
+        return make()
+    except ServerMissing as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+async def _migrate(url: str) -> None:
+    # Not at the top: tests without a database must run without its driver.
+    from shoal.queue.postgres.queue import PostgresQueue
+
+    queue = await PostgresQueue.open(url)
+    await queue.close()

@@ -1,0 +1,118 @@
+"""A private PostgreSQL."""
+
+import signal
+import subprocess
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from tests.servers.process import ServerFailed, ServerProcess, find_program
+
+USER = "shoal"
+NO_SETTINGS: Mapping[str, str] = {}
+
+# No test needs to survive a power cut. A killed server does: `synchronous_commit` stays on, so that what was
+# committed is in the system's cache before the client hears of it.
+FORGETFUL = {"fsync": "off", "full_page_writes": "off"}
+
+
+class PostgresServer(ServerProcess):
+    """A PostgreSQL of our own on 127.0.0.1, and on a socket in its folder; `durable` keeps fsync on."""
+
+    name = "postgres"
+    stop_signal = signal.SIGINT  # the fast shutdown; SIGTERM would wait for every client
+
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        shared_buffers: str = "128MB",
+        max_connections: int = 200,
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
+        self._bin = find_program("initdb", "postgresql", _debian_folders()).resolve().parent
+        super().__init__()
+        self._data = self.folder / "data"
+        self._settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": str(self.folder),
+            "max_connections": str(max_connections),
+            "shared_buffers": shared_buffers,
+            **({} if durable else FORGETFUL),
+            **settings,
+        }
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the server, on the data of the last time if there was one."""
+        if not self._data.exists():
+            self._initdb()
+        options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
+        self._spawn([self._bin / "postgres", "-D", self._data, *options], self._is_ready)
+
+    def restart(self) -> None:
+        """Stop the server in good order and start it again on the same port and data."""
+        self.stop()
+        self.start()
+
+    def url(self, database: str = "postgres") -> str:
+        """Return the address of a database, over TCP."""
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
+
+    def socket_url(self, database: str = "postgres") -> str:
+        """Return the address of a database, over the unix socket."""
+        return f"postgresql://{USER}@/{database}?host={self.folder}&port={self.port}"
+
+    def sql(self, *statements: str, database: str = "postgres") -> str:
+        """Run statements, each in its own transaction, and return what they print; raises ServerFailed."""
+        command: list[str | Path] = [
+            self._bin / "psql",
+            "-XqAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            self.socket_url(database),
+        ]
+        for statement in statements:
+            command += ["-c", statement]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ServerFailed(f"psql: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def clone(self, template: str, name: str) -> None:
+        """Make a database that is a copy of another one, which nobody may be connected to."""
+        # PostgreSQL 15 began to write copies to the log page by page, which takes up to four times as long.
+        strategy = "STRATEGY file_copy" if self._version >= 150_000 else ""
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}")
+
+    @cached_property
+    def _version(self) -> int:
+        return int(self.sql("SHOW server_version_num"))
+
+    def _initdb(self) -> None:
+        options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        self._run([self._bin / "initdb", "-D", self._data, *options])
+
+    def _is_ready(self) -> bool:
+        """Tell whether the server says so in its pid file."""
+        # The pid is compared because a killed server leaves its file behind.
+        pid_file = self._data / "postmaster.pid"
+        try:
+            lines = pid_file.read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+
+
+def _debian_folders() -> list[Path]:
+    """Return the folders of the installed versions, the newest first."""
+    folders = Path("/usr/lib/postgresql").glob("*/bin")
+    return sorted(folders, key=lambda folder: float(folder.parent.name), reverse=True)

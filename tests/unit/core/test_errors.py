@@ -1,0 +1,113 @@
+"""The error tree is as drawn, and every error says something."""
+
+import inspect
+
+import pytest
+
+from shoal.core import errors
+from shoal.core.errors import (
+    HttpStatus,
+    InvalidItem,
+    InvalidSetting,
+    InvalidTask,
+    InvalidUrl,
+    MissingDriver,
+    QueueFull,
+    QueueReadOnly,
+    QueueRefused,
+    QueueUnavailable,
+    RunConflict,
+    SchemaTooNew,
+    ShoalError,
+    UnknownQueue,
+    UnknownRun,
+    shorten,
+)
+from shoal.core.model import MINUTE, Task
+
+CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ShoalError)]
+
+ADDRESS = "postgresql://localhost/shoal"
+FACTS = {
+    InvalidUrl: ("example.com", "it has no scheme"),
+    InvalidTask: (Task(), "step must not be empty"),
+    InvalidItem: (object(), "it is not JSON"),
+    InvalidSetting: ("workers.count", "must be at least 1, got 0"),
+    UnknownQueue: ("sqlitee", ["postgresql", "sqlite"]),
+    MissingDriver: ("postgresql", "postgres"),
+    UnknownRun: ("20260215_120000_ab12",),
+    RunConflict: ("20260215_120000_ab12", "belongs to scraper 'books'"),
+    SchemaTooNew: (7, 6),
+    QueueUnavailable: (ADDRESS, "connection refused"),
+    QueueRefused: (ADDRESS, "wrong password"),
+    QueueReadOnly: (ADDRESS, "permission denied"),
+    QueueFull: (ADDRESS, "no space left on device"),
+    HttpStatus: (404,),
+}
+
+
+def made(kind):
+    """Make an error of a class with the facts that it, or the class it extends, asks for."""
+    return kind(*next((FACTS[base] for base in kind.__mro__ if base in FACTS), ()))
+
+
+def drawn():
+    """Read the tree in the module's docstring as pairs of a class and its parent."""
+    branch: list[str] = []
+    for line in errors.__doc__.splitlines()[2:]:
+        name = line.lstrip(" │├└─").split()[0]
+        depth = line.index(name) // 4
+        yield name, branch[depth - 1] if depth else "Exception"
+        branch[depth:] = [name]
+
+
+def test_the_drawn_tree_is_the_tree_of_classes():
+    assert dict(drawn()) == {kind.__name__: kind.__base__.__name__ for kind in CLASSES}
+
+
+def test_no_class_is_drawn_twice():
+    names = [name for name, _ in drawn()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_has_a_message_of_one_line(kind):
+    message = str(made(kind))
+    assert message and message == message.strip()
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_has_a_docstring_of_its_own_for_a_message(kind):
+    assert "__doc__" in vars(kind) and vars(kind)["__doc__"].endswith(".")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind in FACTS])
+def test_an_error_carries_its_facts(kind):
+    carried = vars(made(kind)).values()
+    # Only what the message is searched for is not carried: the known names to suggest.
+    assert all(fact in carried for fact in FACTS[kind] if not isinstance(fact, list))
+
+
+def test_an_error_without_words_speaks_its_docstring():
+    assert str(errors.FetchTimeout()) == "The request did not finish before its deadline."
+    assert str(errors.FetchTimeout("no answer in 60 s")) == "no answer in 60 s"
+
+
+def test_a_wrong_name_is_answered_with_the_right_one():
+    assert str(UnknownQueue("sqlitee", ["postgresql", "sqlite"])).endswith("Did you mean 'sqlite'?")
+    assert str(UnknownQueue("mysql", ["postgresql", "sqlite"])).endswith("Known are postgresql, sqlite.")
+    assert str(UnknownRun("run_1", ["run_2"])).endswith("Did you mean 'run_2'?")
+    assert str(UnknownRun("run_1")).endswith("shoal runs")
+
+
+def test_a_status_keeps_what_the_host_said():
+    error = errors.Blocked(429, retry_after=MINUTE)
+    assert (error.status, error.retry_after) == (429, MINUTE)
+    assert "429" in str(error)
+
+
+def test_a_long_text_is_shortened_to_the_limit():
+    assert shorten("x" * 120) == "x" * 120
+    assert shorten("x" * 121) == "x" * 119 + "…"
+    assert len(str(InvalidUrl("x" * 100_000, "it is long"))) < 250

@@ -1,0 +1,110 @@
+"""The words of Shoal: frozen, with safe defaults, and sums that add up."""
+
+import inspect
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from datetime import timedelta
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core import model
+from shoal.core.model import (
+    MINUTE,
+    SECOND,
+    ZERO,
+    Bury,
+    Counts,
+    Done,
+    EnqueueReport,
+    Grant,
+    Lease,
+    Outcome,
+    Release,
+    Retry,
+    RunSettings,
+    Stats,
+    Task,
+    error_text,
+)
+
+WORDS = [word for _, word in inspect.getmembers(model, inspect.isclass) if is_dataclass(word)]
+LEASE = Lease(run_id="r", task_id="t", token=1, task=Task(), attempt=1, start_in=ZERO, deadline_in=MINUTE)
+REPORTS = st.builds(EnqueueReport, added=st.integers(0), duplicate=st.integers(0), invalid=st.integers(0))
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_is_frozen_and_without_a_dict(word):
+    thing = object.__new__(word)
+    with pytest.raises(FrozenInstanceError):
+        setattr(thing, fields(word)[0].name, 1)
+    assert not hasattr(thing, "__dict__")
+
+
+def test_a_task_needs_nothing_and_its_default_payload_cannot_be_changed():
+    task = Task()
+    assert (task.url, task.step, task.key, task.partition, task.priority) == (None, "main", None, "", 0)
+    assert (task.ttl, task.delay, task.depth) == (None, ZERO, 0)
+    with pytest.raises(TypeError):
+        task.payload["x"] = 1
+
+
+def test_tasks_with_equal_fields_are_equal():
+    assert Task(url="https://example.com/", payload={}) == Task(url="https://example.com/")
+    assert replace(Task(step="a"), step="b") == Task(step="b")
+
+
+def test_a_run_is_polite_by_default():
+    assert RunSettings() == RunSettings(host_delay=SECOND, per_host=4, max_attempts=3, ttl=None)
+
+
+def test_an_outcome_is_one_of_four_and_leaves_the_host_alone_by_default():
+    assert set(get_args(Outcome)) == {Done, Retry, Bury, Release}
+    for outcome in (Done(LEASE), Retry(LEASE, "x"), Bury(LEASE, "x")):
+        assert outcome.lease is LEASE
+        assert (outcome.pause_host, outcome.slow_host) == (None, None)
+
+
+def test_an_empty_grant_is_neither_due_nor_drained():
+    assert Grant() == Grant(leases=(), next_due=None, drained=False)
+
+
+@settings(deadline=None, database=None)
+@given(REPORTS, REPORTS)
+def test_reports_add_up_field_by_field(one, other):
+    total = one + other
+    for field in fields(EnqueueReport):
+        assert getattr(total, field.name) == getattr(one, field.name) + getattr(other, field.name)
+
+
+def test_every_task_is_counted_in_one_state():
+    counts = Counts(
+        pending=1, delayed=2, leased=4, completed=8, dead=16, expired=32, dropped=64, items=128, rejected=256
+    )
+    assert counts.remaining == 1 + 2 + 4
+    assert counts.tasks == 127
+
+
+def test_stats_are_counts_with_a_split():
+    stats = Stats(pending=3, steps={"main": Counts(pending=3)})
+    assert isinstance(stats, Counts)
+    assert stats.remaining == stats.steps["main"].remaining == 3
+    assert stats.partitions == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ("lease lost", "lease lost"),
+        (ValueError("no price"), "ValueError: no price"),
+        (TimeoutError(), "TimeoutError"),
+        (KeyError("price"), "KeyError: 'price'"),
+    ],
+)
+def test_an_error_is_kept_as_its_class_and_its_message(error, text):
+    assert error_text(error) == text
+
+
+def test_units_live_in_types():
+    assert timedelta(seconds=60) == MINUTE == 60 * SECOND
