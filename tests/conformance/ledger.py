@@ -186,6 +186,12 @@ class Ledger:
         else:
             row.state, row.due_at = (State.DELAYED if after else State.PENDING), now + after
 
+    def revive(self, row: Row) -> None:
+        """Put a dead task back: attempts and time to live start again."""
+        now = self.now()
+        row.state, row.attempts, row.due_at = State.PENDING, 0, now
+        row.expires_at = now + row.entry.ttl if row.entry.ttl else None
+
     # Politeness
 
     def host_free_at(self, run: Run, name: str) -> datetime | None:
@@ -231,15 +237,13 @@ class Ledger:
 
     def first_due(self, run: Run, steps: Names, partitions: Names) -> datetime | None:
         """Return the first moment at which time alone makes a task claimable."""
-        moments: list[datetime] = []
-        for row in self.of_run(run.id):
-            free = self.host_free_at(run, row.entry.host)
-            if row.state not in WAITING or not row.matches(steps, partitions) or free is None:
-                continue
-            moment = max(row.due_at, free)
-            if row.expires_at is None or moment < row.expires_at:
-                moments.append(moment)
-        return min(moments, default=None)
+        rows = [row for row in self.of_run(run.id) if row.state in WAITING and row.matches(steps, partitions)]
+        free = {host: self.host_free_at(run, host) for host in {row.entry.host for row in rows}}
+        moments = ((max(row.due_at, free_at), row) for row in rows if (free_at := free[row.entry.host]))
+        return min(
+            (moment for moment, row in moments if row.expires_at is None or moment < row.expires_at),
+            default=None,
+        )
 
     def hand_out(self, row: Row, worker_id: str, token: int, start: datetime, deadline: datetime) -> None:
         """Lease a task: the attempt is counted and the host's last start moves."""

@@ -75,7 +75,7 @@ class Looking(Queue):
     ) -> int:
         meant = list(self._dead(run_id, ids, where))
         for row in meant:
-            row.state, row.attempts = State.PENDING, 0
+            self.books.revive(row)
         return len(meant)
 
     async def drop(

@@ -121,8 +121,10 @@ class ModelQueue(Looking):
         books.wake_and_expire(books.of_run(run_id))
         leases: list[Lease] = []
         for row in books.candidates(run_id, steps, partitions):
+            if len(leases) == limit:
+                break
             start = books.start_of(run, row.entry.host)
-            if start is not None and len(leases) < limit:
+            if start is not None:
                 books.hand_out(row, worker_id, books.last_token + 1, start, start + lease)
                 leases.append(_lease(row, start - books.now(), lease))
         due = books.first_due(run, steps, partitions)

@@ -100,6 +100,19 @@ async def test_a_replayed_letter_can_be_completed(queue: Queue) -> None:
     assert (stats.completed, stats.tasks) == (1, 1)
 
 
+async def test_the_time_to_live_of_a_replayed_letter_starts_again(queue: Queue, clock: Clock) -> None:
+    run = await start(queue, page(ttl=MINUTE))
+    await bury_all(queue, run)
+    await clock.forward(2 * MINUTE)
+    await queue.replay(run.id)
+    await clock.forward(MINUTE / 2)
+    await queue.reclaim()
+    assert (await queue.stats(run.id)).pending == 1
+    await clock.forward(MINUTE / 2)
+    await queue.reclaim()
+    assert (await queue.stats(run.id)).expired == 1
+
+
 async def test_replay_takes_the_ids_it_is_given(queue: Queue) -> None:
     run = await start(queue, *pages(4))
     ids = await bury_all(queue, run)
@@ -200,7 +213,7 @@ async def test_a_dropped_letter_is_counted_and_neither_listed_nor_replayed(queue
 
 
 async def test_a_thousand_dead_letters_are_streamed_replayed_and_dropped(queue: Queue) -> None:
-    run = await start(queue, *pages(1200))
+    run = await start(queue, *pages(1200), per_host=2000)
     ids = await bury_all(queue, run)
     assert {dead.id for dead in await the_dead(queue, run)} == set(ids)
     assert await queue.replay(run.id, ids[:200]) == 200

@@ -23,7 +23,7 @@ NAMES = [field.name for field in fields(Counts)]
 
 
 async def one_of_each(queue: Queue, clock: Clock) -> Run:
-    """Make a run with one task in every state; the step is the state, the partition and the host go by twos."""
+    """Make a run with one task in every state; its step is called like its state."""
     run = await start(
         queue,
         page(1, "a.example", step="completed", partition="ca"),

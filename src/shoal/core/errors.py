@@ -100,9 +100,7 @@ class MissingDriver(QueueError):
 
     def __init__(self, backend: str, extra: str) -> None:
         self.backend, self.extra = backend, extra
-        super().__init__(
-            f"The {backend} queue needs its driver. Run: pip install 'shoal[{extra}]'"
-        )
+        super().__init__(f"The {backend} queue needs its driver. Run: pip install 'shoal[{extra}]'")
 
 
 class UnknownRun(QueueError):

@@ -127,9 +127,7 @@ class Queue(ABC):
         """
 
     @abstractmethod
-    async def extend(
-        self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE
-    ) -> list[Fate]:
+    async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         """Move the deadlines of live leases to `lease` from now."""
 
     @abstractmethod
@@ -147,15 +145,11 @@ class Queue(ABC):
         """Return the counts of a run, exact as of the last claim or reclaim."""
 
     @abstractmethod
-    def items(
-        self, run_id: str, *, step: str | None = None, after: int = 0
-    ) -> AsyncIterator[StoredItem]:
+    def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         """Stream the items in the order of their ids, from the one behind `after`."""
 
     @abstractmethod
-    def rejects(
-        self, run_id: str, *, step: str | None = None, after: int = 0
-    ) -> AsyncIterator[StoredReject]:
+    def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
         """Stream the rejects in the order of their ids, from the one behind `after`."""
 
     @abstractmethod

@@ -113,7 +113,7 @@ def encode_item(data: Any) -> str:
         text = _encode(data).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise InvalidItem(data, f"it is not JSON: {error}") from error
-    if _NUL.search(text):
+    if "\\u0000" in text and _NUL.search(text):
         raise InvalidItem(data, "it holds a NUL character; remove it before yielding the item")
     return text
 
@@ -172,7 +172,7 @@ def _payload(task: Task) -> str:
         text = _encode_sorted(dict(task.payload)).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
-    if _NUL.search(text):
+    if "\\u0000" in text and _NUL.search(text):
         raise InvalidTask(task, "payload holds a NUL character; remove it")
     if len(text) > MAX_PAYLOAD:
         raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {MAX_PAYLOAD:,}")

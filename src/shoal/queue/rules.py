@@ -2,10 +2,11 @@
 
 import re
 import secrets
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import ZERO, RunSettings
+from shoal.core.model import ZERO, Outcome, RunSettings
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -39,3 +40,11 @@ def check_claim(limit: int, lease: timedelta) -> None:
         raise InvalidSetting("limit", f"must be at least 1, got {limit}")
     if lease <= ZERO:
         raise InvalidSetting("lease", f"must be more than zero, got {lease}")
+
+
+def first_of_each_lease(outcomes: Sequence[Outcome]) -> Iterable[int]:
+    """Return the positions to obey: where two outcomes name one lease, the second is stale."""
+    first: dict[tuple[str, int], int] = {}
+    for position, outcome in enumerate(outcomes):
+        first.setdefault((outcome.lease.task_id, outcome.lease.token), position)
+    return first.values()

@@ -8,7 +8,9 @@ from shoal.queue.postgres.server import Connection, Server
 
 _HOME = files("shoal.queue.postgres")
 MIGRATIONS = sorted(
-    (int(script.name[:4]), script) for script in (_HOME / "migrations").iterdir() if script.name.endswith(".sql")
+    (int(script.name[:4]), script)
+    for script in (_HOME / "migrations").iterdir()
+    if script.name.endswith(".sql")
 )
 NEWEST = MIGRATIONS[-1][0]
 

@@ -33,13 +33,27 @@ from shoal.queue.postgres import reading
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import Server
 from shoal.queue.postgres.wire import (
+    ENTRY_TYPES,
+    OUTCOME_TYPES,
     entry_columns,
     filter_columns,
     lease_from,
     outcome_columns,
     run_from,
 )
-from shoal.queue.rules import check_claim, check_run, new_run_id
+from shoal.queue.rules import check_claim, check_run, first_of_each_lease, new_run_id
+
+
+def _places(types: Sequence[str]) -> str:
+    return ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
+
+
+_CALL = ("uuid", "bool", "text")  # the call's id, whether it is a repetition, the run
+_CLAIM_TYPES = ("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]")
+_DEAD_TYPES = (*_CALL, "bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
+_ENQUEUE = f"SELECT shoal.enqueue({_places((*_CALL, *ENTRY_TYPES))})"
+_CLAIM = f"SELECT * FROM shoal.claim({_places((*_CALL, *_CLAIM_TYPES))})"
+_SETTLE = f"SELECT shoal.settle({_places((*_CALL, *OUTCOME_TYPES))})"
 
 PATIENCE = 30 * SECOND
 SWEEP = 1_000
@@ -149,9 +163,7 @@ class PostgresQueue(Queue):
         fresh = {entry.id: entry for entry in reversed(batch)}
         if not fresh:
             return EnqueueReport()
-        rows = await self._server.once(
-            f"SELECT shoal.enqueue({_places(17)})", run_id, *entry_columns(list(fresh.values()))
-        )
+        rows = await self._server.once(_ENQUEUE, run_id, *entry_columns(list(fresh.values())))
         added = int(rows[0][0])
         return EnqueueReport(added=added, duplicate=len(batch) - added)
 
@@ -169,7 +181,7 @@ class PostgresQueue(Queue):
         floors = self._floors_of(run_id, steps, partitions)
         try:
             *rows, end = await self._server.once(
-                f"SELECT * FROM shoal.claim({_places(11)})",
+                _CLAIM,
                 run_id,
                 worker_id,
                 limit,
@@ -184,7 +196,7 @@ class PostgresQueue(Queue):
             raise await self._unknown(run_id) from None
         floors.known = dict(zip(end["floor_keys"], end["floors"], strict=True)) if end["floors"] else {}
         return Grant(
-            leases=[lease_from(row, run_id) for row in rows],
+            leases=[lease_from(row, run_id, lease) for row in rows],
             next_due=end["next_due"],
             drained=end["drained"],
         )
@@ -192,21 +204,19 @@ class PostgresQueue(Queue):
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
         fates = [Fate.STALE] * len(outcomes)
         by_run: dict[str, list[int]] = {}
-        for position, outcome in enumerate(outcomes):
-            by_run.setdefault(outcome.lease.run_id, []).append(position)
+        for position in first_of_each_lease(outcomes):
+            by_run.setdefault(outcomes[position].lease.run_id, []).append(position)
         calls = [
             (run_id, positions, outcome_columns([outcomes[p] for p in positions], await self._door(run_id)))
             for run_id, positions in by_run.items()
         ]
         for run_id, positions, columns in calls:
-            rows = await self._server.once(f"SELECT shoal.settle({_places(34)})", run_id, *columns)
+            rows = await self._server.once(_SETTLE, run_id, *columns)
             for accepted in rows[0][0]:
                 fates[positions[accepted - 1]] = Fate.ACCEPTED
         return fates
 
-    async def extend(
-        self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE
-    ) -> list[Fate]:
+    async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)
         fates = [Fate.STALE] * len(leases)
         ids = [bytes.fromhex(held.task_id) for held in leases]
@@ -251,14 +261,10 @@ class PostgresQueue(Queue):
     async def stats(self, run_id: str) -> Stats:
         return await reading.stats(self._server, await self.run(run_id))
 
-    def items(
-        self, run_id: str, *, step: str | None = None, after: int = 0
-    ) -> AsyncIterator[StoredItem]:
+    def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         return reading.items(self._server, self.run(run_id), step, after)
 
-    def rejects(
-        self, run_id: str, *, step: str | None = None, after: int = 0
-    ) -> AsyncIterator[StoredReject]:
+    def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
         return reading.rejects(self._server, self.run(run_id), step, after)
 
     def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
@@ -277,12 +283,10 @@ class PostgresQueue(Queue):
     ) -> int:
         return await self._dead_call("drop_dead", run_id, ids, where)
 
-    async def _dead_call(
-        self, verb: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter
-    ) -> int:
+    async def _dead_call(self, verb: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
         try:
             rows = await self._server.once(
-                f"SELECT shoal.{verb}({_places(10)})", run_id, *filter_columns(ids, where)
+                f"SELECT shoal.{verb}({_places(_DEAD_TYPES)})", run_id, *filter_columns(ids, where)
             )
         except UnknownRun:
             raise await self._unknown(run_id) from None
@@ -327,7 +331,3 @@ class _Floors:
     def __init__(self) -> None:
         self.made = time.monotonic()
         self.known: dict[int, datetime] = {}
-
-
-def _places(count: int) -> str:
-    return ", ".join(f"${number}" for number in range(1, count + 1))

@@ -47,16 +47,12 @@ async def stats(server: Server, run: Run) -> Stats:
     )
 
 
-def items(
-    server: Server, run: Awaitable[Run], step: str | None, after: int
-) -> AsyncIterator[StoredItem]:
+def items(server: Server, run: Awaitable[Run], step: str | None, after: int) -> AsyncIterator[StoredItem]:
     """Stream the items of a run."""
     return _pages(server, run, "items", _item, after, step)
 
 
-def rejects(
-    server: Server, run: Awaitable[Run], step: str | None, after: int
-) -> AsyncIterator[StoredReject]:
+def rejects(server: Server, run: Awaitable[Run], step: str | None, after: int) -> AsyncIterator[StoredReject]:
     """Stream the rejects of a run."""
     return _pages(server, run, "rejects", _reject, after, step)
 
@@ -150,9 +146,7 @@ def _expired(row: Row) -> ExpiredTask:
 
 
 def _dead(row: Row) -> DeadLetter:
-    history = zip(
-        row["h_attempts"], row["h_workers"], row["h_errors"], row["h_ended"], strict=True
-    )
+    history = zip(row["h_attempts"], row["h_workers"], row["h_errors"], row["h_ended"], strict=True)
     return DeadLetter(
         id=row["task"].hex(),
         task=task_from(row),

@@ -23,6 +23,21 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.queue.intake import Entry, Intake, decode, encode_item
+from shoal.queue.postgres.arrays import hexes, numbers, spans, texts
+
+# How `entry_columns` and `outcome_columns` are to be read by the server, in their order.
+ENTRY_TYPES = (
+    *("text[]", "text[]", "text[]", "int[]"),
+    *("text::bytea[]", "text::int[]", "text::int[]", "text::smallint[]", "text::int[]"),
+    *("text::interval[]", "text::interval[]", "text::text[]", "text::text[]", "text::text[]"),
+)
+OUTCOME_TYPES = (
+    *("text::bytea[]", "text::bigint[]", "text::text[]", "text::interval[]", "text::text[]"),
+    *("text::interval[]", "text::interval[]", "text::int[]", "text::int[]"),
+    *("text::int[]", "text::bytea[]", "text::text[]"),
+    *("text::int[]", "text::bytea[]", "text::text[]", "text::text[]", "text::int[]"),
+    *ENTRY_TYPES,
+)
 
 # Indexes into the kinds of table delta.
 KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
@@ -30,64 +45,73 @@ KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "droppe
 TASK_ID = re.compile("[0-9a-f]{32}")
 
 Row = Any
-Columns = list[list[Any]]
 
 
-def entry_columns(entries: Sequence[Entry]) -> Columns:
+def entry_columns(entries: Sequence[Entry]) -> list[Any]:
     """Return the arguments of `shoal.put`: names once each, tasks pointing at them by position."""
     hosts: dict[str, int] = {}
     sections: dict[tuple[str, str], int] = {}
-    bands: list[int] = []
+    bands: dict[int, int] = {}
     host_of: list[int] = []
     section_of: list[int] = []
     for entry in entries:
         host_of.append(hosts.setdefault(entry.host, len(hosts) + 1))
-        position = sections.setdefault((entry.step, entry.partition), len(sections) + 1)
-        if position > len(bands):
-            bands.append(0)
-        bands[position - 1] |= 1 << entry.priority
-        section_of.append(position)
+        section = sections.setdefault((entry.step, entry.partition), len(sections) + 1)
+        section_of.append(section)
+        bands[section] = bands.get(section, 0) | 1 << entry.priority
     return [
         list(hosts),
         [step for step, _ in sections],
         [partition for _, partition in sections],
-        bands,
-        [entry.id for entry in entries],
-        host_of,
-        section_of,
-        [entry.priority for entry in entries],
-        [entry.depth for entry in entries],
-        [entry.ttl for entry in entries],
-        [entry.delay or None for entry in entries],
-        [entry.url for entry in entries],
-        [entry.key for entry in entries],
-        [None if entry.payload == "{}" else entry.payload for entry in entries],
+        list(bands.values()),
+        hexes([entry.id.hex() for entry in entries]),
+        numbers(host_of),
+        numbers(section_of),
+        numbers([entry.priority for entry in entries]),
+        numbers([entry.depth for entry in entries]),
+        spans([entry.ttl for entry in entries]),
+        spans([entry.delay or None for entry in entries]),
+        texts([entry.url for entry in entries]),
+        texts([entry.key for entry in entries]),
+        texts([None if entry.payload == "{}" else entry.payload for entry in entries]),
     ]
 
 
-def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> Columns:
+def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
     """Return the arguments of `shoal.settle`; raises InvalidItem or InvalidTask before anything is sent."""
-    heads: list[tuple[Any, ...]] = []
-    items: list[tuple[int, bytes, str]] = []
-    rejects: list[tuple[int, bytes, str, str]] = []
+    items: list[tuple[int, str, str]] = []
+    rejects: list[tuple[int, str, str, str]] = []
     follow: dict[bytes, tuple[int, Entry]] = {}
     for position, outcome in enumerate(outcomes, 1):
-        task = bytes.fromhex(outcome.lease.task_id)
-        letter, after, error, pause, slow = _head(outcome)
-        counts = (0, 0)
-        if isinstance(outcome, Done):
-            items.extend((position, task, encode_item(data)) for data in outcome.items)
-            rejects.extend((position, task, encode_item(r.data), r.reason) for r in outcome.rejects)
-            counts = (len(outcome.items), len(outcome.rejects))
-            for child in outcome.follow:
-                entry = intake.entry(child)
-                follow.setdefault(entry.id, (position, entry))
-        heads.append((task, outcome.lease.token, letter, after, error, pause, slow, *counts))
+        if not isinstance(outcome, Done):
+            continue
+        task = outcome.lease.task_id
+        for data in outcome.items:
+            items.append((position, task, encode_item(data)))
+        for reject in outcome.rejects:
+            rejects.append((position, task, encode_item(reject.data), reject.reason))
+        for child in outcome.follow:
+            entry = intake.entry(child)
+            follow.setdefault(entry.id, (position, entry))
+    letters, after, errors, pauses, delays = zip(*map(_head, outcomes), strict=True)
     return [
-        *_transposed(heads, 9),
-        *_transposed(items, 3),
-        *_transposed(rejects, 4),
-        [position for position, _ in follow.values()],
+        hexes([outcome.lease.task_id for outcome in outcomes]),
+        numbers([outcome.lease.token for outcome in outcomes]),
+        texts(letters),
+        spans(after),
+        texts(errors),
+        spans(pauses),
+        spans(delays),
+        numbers([len(outcome.items) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
+        numbers([len(outcome.rejects) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
+        numbers([position for position, _, _ in items]),
+        hexes([task for _, task, _ in items]),
+        texts([data for _, _, data in items]),
+        numbers([position for position, _, _, _ in rejects]),
+        hexes([task for _, task, _, _ in rejects]),
+        texts([data for _, _, data, _ in rejects]),
+        texts([reason for _, _, _, reason in rejects]),
+        numbers([position for position, _ in follow.values()]),
         *entry_columns([entry for _, entry in follow.values()]),
     ]
 
@@ -106,10 +130,6 @@ def _head(
             return "F", None, None, None, None
         case _:
             assert_never(outcome)
-
-
-def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> Columns:
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
 def filter_columns(ids: Sequence[str] | None, where: DeadFilter) -> list[Any]:
@@ -157,7 +177,7 @@ def task_from(row: Row) -> Task:
     )
 
 
-def lease_from(row: Row, run_id: str) -> Lease:
+def lease_from(row: Row, run_id: str, lease: timedelta) -> Lease:
     """Return a lease from a row of a claim."""
     return Lease(
         run_id=run_id,
@@ -166,7 +186,7 @@ def lease_from(row: Row, run_id: str) -> Lease:
         task=task_from(row),
         attempt=row["attempt"],
         start_in=row["start_in"],
-        deadline_in=row["deadline_in"],
+        deadline_in=row["start_in"] + lease,
     )
 
 

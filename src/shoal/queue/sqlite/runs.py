@@ -1,11 +1,10 @@
-"""Runs: started once, looked up by every verb, steered, and purged piece by piece."""
-
-from secrets import token_hex
+"""Runs: started once, looked up by every verb, and steered."""
 
 import msgspec
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
+from shoal.queue.rules import new_run_id
 from shoal.queue.sqlite.moment import duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
 
@@ -42,24 +41,23 @@ class RunRow(msgspec.Struct, array_like=True, frozen=True):
 def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
     """Make a run, or return the one that has this id; raises RunConflict."""
     now = store.now()
-    added = 0
-    while not added:
-        name = run_id or f"{moment(now):%Y%m%d_%H%M%S}_{token_hex(2)}"
-        added = store.tell(
-            "run_add",
-            run_id=name,
-            scraper=scraper,
-            host_delay=micros(settings.host_delay),
-            per_host=settings.per_host,
-            max_attempts=settings.max_attempts,
-            ttl=optional_micros(settings.ttl),
-            now=now,
-        )
-        if run_id:
-            break
-    row = known(store, name)
+    if run_id is None:
+        run_id = new_run_id(moment(now))
+        while store.find("run_get", RunRow, run_id=run_id):
+            run_id = new_run_id(moment(now))
+    store.tell(
+        "run_add",
+        run_id=run_id,
+        scraper=scraper,
+        host_delay=micros(settings.host_delay),
+        per_host=settings.per_host,
+        max_attempts=settings.max_attempts,
+        ttl=optional_micros(settings.ttl),
+        now=now,
+    )
+    row = known(store, run_id)
     if row.scraper != scraper:
-        raise RunConflict(name, f"belongs to scraper {row.scraper!r}, not {scraper!r}")
+        raise RunConflict(run_id, f"belongs to scraper {row.scraper!r}, not {scraper!r}")
     return row.run()
 
 

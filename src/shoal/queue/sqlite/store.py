@@ -29,21 +29,21 @@ class Store:
         """Return the store's time."""
         return since_epoch(self._clock())
 
-    def tell(self, name: str, **values: Any) -> int:
+    def tell(self, name: str, /, **values: Any) -> int:
         """Run a statement, and return how many rows it changed."""
         self.connection.execute(query(name), values)
         return self.connection.changes()
 
-    def value(self, name: str, **values: Any) -> Any:
+    def value(self, name: str, /, **values: Any) -> Any:
         """Return the one value that a query answers with; None when it finds no row."""
         row = self.connection.execute(query(name), values).fetchone()
         return None if row is None else row[0]
 
-    def read(self, name: str, kind: type[T], **values: Any) -> T:
+    def read(self, name: str, kind: type[T], /, **values: Any) -> T:
         """Return what a query answers with as JSON."""
         return decoder(kind).decode(self.value(name, **values))
 
-    def find(self, name: str, kind: type[T], **values: Any) -> T | None:
+    def find(self, name: str, kind: type[T], /, **values: Any) -> T | None:
         """Return what a query answers with as JSON; None when it finds no row."""
         text = self.value(name, **values)
         return None if text is None else decoder(kind).decode(text)

@@ -17,8 +17,8 @@ class Outlived(msgspec.Struct, array_like=True, frozen=True):
     lane: int
     section: int
     place: int
-    pending: bool
-    delayed: bool
+    pending: int
+    delayed: int
 
 
 class Due(msgspec.Struct, array_like=True, frozen=True):

@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION shoal.claim(
     p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
     p_steps text[], p_partitions text[], p_floor_keys bigint[], p_floors timestamptz[]
 ) RETURNS TABLE (
-    task bytea, token bigint, attempt smallint, start_in interval, deadline_in interval, step text, partition text, priority smallint,
+    task bytea, token bigint, attempt smallint, start_in interval, step text, partition text, priority smallint,
     depth int, ttl interval, delay interval, url text, key text, payload text,
     next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[]
 )
@@ -236,7 +236,7 @@ BEGIN
     END IF;
 
     RETURN QUERY
-        SELECT t.id, g.token, g.attempt, g.start_in, g.start_in + p_lease, s.step, s.partition, t.priority,
+        SELECT t.id, g.token, g.attempt, g.start_in, s.step, s.partition, t.priority,
                t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[]
         FROM unnest(g_task, g_token, g_attempt, g_start) AS g(id, token, attempt, start_in)
         JOIN shoal.task t ON t.id = g.id
@@ -267,7 +267,7 @@ BEGIN
             next_due := interval '0';
         END IF;
     END IF;
-    task := NULL; token := NULL; attempt := NULL; start_in := NULL; deadline_in := NULL; step := NULL; partition := NULL; priority := NULL;
+    task := NULL; token := NULL; attempt := NULL; start_in := NULL; step := NULL; partition := NULL; priority := NULL;
     depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
     floor_keys := 0::bigint || t_key; floors := later || t_floor;
     RETURN NEXT;

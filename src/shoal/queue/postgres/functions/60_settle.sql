@@ -1,4 +1,4 @@
--- End leases: `letters` are the outcomes as in table attempt. The first statement deletes the leases that are live with this very token; what follows touches only those.
+-- End leases, each named once; the letters are the outcomes as in table attempt. The first statement deletes the leases that are live with this very token; what follows touches only those.
 -- Says which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
@@ -12,17 +12,13 @@ DECLARE
     ts timestamptz := clock_timestamp();
     got record;
 BEGIN
-    WITH live AS MATERIALIZED (
-        SELECT l.* FROM shoal.lease l WHERE l.task = ANY (p_tasks) FOR UPDATE
-    ), held AS MATERIALIZED (
-        SELECT DISTINCT ON (l.task) o.ord, l.*, o.after, o.error, o.pause, o.slow, o.items, o.rejects,
-               CASE WHEN o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts THEN true ELSE o.letter = 'B' END AS buried, o.letter
-        FROM unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects) WITH ORDINALITY
+    WITH held AS (
+        DELETE FROM shoal.lease l
+        USING unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects) WITH ORDINALITY
             AS o(task, token, letter, after, error, pause, slow, items, rejects, ord)
-        JOIN live l ON l.task = o.task AND l.token = o.token
-        ORDER BY l.task, o.ord
-    ), ended AS (
-        DELETE FROM shoal.lease WHERE task = ANY (ARRAY(SELECT task FROM held))
+        WHERE l.task = ANY (p_tasks) AND l.task = o.task AND l.token = o.token
+        RETURNING o.*, l.run, l.section, l.host, l.shard, l.priority, l.attempt, l.start_at, l.expires_at, l.worker,
+                  o.letter = 'B' OR o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
     ), logged AS (
         INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
         SELECT task, token, run, attempt, letter::"char", start_at, ts, worker, error FROM held

@@ -120,7 +120,8 @@ CREATE TABLE shoal.lease (
 CREATE INDEX lease_host ON shoal.lease (host, token);
 CREATE INDEX lease_deadline ON shoal.lease (deadline);
 
--- How every lease ended; `outcome` is one of the letters D(one) R(etry) B(ury) F(ree: released) L(ost).
+-- How every lease ended; `outcome` is one of the letters D(one) R(etry) B(ury) F(ree: released) L(ost). Only failures are looked up by task,
+-- so the usual end costs no index.
 CREATE TABLE shoal.attempt (
     task     bytea NOT NULL,
     token    bigint NOT NULL,
@@ -130,9 +131,9 @@ CREATE TABLE shoal.attempt (
     start_at timestamptz NOT NULL,
     ended_at timestamptz NOT NULL,
     worker   text NOT NULL,
-    error    text,
-    PRIMARY KEY (task, token)
+    error    text
 );
+CREATE INDEX attempt_failed ON shoal.attempt (task, token) WHERE outcome <> 'D';
 
 CREATE TABLE shoal.item (
     run       int NOT NULL,

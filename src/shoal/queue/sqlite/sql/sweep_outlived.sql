@@ -1,8 +1,8 @@
 -- Tasks that are to be looked at, as [lane, section, place, pending, delayed]: those that still wait have outlived their time.
 SELECT json_group_array(json_array(
     lane.id, lane.section, due.place,
-    json(iif(EXISTS (SELECT 1 FROM ready WHERE ready.lane = lane.id AND ready.place = due.place), 'true', 'false')),
-    json(iif(EXISTS (SELECT 1 FROM delayed WHERE delayed.seq = due.seq), 'true', 'false'))
+    EXISTS (SELECT 1 FROM ready WHERE ready.lane = lane.id AND ready.place = due.place),
+    EXISTS (SELECT 1 FROM delayed WHERE delayed.seq = due.seq)
 ))
 FROM (
     SELECT task.seq, task.lane, (9 - task.priority) << 52 | task.seq AS place

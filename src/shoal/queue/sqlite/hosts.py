@@ -1,0 +1,29 @@
+"""Hosts that an operator pauses or slows."""
+
+from datetime import timedelta
+
+from shoal.core.model import ZERO
+from shoal.queue.sqlite.moment import micros
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.texts import as_json
+
+
+def pause(store: Store, name: str, duration: timedelta) -> None:
+    """Ask a host nothing for a while; zero ends a pause."""
+    host = store.value("host_know", name=name)
+    if duration == ZERO:
+        store.tell("host_unpause", host=host)
+    else:
+        _treat(store, host, store.now() + micros(duration), None)
+    store.tell("arm", lanes="[]", hosts=as_json([host]))
+
+
+def slow(store: Store, name: str, delay: timedelta) -> None:
+    """Set a host's own delay; zero lifts it."""
+    host = store.value("host_know", name=name)
+    _treat(store, host, None, micros(delay))
+    store.tell("arm", lanes="[]", hosts=as_json([host]))
+
+
+def _treat(store: Store, host: int, paused_until: int | None, delay: int | None) -> None:
+    store.tell("host_treat", treatments=as_json([(host, paused_until, delay)]))

@@ -1,0 +1,247 @@
+"""The SQLite backend of the queue contract."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from shoal.core.model import (
+    NOTHING,
+    DeadFilter,
+    DeadLetter,
+    EnqueueReport,
+    ExpiredTask,
+    Fate,
+    Grant,
+    HostStatus,
+    Lease,
+    Outcome,
+    Run,
+    RunSettings,
+    RunState,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
+from shoal.queue.intake import Entry, Intake, encode_item
+from shoal.queue.rules import check_claim, check_run
+from shoal.queue.sqlite import dead, hosts, purge, reading, runs, settle, sweep, workers
+from shoal.queue.sqlite.ahead import Ahead
+from shoal.queue.sqlite.claim import Wish, claim
+from shoal.queue.sqlite.database import PATIENCE, Address
+from shoal.queue.sqlite.dead import Act
+from shoal.queue.sqlite.desk import Desk
+from shoal.queue.sqlite.enqueue import enqueue, pack
+from shoal.queue.sqlite.migrate import migrate
+from shoal.queue.sqlite.reader import Reader
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.writer import Writer
+
+T = TypeVar("T")
+Mark = TypeVar("Mark", int, str)
+
+
+def utc_now() -> datetime:
+    """Return the machine's time."""
+    return datetime.now(UTC)
+
+
+class SqliteQueue(Queue):
+    """A queue in one file, shared by the processes of one machine."""
+
+    def __init__(self, address: Address, now: Callable[[], datetime]) -> None:
+        self._writer = Desk(Writer(address, now))
+        self._reader = Desk(Reader(address, now))
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        synchronous: str = "normal",
+        patience: timedelta = PATIENCE,
+    ) -> "SqliteQueue":
+        """Open the queue in this file, which is made if need be.
+
+        With `synchronous="full"` every answer survives a power cut; the default survives a crash of the process.
+        `patience` is how long to wait while other processes write.
+        """
+        queue = cls(Address(Path(path), synchronous, patience), now)
+        await queue._open()
+        return queue
+
+    async def _open(self) -> None:
+        await self._writer.open()
+        try:
+            await self.migrate()
+            await self._reader.open()
+        except BaseException:
+            await self._writer.close()
+            raise
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
+
+    async def migrate(self) -> int:
+        return await self._writer.call(migrate)
+
+    # Runs
+
+    async def start_run(
+        self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
+    ) -> Run:
+        check_run(scraper, settings, run_id)
+        return await self._writer.call(lambda store: runs.start(store, scraper, settings, run_id))
+
+    async def run(self, run_id: str) -> Run:
+        return await self._reader.call(lambda store: runs.known(store, run_id).run())
+
+    async def runs(self) -> Sequence[Run]:
+        return await self._reader.call(runs.every)
+
+    async def pause(self, run_id: str) -> Run:
+        return await self._writer.call(lambda store: runs.steer(store, run_id, RunState.PAUSED))
+
+    async def resume(self, run_id: str) -> Run:
+        return await self._writer.call(lambda store: runs.steer(store, run_id, RunState.RUNNING))
+
+    async def cancel(self, run_id: str) -> Run:
+        return await self._writer.call(lambda store: runs.steer(store, run_id, RunState.CANCELLED))
+
+    async def purge(self, run_id: str) -> None:
+        await self._writer.call(lambda store: purge.forget(store, run_id))
+        while await self._writer.call(purge.clear):
+            pass
+
+    # Work
+
+    async def enqueue(
+        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
+    ) -> EnqueueReport:
+        run = await self.run(run_id)
+        refused = 0
+        async with Ahead() as ahead:
+            async for batch, invalid in Intake(run_id, run.settings).batches(tasks, on_invalid):
+                refused += invalid
+                await ahead.add(self._put(run_id, batch))
+        return ahead.report + EnqueueReport(invalid=refused)
+
+    async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
+        parcels = [pack(entry) for entry in batch]
+        added = await self._writer.call(lambda store: enqueue(store, run_id, parcels))
+        return EnqueueReport(added=added, duplicate=len(parcels) - added)
+
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        run_id: str,
+        limit: int = 50,
+        lease: timedelta = DEFAULT_LEASE,
+        steps: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> Grant:
+        check_claim(limit, lease)
+        wish = Wish(worker_id, run_id, limit, lease, steps, partitions)
+        return await self._writer.call(lambda store: claim(store, wish))
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        settlements = settle.prepare(outcomes)
+        return await self._writer.call(lambda store: settle.settle(store, settlements))
+
+    async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
+        check_claim(1, lease)
+        return await self._writer.call(lambda store: settle.extend(store, leases, lease))
+
+    async def reclaim(self) -> int:
+        count = 0
+        while lost := await self._writer.call(sweep.reclaim):
+            count += lost
+        await self._writer.call(sweep.sweep)
+        await self._writer.call(purge.clear)  # what a purge left that was cut short
+        return count
+
+    # Looking
+
+    async def stats(self, run_id: str) -> Stats:
+        return await self._reader.call(lambda store: reading.stats(store, run_id))
+
+    def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
+        return self._stream(lambda store, last: reading.items(store, run_id, step, last), after)
+
+    def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
+        return self._stream(lambda store, last: reading.rejects(store, run_id, step, last), after)
+
+    def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
+        return self._stream(lambda store, last: reading.letters(store, run_id, where, last), 0)
+
+    def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
+        return self._stream(lambda store, last: reading.expired(store, run_id, last), 0)
+
+    async def _stream(
+        self, page: Callable[[Store, Mark], tuple[Mark | None, list[T]]], after: Mark
+    ) -> AsyncIterator[T]:
+        """Read page after page, each from behind the last one."""
+        last: Mark | None = after
+        while last is not None:
+            mark = last
+            last, rows = await self._reader.call(lambda store, mark=mark: page(store, mark))
+            for row in rows:
+                yield row
+
+    async def replay(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        return await self._bulk(run_id, ids, where, dead.replay)
+
+    async def drop(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        return await self._bulk(run_id, ids, where, dead.drop)
+
+    async def _bulk(self, run_id: str, ids: Sequence[str] | None, where: DeadFilter, act: Act) -> int:
+        """Replay or drop dead letters, some at a time."""
+        if ids is None:
+            return await self._treat_all(run_id, where, act)
+        count = 0
+        for start in range(0, len(ids) or 1, dead.AT_ONCE):
+            some = ids[start : start + dead.AT_ONCE]
+            count += await self._writer.call(
+                lambda store, some=some: dead.treat_named(store, run_id, some, where, act)
+            )
+        return count
+
+    async def _treat_all(self, run_id: str, where: DeadFilter, act: Act) -> int:
+        # Only up to the youngest of now: a letter that dies again while its run is replayed is not replayed twice.
+        until = await self._reader.call(lambda store: dead.last(store, run_id))
+        count = after = 0
+        while after < until:
+            treated, after = await self._writer.call(
+                lambda store, after=after: dead.treat_page(store, run_id, after, until, where, act)
+            )
+            count += treated
+        return count
+
+    # Hosts and workers
+
+    def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
+        return self._stream(lambda store, last: reading.hosts(store, run_id, last), "")
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        await self._writer.call(lambda store: hosts.pause(store, host, duration))
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        await self._writer.call(lambda store: hosts.slow(store, host, delay))
+
+    async def beat(
+        self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
+    ) -> None:
+        text = encode_item(dict(info))
+        await self._writer.call(lambda store: workers.beat(store, worker_id, run_id, state, text))
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        return await self._reader.call(lambda store: reading.workers(store, run_id))

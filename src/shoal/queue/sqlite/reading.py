@@ -1,0 +1,192 @@
+"""Looking: counts, and lists page by page."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shoal.core.model import (
+    Attempt,
+    Counts,
+    DeadFilter,
+    DeadLetter,
+    ExpiredTask,
+    HostStatus,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.queue.intake import decode
+from shoal.queue.sqlite import dead, runs
+from shoal.queue.sqlite.moment import duration, moment
+from shoal.queue.sqlite.rows import TaskRow
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.tally import COUNTS
+from shoal.queue.sqlite.texts import as_json
+
+PAGE = 500
+HEAVY = 8 << 20  # bytes after which a page ends early
+
+
+class ItemRow(msgspec.Struct, array_like=True, frozen=True):
+    """An item, or a reject with its reason."""
+
+    id: int
+    task_id: str
+    url: str | None
+    step: str
+    data: str
+    stored_at: int
+    reason: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "task_id": self.task_id,
+            "url": self.url,
+            "step": self.step,
+            "data": decode(self.data),
+            "stored_at": moment(self.stored_at),
+        }
+
+
+class DeadRow(msgspec.Struct, array_like=True, frozen=True):
+    """A dead letter with its history."""
+
+    id: str
+    attempts: int
+    error: str
+    buried_at: int
+    task: TaskRow
+    history: list[tuple[int, str, str, int]]
+
+    def letter(self) -> DeadLetter:
+        return DeadLetter(
+            id=self.id,
+            task=self.task.task(),
+            attempts=self.attempts,
+            error=self.error,
+            history=[_attempt(*failure) for failure in self.history],
+            buried_at=moment(self.buried_at),
+        )
+
+
+class WorkerRow(msgspec.Struct, array_like=True, frozen=True):
+    """A worker in a run."""
+
+    worker_id: str
+    run_id: str
+    state: str
+    info: str
+    beat_at: int
+    leased: int
+    completed: int
+    failed: int
+    items: int
+
+    def status(self, now: int) -> WorkerStatus:
+        return WorkerStatus(
+            worker_id=self.worker_id,
+            run_id=self.run_id,
+            state=self.state,
+            info=decode(self.info),
+            last_beat=duration(now - self.beat_at),
+            leased=self.leased,
+            completed=self.completed,
+            failed=self.failed,
+            items=self.items,
+        )
+
+
+def stats(store: Store, run_id: str) -> Stats:
+    """Return the counts of a run, whole and split."""
+    rows = store.read("stats", list[list[Any]], run=runs.known(store, run_id).no)
+    total = [0] * len(COUNTS)
+    steps: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTS))
+    partitions: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTS))
+    for step, partition, *counts in rows:
+        for sums in (total, steps[step], partitions[partition]):
+            for column, count in enumerate(counts):
+                sums[column] += count
+    return Stats(**_named(total), steps=_split(steps), partitions=_split(partitions))
+
+
+def items(store: Store, run_id: str, step: str | None, after: int) -> tuple[int | None, list[StoredItem]]:
+    """Return a page of items, and the last id that was looked at; None at the end."""
+    last, rows = _page(store, "item_read", run_id, step, after)
+    return last, [StoredItem(**row.fields()) for row in rows]
+
+
+def rejects(store: Store, run_id: str, step: str | None, after: int) -> tuple[int | None, list[StoredReject]]:
+    """Return a page of rejects, and the last id that was looked at; None at the end."""
+    last, rows = _page(store, "reject_read", run_id, step, after)
+    return last, [StoredReject(**row.fields(), reason=row.reason) for row in rows]
+
+
+def letters(
+    store: Store, run_id: str, where: DeadFilter, after: int
+) -> tuple[int | None, list[DeadLetter]]:
+    """Return a page of dead letters, and the last number that was looked at; None at the end."""
+    numbers = dead.page(store, runs.known(store, run_id).no, after)
+    if not numbers:
+        return None, []
+    meant = [letter.no for letter in dead.meant(store, numbers, where)]
+    rows = store.read("dead_read", list[DeadRow], numbers=as_json(meant))
+    return numbers[-1], [row.letter() for row in rows]
+
+
+def expired(store: Store, run_id: str, after: int) -> tuple[int | None, list[ExpiredTask]]:
+    """Return a page of expired tasks, and the last number that was looked at; None at the end."""
+    run = runs.known(store, run_id).no
+    kind = list[tuple[int, str, int, TaskRow]]
+    rows = store.read("expired_read", kind, run=run, after=after, limit=PAGE)
+    tasks = [ExpiredTask(id=id, task=task.task(), expired_at=moment(at)) for _, id, at, task in rows]
+    return (rows[-1][0] if rows else None), tasks
+
+
+def hosts(store: Store, run_id: str | None, after: str) -> tuple[str | None, list[HostStatus]]:
+    """Return a page of hosts, and the last name that was looked at; None at the end."""
+    run = None if run_id is None else runs.known(store, run_id).no
+    now = store.now()
+    kind = tuple[str | None, list[list[Any]]]
+    last, rows = store.read("host_read", kind, run=run, now=now, after=after, limit=PAGE)
+    return last, [_host(now, *row) for row in rows]
+
+
+def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
+    """Return the workers that have sent a heartbeat."""
+    run = None if run_id is None else runs.known(store, run_id).no
+    now = store.now()
+    return [row.status(now) for row in store.read("worker_read", list[WorkerRow], run=run)]
+
+
+def _page(
+    store: Store, query: str, run_id: str, step: str | None, after: int
+) -> tuple[int | None, list[ItemRow]]:
+    run = runs.known(store, run_id).no
+    kind = tuple[int | None, list[ItemRow]]
+    return store.read(query, kind, run=run, step=step, after=after, limit=PAGE, bytes=HEAVY)
+
+
+def _host(now: int, name: str, delay: int, paused_until: int, *counts: int) -> HostStatus:
+    return HostStatus(
+        host=name,
+        counts=Counts(**_named(counts)),
+        delay=duration(delay) if delay else None,
+        paused_for=duration(paused_until - now) if paused_until > now else None,
+    )
+
+
+def _attempt(attempt: int, worker_id: str, error: str, ended_at: int) -> Attempt:
+    return Attempt(attempt=attempt, worker_id=worker_id, error=error, ended_at=moment(ended_at))
+
+
+def _named(counts: Sequence[int]) -> dict[str, int]:
+    return dict(zip(COUNTS, counts, strict=True))
+
+
+def _split(groups: dict[str, list[int]]) -> dict[str, Counts]:
+    """Return the counts of groups; one whose tasks were all duplicates is left out."""
+    return {name: Counts(**_named(counts)) for name, counts in groups.items() if any(counts)}

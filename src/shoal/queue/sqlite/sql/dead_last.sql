@@ -1,0 +1,1 @@
+SELECT ifnull(max(no), 0) FROM dead WHERE run = :run

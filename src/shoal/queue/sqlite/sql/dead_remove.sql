@@ -1,0 +1,1 @@
+DELETE FROM dead WHERE no IN (SELECT value FROM json_each(:numbers))

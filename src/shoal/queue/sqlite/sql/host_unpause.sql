@@ -1,0 +1,1 @@
+UPDATE host SET paused_until = 0 WHERE id = :host

@@ -1,0 +1,1 @@
+DELETE FROM dead WHERE no IN (SELECT no FROM dead WHERE run = :run LIMIT :limit)

@@ -1,0 +1,1 @@
+DELETE FROM expired WHERE no IN (SELECT no FROM expired WHERE run = :run LIMIT :limit)

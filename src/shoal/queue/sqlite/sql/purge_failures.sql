@@ -1,0 +1,1 @@
+DELETE FROM failure WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))

@@ -1,0 +1,1 @@
+INSERT INTO purged (run) VALUES (:run)

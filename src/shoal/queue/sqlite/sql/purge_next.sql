@@ -1,0 +1,1 @@
+SELECT min(run) FROM purged

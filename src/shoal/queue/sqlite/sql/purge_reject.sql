@@ -1,0 +1,1 @@
+DELETE FROM reject WHERE id IN (SELECT id FROM reject WHERE run = :run LIMIT :limit)

@@ -1,0 +1,1 @@
+DELETE FROM section WHERE run = :run

@@ -1,0 +1,1 @@
+DELETE FROM task WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))

@@ -1,0 +1,1 @@
+DELETE FROM purged WHERE run = :run

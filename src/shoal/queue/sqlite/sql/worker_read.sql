@@ -1,0 +1,12 @@
+-- The workers that have sent a heartbeat, of one run or of all.
+SELECT json_group_array(json_array(
+    name, id, state, info, beat_at, leased, completed, failed, items
+))
+FROM (
+    SELECT worker.name, run.id, worker.state, worker.info, worker.beat_at, ifnull(held.leased, 0) AS leased,
+        worker.completed, worker.failed, worker.items
+    FROM worker JOIN run ON run.no = worker.run
+    LEFT JOIN (SELECT worker, count(*) AS leased FROM lease GROUP BY worker) held ON held.worker = worker.no
+    WHERE worker.beat_at IS NOT NULL AND (:run IS NULL OR worker.run = :run)
+    ORDER BY run.no, worker.no
+)

@@ -1,0 +1,190 @@
+"""Queues that break one rule each: negative controls for the random histories."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from shoal.core.model import Fate, Grant, Lease, Outcome, Release, Run
+from shoal.queue.contract import DEFAULT_LEASE
+from shoal.queue.intake import Entry
+from tests.conformance.ledger import Ledger, Names, Row, State
+from tests.conformance.model import ModelQueue
+
+
+class HandsOutTwice(Ledger):
+    """A leased task is handed out again, as by a claim without a lock."""
+
+    def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
+        leased = [row for row in self.of_run(run_id) if row.state is State.LEASED]
+        return super().candidates(run_id, steps, partitions) + leased
+
+
+class ForgetsTheGap(Ledger):
+    def host_free_at(self, run: Run, name: str) -> datetime | None:
+        self.hosts[name].last_start = None
+        return super().host_free_at(run, name)
+
+
+class ForgetsTheOtherRunsDelay(Ledger):
+    def host_free_at(self, run: Run, name: str) -> datetime | None:
+        self.hosts[name].last_delay = timedelta(0)
+        return super().host_free_at(run, name)
+
+
+class CountsLeasesOfOneRunOnly(Ledger):
+    def host_free_at(self, run: Run, name: str) -> datetime | None:
+        mine = Ledger(self.now, rows={row.id: row for row in self.of_run(run.id)}, hosts=self.hosts)
+        return mine.host_free_at(run, name)
+
+
+class IgnoresPauses(Ledger):
+    def pause(self, name: str, duration: timedelta) -> None:
+        """Do not."""
+
+
+class ShortensPauses(Ledger):
+    def pause(self, name: str, duration: timedelta) -> None:
+        self.hosts[name].paused_until = None
+        super().pause(name, duration)
+
+
+class ForgetsSlowHosts(Ledger):
+    def slow(self, name: str, delay: timedelta) -> None:
+        """Do not."""
+
+
+class IgnoresPriority(Ledger):
+    def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
+        return sorted(super().candidates(run_id, steps, partitions), key=lambda row: row.order)
+
+
+class StaysBehindBlockedHosts(Ledger):
+    """Only the first task in line is looked at."""
+
+    def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
+        return super().candidates(run_id, steps, partitions)[:1]
+
+
+class IgnoresFilters(Ledger):
+    def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
+        return super().candidates(run_id, None, None)
+
+
+class NeverExpires(Ledger):
+    def wake_and_expire(self, rows: Iterable[Row]) -> None:
+        lasting = [row for row in rows if row.expires_at is None]
+        super().wake_and_expire(lasting)
+
+
+class RepeatsTokens(Ledger):
+    def hand_out(self, row: Row, worker_id: str, token: int, start: datetime, deadline: datetime) -> None:
+        super().hand_out(row, worker_id, token, start, deadline)
+        self.last_token = 0
+
+
+class ListensToZombies(Ledger):
+    def held(self, lease: Lease) -> Row | None:
+        row = self.rows.get(lease.task_id)
+        return row if row and row.state is State.LEASED else None
+
+
+class RevivesTheDoomed(Ledger):
+    """A task that kills its workers never runs out of attempts."""
+
+    def take_back(self, row: Row) -> None:
+        self.fail(row, "lease lost", bury=False)
+
+
+class LosesHistory(Ledger):
+    def revive(self, row: Row) -> None:
+        super().revive(row)
+        row.history.clear()
+
+
+class KeepsAttemptsOnReplay(Ledger):
+    def revive(self, row: Row) -> None:
+        attempts = row.attempts
+        super().revive(row)
+        row.attempts = attempts
+
+
+class ForgetsCompletedKeys(Ledger):
+    def add(self, run_id: str, entry: Entry) -> bool:
+        row = self.rows.get(entry.id.hex())
+        if row and row.state is State.COMPLETED:
+            del self.rows[row.id]
+        return super().add(run_id, entry)
+
+
+class SaysDrainedTooEarly(Ledger):
+    """Leased tasks are forgotten."""
+
+    def drained(self, run_id: str) -> bool:
+        return not any(row.state in (State.PENDING, State.DELAYED) for row in self.of_run(run_id))
+
+
+class OversleepsDelays(Ledger):
+    def first_due(self, run: Run, steps: Names, partitions: Names) -> datetime | None:
+        due = super().first_due(run, steps, partitions)
+        return due and due + timedelta(seconds=10)
+
+
+class Broken(ModelQueue):
+    """The model with broken books."""
+
+    ledger: ClassVar[type[Ledger]]
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__(now)
+        self.books = self.ledger(now)
+
+
+class KeepsReleasedAttempts(ModelQueue):
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        fates = await super().settle(outcomes)
+        for outcome, fate in zip(outcomes, fates, strict=True):
+            if isinstance(outcome, Release) and fate is Fate.ACCEPTED:
+                self.books.rows[outcome.lease.task_id].attempts += 1
+        return fates
+
+
+class ClaimsNothing(ModelQueue):
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        run_id: str,
+        limit: int = 50,
+        lease: timedelta = DEFAULT_LEASE,
+        steps: Names = None,
+        partitions: Names = None,
+    ) -> Grant:
+        return Grant(drained=self.books.drained(run_id))
+
+
+BROKEN_BOOKS: list[type[Ledger]] = [
+    HandsOutTwice,
+    ForgetsTheGap,
+    ForgetsTheOtherRunsDelay,
+    CountsLeasesOfOneRunOnly,
+    IgnoresPauses,
+    ShortensPauses,
+    ForgetsSlowHosts,
+    IgnoresPriority,
+    StaysBehindBlockedHosts,
+    IgnoresFilters,
+    NeverExpires,
+    RepeatsTokens,
+    ListensToZombies,
+    RevivesTheDoomed,
+    LosesHistory,
+    KeepsAttemptsOnReplay,
+    ForgetsCompletedKeys,
+    SaysDrainedTooEarly,
+    OversleepsDelays,
+]
+FAULTS: dict[str, type[ModelQueue]] = {
+    "KeepsReleasedAttempts": KeepsReleasedAttempts,
+    "ClaimsNothing": ClaimsNothing,
+    **{books.__name__: type(books.__name__, (Broken,), {"ledger": books}) for books in BROKEN_BOOKS},
+}
