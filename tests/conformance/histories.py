@@ -1,4 +1,4 @@
-"""Random histories: a backend and the model are driven through the same one and must agree after every step."""
+"""Random histories that a backend and the model go through side by side, agreeing after every step."""
 
 import asyncio
 from typing import Any, ClassVar
@@ -32,8 +32,8 @@ from tests.conformance.model import ModelQueue
 
 # All times are multiples of ten seconds, so that the milliseconds of a real clock decide nothing.
 tens = st.integers(1, 6).map(lambda count: count * TEN)
-brakes = st.sampled_from([None, None, None, ZERO, TEN, 3 * TEN])
-pauses = st.sampled_from([ZERO, ZERO, TEN, 3 * TEN])
+brakes = st.sampled_from([None] * 6 + [ZERO, TEN, 3 * TEN])
+pauses = st.sampled_from([ZERO, ZERO, ZERO, ZERO, TEN, 3 * TEN])
 
 HOSTS = ["a.example", "b.example", "c.example:8080"]
 STEPS = ["list", "page"]
@@ -50,16 +50,16 @@ tasks = st.builds(
     key=st.sampled_from([None, None, None, "k"]),
     partition=st.sampled_from(PARTITIONS),
     priority=st.sampled_from([0, 0, 5, 9]),
-    ttl=st.sampled_from([None, None, 2 * TEN, 6 * TEN]),
-    delay=st.sampled_from([ZERO, ZERO, TEN, 3 * TEN]),
+    ttl=st.sampled_from([None, None, None, None, 2 * TEN, 6 * TEN]),
+    delay=pauses,
     depth=st.integers(0, 2),
 )
 run_settings = st.builds(
     RunSettings,
-    host_delay=st.sampled_from([ZERO, TEN, 2 * TEN]),
+    host_delay=st.sampled_from([ZERO, ZERO, TEN, 2 * TEN]),
     per_host=st.integers(1, 3),
     max_attempts=st.integers(1, 3),
-    ttl=st.sampled_from([None, 9 * TEN]),
+    ttl=st.sampled_from([None, None, 9 * TEN]),
 )
 dead_filters = st.one_of(
     st.just(DeadFilter()),
@@ -85,6 +85,10 @@ def outcomes(lease: Lease) -> st.SearchStrategy[Outcome]:
         st.builds(Bury, held, errors, pause_host=brakes, slow_host=brakes),
         st.builds(Release, held),
     )
+
+
+def endings(leases: list[Lease]) -> st.SearchStrategy[list[Outcome]]:
+    return st.tuples(*map(outcomes, leases)).map(list)
 
 
 class Histories(RuleBasedStateMachine):
@@ -118,8 +122,8 @@ class Histories(RuleBasedStateMachine):
         self.do(self.bench.clock.forward(delta))
         self.do(self.clock.forward(delta))
 
-    @initialize(first=run_settings, second=run_settings)
-    def start(self, first: RunSettings, second: RunSettings) -> None:
+    @initialize(first=run_settings, second=run_settings, batch=st.lists(tasks, min_size=5, max_size=15))
+    def start(self, first: RunSettings, second: RunSettings, batch: list[Task]) -> None:
         """Forget the last example: its runs are purged, and its hosts are long free."""
         for run in self.do(self.queue.runs()):
             self.do(self.queue.purge(run.id))
@@ -131,6 +135,7 @@ class Histories(RuleBasedStateMachine):
             self.do(self.queue.start_run("books", settings=chosen, run_id=name))
             self.do(self.model.start_run("books", settings=chosen, run_id=name))
             self.runs.append(name)
+            self.both("enqueue", name, batch)
 
     @rule(which=st.integers(0, 1), batch=st.lists(tasks, min_size=1, max_size=5))
     def enqueue(self, which: int, batch: list[Task]) -> None:
@@ -163,14 +168,19 @@ class Histories(RuleBasedStateMachine):
         """Settle current and old leases, perhaps one of them twice, perhaps too late."""
         if late:
             self.wait(late)
-        held = data.draw(st.lists(st.sampled_from(self.leases[-8:]), min_size=1, max_size=4))
-        self.both("settle", [data.draw(outcomes(lease)) for lease in held])
+        ended = data.draw(st.lists(self.some_lease(), min_size=1, max_size=4).flatmap(endings))
+        self.both("settle", ended)
+        self.compare_hosts()
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), lease=tens)
     def extend(self, data: st.DataObject, lease: Any) -> None:
-        held = data.draw(st.lists(st.sampled_from(self.leases[-8:]), min_size=1, max_size=3))
-        self.both("extend", held, lease=lease)
+        self.both("extend", data.draw(st.lists(self.some_lease(), min_size=1, max_size=3)), lease=lease)
+
+    def some_lease(self) -> st.SearchStrategy[Lease]:
+        """Return leases to choose from: mostly live ones, and some that are over."""
+        live = [lease for lease in self.leases if self.model.books.held(lease)]
+        return st.sampled_from(live * 3 + self.leases[-max(3, len(live)) :])
 
     @rule(delta=tens)
     def time_passes(self, delta: Any) -> None:
@@ -183,15 +193,24 @@ class Histories(RuleBasedStateMachine):
         ids = data.draw(st.one_of(st.none(), st.lists(st.sampled_from(known), max_size=4)))
         self.both(verb, self.runs[which], ids, where=data.draw(dead_filters))
 
-    @rule(which=st.integers(0, 1), verb=st.sampled_from(["pause", "resume", "resume"]))
-    def steer_run(self, which: int, verb: str) -> None:
-        run_id = self.runs[which]
+    @rule(which=st.integers(0, 1))
+    def pause_run(self, which: int) -> None:
+        self.steer("pause", self.runs[which])
+
+    @precondition(lambda self: any(run.state == "paused" for run in self.model.books.runs.values()))
+    @rule()
+    def resume_runs(self) -> None:
+        for run_id in self.runs:
+            self.steer("resume", run_id)
+
+    def steer(self, verb: str, run_id: str) -> None:
         got, expected = (self.do(getattr(queue, verb)(run_id)) for queue in (self.queue, self.model))
         assert got.state is expected.state
 
     @rule(host=st.sampled_from(HOSTS), verb=st.sampled_from(["pause_host", "slow_host"]), duration=pauses)
     def steer_host(self, host: str, verb: str, duration: Any) -> None:
         self.both(verb, host, duration)
+        self.compare_hosts()
 
     @invariant()
     def counts_agree(self) -> None:
@@ -208,14 +227,10 @@ class Histories(RuleBasedStateMachine):
             self.both("pause_host", host, ZERO)
             self.both("slow_host", host, ZERO)
         for run_id in self.runs:
-            self.steer_run_on(run_id)
+            self.steer("resume", run_id)
             self.drain(run_id)
         for run_id in self.runs:
             self.compare_results(run_id)
-
-    def steer_run_on(self, run_id: str) -> None:
-        for queue in (self.queue, self.model):
-            self.do(queue.resume(run_id))
 
     def drain(self, run_id: str) -> None:
         """Complete what is left; that must come to an end."""
@@ -231,6 +246,18 @@ class Histories(RuleBasedStateMachine):
         stats = self.both("stats", run_id)
         assert stats.remaining == 0
         assert stats.tasks == len(list(self.model.books.of_run(run_id)))
+
+    def compare_hosts(self) -> None:
+        """Compare how the hosts are treated; what is left of a pause is rounded up to tens of seconds."""
+        for run_id in self.runs:
+            got, expected = (
+                {
+                    status.host: (status.delay, status.paused_for and -(-status.paused_for // TEN))
+                    for status in self.do(every(queue.hosts(run_id)))
+                }
+                for queue in (self.queue, self.model)
+            )
+            assert got == expected, f"the hosts are {got}, in the model {expected}"
 
     def compare_results(self, run_id: str) -> None:
         for verb, told in RESULTS.items():

@@ -1,4 +1,4 @@
-"""Every backend goes through random histories beside the model; broken queues on purpose must be found out."""
+"""Every backend goes through random histories beside the model, and queues broken on purpose are found out."""
 
 import asyncio
 

@@ -57,7 +57,7 @@ class Queue(ABC):
 
     @abstractmethod
     async def migrate(self) -> int:
-        """Bring the store to this Shoal's schema and return its version; safe at any time, by many at once."""
+        """Bring the store to this Shoal's schema and return its version; safe to run twice and by many."""
 
     # Runs
 

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import AsyncIterable, AsyncIterator
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -31,9 +30,8 @@ _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 decode = msgspec.json.decode
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A task as a backend stores it."""
+class Entry(NamedTuple):
+    """A task as a backend stores it; made for every link, so as cheaply as can be."""
 
     id: bytes
     host: str
@@ -61,17 +59,17 @@ class Intake:
         url, host = _canonical(task)
         payload = _payload(task)
         return Entry(
-            id=self._fingerprint(task.step, task.key or url or payload),
-            host=host,
-            url=url,
-            step=task.step,
-            partition=task.partition,
-            priority=task.priority,
-            payload=payload,
-            key=task.key,
-            ttl=shorter(self._ttl, task.ttl),
-            delay=task.delay,
-            depth=task.depth,
+            self._fingerprint(task.step, task.key or url or payload),
+            host,
+            url,
+            task.step,
+            task.partition,
+            task.priority,
+            payload,
+            task.key,
+            shorter(self._ttl, task.ttl),
+            task.delay,
+            task.depth,
         )
 
     async def batches(

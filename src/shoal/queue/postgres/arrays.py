@@ -1,7 +1,8 @@
 """Columns as PostgreSQL's array literals.
 
-The driver inspects every element of a list that it encodes, which costs more than all the rest of a call. A literal is one
-string to it, and the server reads it as fast as the binary form. A column that is None all the way down is sent as one None.
+The driver inspects every element of a list that it encodes, which costs more than all the rest of a call. A
+literal is one string to it, and the server reads it as fast as the binary form. A column that is None all the
+way down is sent as one None.
 """
 
 from collections.abc import Iterable, Sequence

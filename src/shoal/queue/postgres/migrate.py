@@ -1,26 +1,18 @@
 """Bringing a database to this Shoal's schema."""
 
-from collections.abc import Iterator
-from importlib.resources import files
-
 from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.server import Connection, Server
+from shoal.queue.postgres.sql import scripts
 
-_HOME = files("shoal.queue.postgres")
-MIGRATIONS = sorted(
-    (int(script.name[:4]), script)
-    for script in (_HOME / "migrations").iterdir()
-    if script.name.endswith(".sql")
-)
-NEWEST = MIGRATIONS[-1][0]
+MIGRATIONS = {int(name[:4]): script for name, script in scripts("migrations")}
+NEWEST = max(MIGRATIONS)
 
 
 async def migrate(server: Server) -> int:
     """Bring the schema to the newest version, if it is not there; many may do so at once."""
     found = await version(server)
     if found < NEWEST:
-        async with server.transaction() as connection:
-            await _upgrade(connection)
+        await server.in_transaction(_upgrade)
     elif found > NEWEST:
         raise SchemaTooNew(found, NEWEST)
     return NEWEST
@@ -44,15 +36,9 @@ async def _upgrade(connection: Connection) -> None:
     found = await connection.fetchval("SELECT coalesce(max(version), 0) FROM shoal.migration")
     if found >= NEWEST:
         return
-    for number, script in MIGRATIONS:
+    for number, script in MIGRATIONS.items():
         if number > found:
             await connection.execute(script.read_text())
             await connection.execute(f"INSERT INTO shoal.migration (version) VALUES ({number})")
-    for function in _functions():
-        await connection.execute(function)
-
-
-def _functions() -> Iterator[str]:
-    for script in sorted((_HOME / "functions").iterdir(), key=lambda script: script.name):
-        if script.name.endswith(".sql"):
-            yield script.read_text()
+    for _, script in scripts("functions"):
+        await connection.execute(script.read_text())

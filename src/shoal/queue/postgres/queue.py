@@ -29,12 +29,10 @@ from shoal.core.model import (
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item
-from shoal.queue.postgres import reading
+from shoal.queue.postgres import reading, sql
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import Server
 from shoal.queue.postgres.wire import (
-    ENTRY_TYPES,
-    OUTCOME_TYPES,
     entry_columns,
     filter_columns,
     lease_from,
@@ -42,18 +40,6 @@ from shoal.queue.postgres.wire import (
     run_from,
 )
 from shoal.queue.rules import check_claim, check_run, first_of_each_lease, new_run_id
-
-
-def _places(types: Sequence[str]) -> str:
-    return ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
-
-
-_CALL = ("uuid", "bool", "text")  # the call's id, whether it is a repetition, the run
-_CLAIM_TYPES = ("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]")
-_DEAD_TYPES = (*_CALL, "bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
-_ENQUEUE = f"SELECT shoal.enqueue({_places((*_CALL, *ENTRY_TYPES))})"
-_CLAIM = f"SELECT * FROM shoal.claim({_places((*_CALL, *_CLAIM_TYPES))})"
-_SETTLE = f"SELECT shoal.settle({_places((*_CALL, *OUTCOME_TYPES))})"
 
 PATIENCE = 30 * SECOND
 SWEEP = 1_000
@@ -95,8 +81,7 @@ class PostgresQueue(Queue):
         if run_id is None:
             run_id = new_run_id(await self._server.value("SELECT clock_timestamp()"))
         await self._server.fetch(
-            "INSERT INTO shoal.run (run_id, scraper, host_delay, per_host, max_attempts, ttl)"
-            " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING",
+            sql.QUERIES["start_run"],
             run_id,
             scraper,
             settings.host_delay,
@@ -110,13 +95,13 @@ class PostgresQueue(Queue):
         return run
 
     async def run(self, run_id: str) -> Run:
-        rows = await self._server.fetch("SELECT * FROM shoal.run WHERE run_id = $1", run_id)
+        rows = await self._server.fetch(sql.QUERIES["runs"], run_id)
         if not rows:
             raise UnknownRun(run_id, [run.id for run in await self.runs()])
         return run_from(rows[0])
 
     async def runs(self) -> Sequence[Run]:
-        rows = await self._server.fetch("SELECT * FROM shoal.run ORDER BY id DESC")
+        rows = await self._server.fetch(sql.QUERIES["runs"], None)
         return [run_from(row) for row in rows]
 
     async def pause(self, run_id: str) -> Run:
@@ -129,9 +114,7 @@ class PostgresQueue(Queue):
         return await self._steer(run_id, "cancelled")
 
     async def _steer(self, run_id: str, state: str) -> Run:
-        await self._server.fetch(
-            "UPDATE shoal.run SET state = $2 WHERE run_id = $1 AND state <> 'cancelled'", run_id, state
-        )
+        await self._server.fetch(sql.QUERIES["steer"], run_id, state)
         run = await self.run(run_id)
         if run.state != state:
             raise RunConflict(run_id, "was cancelled, which is for good. Start a new one with: shoal run")
@@ -140,7 +123,7 @@ class PostgresQueue(Queue):
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)
         self._intakes.pop(run_id, None)
-        await self._server.fetch("SELECT shoal.purge($1) FROM shoal.run WHERE run_id = $1", run_id)
+        await self._server.fetch(sql.PURGE, run_id)
 
     # Work
 
@@ -163,7 +146,7 @@ class PostgresQueue(Queue):
         fresh = {entry.id: entry for entry in reversed(batch)}
         if not fresh:
             return EnqueueReport()
-        rows = await self._server.once(_ENQUEUE, run_id, *entry_columns(list(fresh.values())))
+        rows = await self._server.once(sql.ENQUEUE, run_id, *entry_columns(list(fresh.values())))
         added = int(rows[0][0])
         return EnqueueReport(added=added, duplicate=len(batch) - added)
 
@@ -179,21 +162,18 @@ class PostgresQueue(Queue):
     ) -> Grant:
         check_claim(limit, lease)
         floors = self._floors_of(run_id, steps, partitions)
-        try:
-            *rows, end = await self._server.once(
-                _CLAIM,
-                run_id,
-                worker_id,
-                limit,
-                lease,
-                BURST_HORIZON,
-                None if steps is None else list(steps),
-                None if partitions is None else list(partitions),
-                list(floors.known),
-                list(floors.known.values()),
-            )
-        except UnknownRun:
-            raise await self._unknown(run_id) from None
+        *rows, end = await self._once(
+            sql.CLAIM,
+            run_id,
+            worker_id,
+            limit,
+            lease,
+            BURST_HORIZON,
+            None if steps is None else list(steps),
+            None if partitions is None else list(partitions),
+            list(floors.known),
+            list(floors.known.values()),
+        )
         floors.known = dict(zip(end["floor_keys"], end["floors"], strict=True)) if end["floors"] else {}
         return Grant(
             leases=[lease_from(row, run_id, lease) for row in rows],
@@ -211,7 +191,7 @@ class PostgresQueue(Queue):
             for run_id, positions in by_run.items()
         ]
         for run_id, positions, columns in calls:
-            rows = await self._server.once(_SETTLE, run_id, *columns)
+            rows = await self._server.once(sql.SETTLE, run_id, *columns)
             for accepted in rows[0][0]:
                 fates[positions[accepted - 1]] = Fate.ACCEPTED
         return fates
@@ -221,16 +201,23 @@ class PostgresQueue(Queue):
         fates = [Fate.STALE] * len(leases)
         ids = [bytes.fromhex(held.task_id) for held in leases]
         tokens = [held.token for held in leases]
-        for accepted in await self._server.value("SELECT shoal.extend($1, $2, $3)", ids, tokens, lease):
+        for accepted in await self._server.value(sql.EXTEND, ids, tokens, lease):
             fates[accepted - 1] = Fate.ACCEPTED
         return fates
 
     async def reclaim(self) -> int:
         count = 0
-        while lost := await self._server.value("SELECT shoal.take_back($1)", SWEEP):
+        while lost := await self._server.value(sql.TAKE_BACK, SWEEP):
             count += int(lost)
-        await self._server.fetch("SELECT shoal.tidy($1)", SWEEP)
+        await self._server.fetch(sql.TIDY, SWEEP)
         return count
+
+    async def _once(self, query: str, run_id: str, *args: Any) -> list[Any]:
+        try:
+            return await self._server.once(query, run_id, *args)
+        except UnknownRun:
+            await self.run(run_id)  # says the same, and which name is near
+            raise
 
     async def _intake(self, run_id: str) -> Intake:
         if run_id not in self._intakes:
@@ -253,9 +240,6 @@ class PostgresQueue(Queue):
             floors = self._floors[key] = _Floors()
         return floors
 
-    async def _unknown(self, run_id: str) -> UnknownRun:
-        return UnknownRun(run_id, [run.id for run in await self.runs()])
-
     # Looking
 
     async def stats(self, run_id: str) -> Stats:
@@ -276,20 +260,15 @@ class PostgresQueue(Queue):
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._dead_call("replay", run_id, ids, where)
+        return await self._dead_call(sql.REPLAY, run_id, ids, where)
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._dead_call("drop_dead", run_id, ids, where)
+        return await self._dead_call(sql.DROP, run_id, ids, where)
 
-    async def _dead_call(self, verb: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
-        try:
-            rows = await self._server.once(
-                f"SELECT shoal.{verb}({_places(_DEAD_TYPES)})", run_id, *filter_columns(ids, where)
-            )
-        except UnknownRun:
-            raise await self._unknown(run_id) from None
+    async def _dead_call(self, query: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
+        rows = await self._once(query, run_id, *filter_columns(ids, where))
         return int(rows[0][0])
 
     # Hosts and workers
@@ -298,27 +277,18 @@ class PostgresQueue(Queue):
         return reading.hosts(self._server, None if run_id is None else self.run(run_id))
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
-        await self._server.fetch("SELECT shoal.pause_host($1, $2)", host, duration)
+        await self._server.fetch(sql.PAUSE_HOST, host, duration)
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        await self._server.fetch("SELECT shoal.slow_host($1, $2)", host, delay)
+        await self._server.fetch(sql.SLOW_HOST, host, delay)
 
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        rows = await self._server.fetch(
-            "INSERT INTO shoal.worker (worker_id, run, state, info, beat_at)"
-            " SELECT $1, id, $3, $4, clock_timestamp() FROM shoal.run WHERE run_id = $2"
-            " ON CONFLICT (worker_id) DO UPDATE"
-            " SET run = excluded.run, state = excluded.state, info = excluded.info, beat_at = excluded.beat_at"
-            " RETURNING 1",
-            worker_id,
-            run_id,
-            state,
-            encode_item(dict(info)),
-        )
+        info_text = encode_item(dict(info))
+        rows = await self._server.fetch(sql.QUERIES["beat"], worker_id, run_id, state, info_text)
         if not rows:
-            raise await self._unknown(run_id)
+            await self.run(run_id)  # says that there is none
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         run = None if run_id is None else await self.run(run_id)
@@ -326,7 +296,7 @@ class PostgresQueue(Queue):
 
 
 class _Floors:
-    """Moments before which a claim found nothing; forgotten now and then, for a late commit may lie behind them."""
+    """Moments before which a claim found nothing; now and then forgotten, for late commits lie behind."""
 
     def __init__(self) -> None:
         self.made = time.monotonic()

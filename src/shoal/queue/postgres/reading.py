@@ -1,7 +1,6 @@
 """Looking into the queue: counts, and streams that are read a page at a time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from shoal.core.model import (
@@ -19,16 +18,11 @@ from shoal.core.model import (
 )
 from shoal.queue.intake import decode
 from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.sql import FOLD, QUERIES
 from shoal.queue.postgres.wire import Row, counts, counts_from, filter_columns, task_from
 
 PAGE = 500
 Thing = TypeVar("Thing")
-
-QUERIES = {
-    script.name.removesuffix(".sql"): script.read_text()
-    for script in (files("shoal.queue.postgres") / "queries").iterdir()
-    if script.name.endswith(".sql")
-}
 
 
 async def stats(server: Server, run: Run) -> Stats:
@@ -69,10 +63,10 @@ def dead(server: Server, run: Awaitable[Run], where: DeadFilter) -> AsyncIterato
 
 async def hosts(server: Server, run: Awaitable[Run] | None) -> AsyncIterator[HostStatus]:
     """Stream the hosts, of one run or of all."""
-    run_id = (await run).id if run else None
+    query, args = ("hosts_of_run", [(await run).id]) if run else ("hosts", [])
     after = 0
-    await server.fetch("SELECT shoal.fold()")
-    while rows := await server.fetch(QUERIES["hosts"], run_id, after, PAGE):
+    await server.fetch(FOLD)
+    while rows := await server.fetch(QUERIES[query], after, PAGE, *args):
         for row in rows:
             yield HostStatus(
                 host=row["name"],
@@ -85,7 +79,7 @@ async def hosts(server: Server, run: Awaitable[Run] | None) -> AsyncIterator[Hos
 
 async def workers(server: Server, run: Run | None) -> Sequence[WorkerStatus]:
     """Return the workers, of one run or of all."""
-    await server.fetch("SELECT shoal.fold()")
+    await server.fetch(FOLD)
     rows = await server.fetch(QUERIES["workers"], run and run.id)
     return [
         WorkerStatus(

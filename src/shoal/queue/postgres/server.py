@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -80,16 +79,13 @@ class Server:
         return rows[0][0]
 
     async def once(self, query: str, *args: Any) -> list[Any]:
-        """Run a query that must take effect once: it begins with the call's id and whether it is a repetition."""
+        """Run a query that must take effect once; it is handed its call's id and whether it is repeated."""
         call = uuid4()
         return await self._persist(lambda again: self._fetch(query, call, again, *args))
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """Lend a connection inside a transaction; nothing is repeated."""
-        with self._translated():
-            async with self._connections.acquire() as connection, connection.transaction():
-                yield connection
+    async def in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Do some work that is safe to repeat, in one transaction."""
+        await self._persist(lambda again: self._in_transaction(work))
 
     @property
     def _connections(self) -> Any:
@@ -122,6 +118,10 @@ class Server:
         async with self._connections.acquire() as connection:
             return list(await connection.fetch(query, *args))
 
+    async def _in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        async with self._connections.acquire() as connection, connection.transaction():
+            await work(connection)
+
     async def _persist(self, attempt: Callable[[bool], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
         loop = asyncio.get_running_loop()
@@ -141,13 +141,10 @@ class Server:
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
             wait = min(wait * 2, LONGEST_WAIT)
 
-    def _translated(self) -> "_Translated":
-        return _Translated(self)
-
     def _translate(self, error: asyncpg.PostgresError) -> QueueError:
         reason = _reason(error)
         if error.sqlstate == _UNKNOWN_RUN:
-            return UnknownRun("")
+            return UnknownRun(reason)
         if isinstance(error, _REFUSALS):
             return QueueRefused(self.address, reason)
         if isinstance(error, asyncpg.DiskFullError):
@@ -155,22 +152,6 @@ class Server:
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
             return QueueReadOnly(self.address, reason)
         return QueueError(f"The queue at {self.address} failed: {reason}")
-
-
-class _Translated:
-    """Turns the driver's exceptions into Shoal's at the door."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, _PASSING):
-            raise QueueUnavailable(self._server.address, _reason(error)) from error
-        if isinstance(error, asyncpg.PostgresError):
-            raise self._server._translate(error) from error
 
 
 async def _keep(connection: Connection) -> None:

@@ -39,6 +39,8 @@ OUTCOME_TYPES = (
     *ENTRY_TYPES,
 )
 
+DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
+
 # Indexes into the kinds of table delta.
 KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
 

@@ -77,10 +77,12 @@ def treat_page(
 
 
 def replay(store: Store, letters: Sequence[Meant]) -> None:
-    """Make dead letters pending again, with no attempt counted."""
+    """Make dead letters pending again, with no attempt counted and a new time to live."""
     _remove(store, letters)
     store.tell("ready_add", tasks=as_json([(letter.lane, letter.place, 0) for letter in letters]))
-    store.tell("mortal_again", places=as_json([letter.place for letter in letters]))
+    places = as_json([letter.place for letter in letters])
+    store.tell("dead_revive", places=places, now=store.now())
+    store.tell("mortal_again", places=places)
     _count(store, letters, "pending")
 
 

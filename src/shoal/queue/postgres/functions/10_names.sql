@@ -52,7 +52,7 @@ DECLARE
 BEGIN
     SELECT * INTO found FROM shoal.run WHERE run_id = p_run_id;
     IF found.id IS NULL THEN
-        RAISE EXCEPTION 'unknown run' USING ERRCODE = 'SH001';
+        RAISE EXCEPTION USING ERRCODE = 'SH001', MESSAGE = p_run_id;
     END IF;
     RETURN found;
 END $$;

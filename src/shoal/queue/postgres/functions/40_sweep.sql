@@ -98,7 +98,7 @@ BEGIN
     ), by_host AS (
         INSERT INTO shoal.host_tally
         SELECT run, host, kind, sum(n) FROM changes WHERE kind < 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-        ON CONFLICT (run, host, kind) DO UPDATE SET count = host_tally.count + excluded.count
+        ON CONFLICT (host, run, kind) DO UPDATE SET count = host_tally.count + excluded.count
     )
     INSERT INTO shoal.worker_tally
     SELECT run, worker, kind, sum(n) FROM changes WHERE worker IS NOT NULL AND kind IN (3, 7, 9) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3

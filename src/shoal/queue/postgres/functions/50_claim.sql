@@ -263,8 +263,9 @@ BEGIN
                 next_due := (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1) - ts;
             END IF;
         END IF;
-        IF next_due < interval '0' THEN
-            next_due := interval '0';
+        -- What is due already is in another claimer's hands; a moment keeps this one from spinning.
+        IF next_due < interval '5 milliseconds' THEN
+            next_due := interval '5 milliseconds';
         END IF;
     END IF;
     task := NULL; token := NULL; attempt := NULL; start_in := NULL; step := NULL; partition := NULL; priority := NULL;

@@ -164,6 +164,10 @@ BEGIN
         ) l GROUP BY l.run ORDER BY l.run
     LOOP
         SELECT * INTO owner FROM shoal.run r WHERE r.id = lost.run;
+        IF owner.id IS NULL THEN  -- purged while they were being claimed
+            DELETE FROM shoal.lease l WHERE l.task = ANY (lost.tasks);
+            CONTINUE;
+        END IF;
         SELECT * INTO ended FROM shoal.finish(owner, lost.tasks, lost.tokens, lost.letters, lost.never, lost.errors, lost.never, lost.never, lost.none, lost.none);
         PERFORM shoal.arm(owner.id, ended.lanes);
         IF ended.freed IS NOT NULL THEN

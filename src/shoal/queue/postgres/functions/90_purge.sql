@@ -1,11 +1,15 @@
--- Delete a run with everything that belongs to it. Hosts stay: their gates are everyone's.
+-- Delete a run with everything that belongs to it. Hosts stay: their gates are everyone's. A run that is gone already is no error.
 
 CREATE OR REPLACE FUNCTION shoal.purge(p_run_id text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    run shoal.run := shoal.known_run(p_run_id);
+    run   shoal.run;
     freed int[];
 BEGIN
+    SELECT * INTO run FROM shoal.run r WHERE r.run_id = p_run_id;
+    IF run.id IS NULL THEN
+        RETURN;
+    END IF;
     DELETE FROM shoal.run r WHERE r.id = run.id;
     SELECT array_agg(DISTINCT l.host) INTO freed FROM shoal.lease l WHERE l.run = run.id AND l.host <> 0;
     DELETE FROM shoal.lease t WHERE t.run = run.id;

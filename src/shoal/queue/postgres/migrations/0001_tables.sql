@@ -195,8 +195,9 @@ CREATE TABLE shoal.section_tally (
 );
 CREATE TABLE shoal.host_tally (
     run int NOT NULL, host int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
-    PRIMARY KEY (run, host, kind)
+    PRIMARY KEY (host, run, kind)
 );
+CREATE INDEX host_tally_run ON shoal.host_tally (run, host);
 CREATE TABLE shoal.worker_tally (
     run int NOT NULL, worker text NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
     PRIMARY KEY (run, worker, kind)

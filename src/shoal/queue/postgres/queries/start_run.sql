@@ -1,0 +1,4 @@
+-- Make a run unless there is one with this id.
+INSERT INTO shoal.run (run_id, scraper, host_delay, per_host, max_attempts, ttl)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (run_id) DO NOTHING

@@ -1,0 +1,39 @@
+"""The named queries, and how the functions of the schema are called."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from shoal.queue.postgres.wire import DEAD_TYPES, ENTRY_TYPES, OUTCOME_TYPES
+
+
+def scripts(folder: str) -> Iterator[tuple[str, Traversable]]:
+    """Return the SQL files of a folder by name, in order."""
+    found = (files("shoal.queue.postgres") / folder).iterdir()
+    for script in sorted(found, key=lambda script: script.name):
+        if script.name.endswith(".sql"):
+            yield script.name.removesuffix(".sql"), script
+
+
+def _call(function: str, *types: str) -> str:
+    places = ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
+    return f"SELECT * FROM shoal.{function}({places})"
+
+
+_ONCE = ("uuid", "bool", "text")  # the call's id, whether it is repeated, the run
+_CLAIM = ("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]")
+
+ENQUEUE = _call("enqueue", *_ONCE, *ENTRY_TYPES)
+CLAIM = _call("claim", *_ONCE, *_CLAIM)
+SETTLE = _call("settle", *_ONCE, *OUTCOME_TYPES)
+EXTEND = _call("extend", "bytea[]", "bigint[]", "interval")
+TAKE_BACK = _call("take_back", "int")
+TIDY = _call("tidy", "int")
+FOLD = _call("fold")
+REPLAY = _call("replay", *_ONCE, *DEAD_TYPES)
+DROP = _call("drop_dead", *_ONCE, *DEAD_TYPES)
+PURGE = _call("purge", "text")
+PAUSE_HOST = _call("pause_host", "text", "interval")
+SLOW_HOST = _call("slow_host", "text", "interval")
+
+QUERIES = {name: script.read_text() for name, script in scripts("queries")}

@@ -1,0 +1,3 @@
+-- A replayed task lives for its whole time again.
+UPDATE task SET expires_at = :now + ttl
+WHERE ttl IS NOT NULL AND seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))
