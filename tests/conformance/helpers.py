@@ -49,8 +49,9 @@ async def claim(queue: Queue, run: Run, worker_id: str = ME, **asked: Any) -> li
 
 async def claim_one(queue: Queue, run: Run, worker_id: str = ME, **asked: Any) -> Lease:
     """Claim one task, which must be there."""
-    (lease,) = await claim(queue, run, worker_id, **{"limit": 1, **asked})
-    return lease
+    leases = await claim(queue, run, worker_id, **{"limit": 1, **asked})
+    assert len(leases) == 1, "a task was to be handed out, but none was"
+    return leases[0]
 
 
 async def claim_all(queue: Queue, run: Run, worker_id: str = ME, **asked: Any) -> list[Lease]:

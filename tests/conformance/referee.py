@@ -3,8 +3,9 @@
 from datetime import timedelta
 
 from shoal.core.model import SECOND, ZERO, Grant, Lease, Run, RunState
+from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.intake import NO_HOST
-from tests.conformance.ledger import BURST_HORIZON, Ledger, Names, Row, State
+from tests.conformance.ledger import Ledger, Names, Row, State
 
 PLAY = timedelta(milliseconds=1)  # for stores that count in milliseconds or floats
 

@@ -106,6 +106,23 @@ async def test_a_task_that_comes_later_goes_first_if_it_matters_more(queue: Queu
     assert paths([await claim_one(queue, run)]) == [f"{HOST}/urgent"]
 
 
+async def test_a_host_that_has_waited_long_goes_first_once_it_gets_what_matters_more(
+    queue: Queue, clock: Clock
+) -> None:
+    run = await start(queue, Task(priority=9), page("old", priority=5), page(1, "b.example", priority=7))
+    await clock.forward(MINUTE)
+    assert (await claim_one(queue, run)).task.priority == 9
+    await queue.enqueue(run.id, [page("new", priority=9)])
+    assert [(await claim_one(queue, run)).task.priority for _ in range(3)] == [9, 7, 5]
+
+
+async def test_places_that_another_run_takes_at_a_host_do_not_upset_the_order(queue: Queue) -> None:
+    other = await start(queue, page())
+    await claim_one(queue, other)
+    run = await start(queue, *(page(rank, priority=rank) for rank in (9, 5, 1)), Task(), per_host=3)
+    assert sorted(lease.task.priority for lease in await claim(queue, run, limit=2)) == [5, 9]
+
+
 async def test_promise_7_attempts_are_counted_at_the_claim(queue: Queue, clock: Clock) -> None:
     run, lease = await start_one(queue, lease=MINUTE, max_attempts=9)
     assert lease.attempt == 1
@@ -155,7 +172,7 @@ async def test_a_paused_run_grants_nothing_and_is_not_drained(queue: Queue) -> N
     grant = await queue.claim(ME, run_id=run.id)
     assert (list(grant.leases), grant.drained) == ([], False)
     await queue.resume(run.id)
-    assert await claim_one(queue, run)
+    assert len(await claim(queue, run)) == 1
 
 
 async def test_a_paused_run_without_a_task_left_is_not_drained_either(queue: Queue) -> None:
@@ -213,7 +230,7 @@ async def test_promise_10_next_due_says_how_long_until_a_delay_is_over(queue: Qu
 
 async def test_next_due_says_how_long_until_a_host_may_be_asked_again(queue: Queue) -> None:
     run = await start(queue, *pages(2), host_delay=10 * MINUTE)
-    await claim_one(queue, run)
+    await claim_one(queue, run, lease=HOUR)
     due = (await queue.claim(ME, run_id=run.id)).next_due
     assert due is not None
     assert 9 * MINUTE < due <= 10 * MINUTE + SECOND

@@ -142,7 +142,7 @@ async def test_a_purged_run_holds_no_place_at_a_host(queue: Queue) -> None:
     await claim_one(queue, run)
     other = await start(queue, page(), per_host=1)
     await queue.purge(run.id)
-    assert await claim_one(queue, other)
+    assert len(await claim(queue, other)) == 1
 
 
 async def test_two_runs_with_different_delays_keep_the_longer_one(queue: Queue, clock: Clock) -> None:
@@ -192,7 +192,7 @@ async def test_a_pause_of_zero_ends_a_pause(queue: Queue) -> None:
     await queue.pause_host(HOST, HOUR)
     await queue.pause_host(HOST, ZERO)
     assert (await the_host(queue)).paused_for is None
-    assert await claim_one(queue, run)
+    assert len(await claim(queue, run)) == 1
 
 
 async def test_a_slowed_host_keeps_its_own_delay_in_all_runs(queue: Queue, clock: Clock) -> None:
@@ -259,6 +259,20 @@ async def test_promise_6_an_outcome_slows_its_host_for_all_at_once(
     assert len(await claim_all(queue, other)) == 1
 
 
+async def test_of_two_outcomes_that_slow_a_host_in_one_call_the_last_holds(queue: Queue) -> None:
+    run = await start(queue, *pages(3))
+    first, second, third = await claim_all(queue, run)
+    await queue.settle([Done(first, slow_host=HOUR), Done(second, slow_host=MINUTE), Done(third)])
+    assert (await the_host(queue)).delay == MINUTE
+
+
+async def test_of_two_outcomes_that_pause_a_host_in_one_call_the_longest_holds(queue: Queue) -> None:
+    run = await start(queue, *pages(3))
+    first, second, third = await claim_all(queue, run)
+    await queue.settle([Done(first, pause_host=HOUR), Done(second, pause_host=MINUTE), Done(third)])
+    assert (await the_host(queue)).paused_for > HOUR - MINUTE
+
+
 async def test_an_outcome_pauses_no_other_host(queue: Queue) -> None:
     run = await start(queue, page(1, "a.example"), page(1, "b.example"))
     lease = await claim_one(queue, run)
@@ -279,7 +293,7 @@ async def test_a_stale_outcome_neither_pauses_nor_slows(queue: Queue) -> None:
     assert await queue.settle([Done(lease, pause_host=HOUR, slow_host=HOUR)]) == [Fate.STALE]
     status = await the_host(queue)
     assert (status.paused_for, status.delay) == (None, None)
-    assert await claim_one(queue, run)
+    assert len(await claim(queue, run)) == 1
 
 
 async def test_an_outcome_of_a_task_without_url_brakes_nothing(queue: Queue) -> None:

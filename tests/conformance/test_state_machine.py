@@ -1,4 +1,4 @@
-"""Every backend goes through random histories beside the model, and queues broken on purpose are found out."""
+"""Every backend goes through random histories beside the model; queues broken on purpose are found out."""
 
 import asyncio
 
@@ -24,22 +24,23 @@ HUNT = settings(SETTINGS, phases=[Phase.generate], derandomize=True, print_blob=
 
 def test_every_history_goes_as_the_rules_say(place: Place) -> None:
     # One queue for all examples: its connections live in one event loop.
-    with asyncio.Runner() as loop:
+    with asyncio.Runner() as runner:
         opening = place.bench()
-        bench = loop.run(opening.__aenter__())
+        bench = runner.run(opening.__aenter__())
         try:
-            run_state_machine_as_test(machine_on(bench, loop), settings=SETTINGS)
+            run_state_machine_as_test(machine_on(bench, runner), settings=SETTINGS)
         finally:
-            loop.run(opening.__aexit__(None, None, None))
+            runner.run(opening.__aexit__(None, None, None))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_queue_that_breaks_a_rule_is_found_out(fault: str) -> None:
     clock = VirtualClock()
-    with asyncio.Runner() as loop, pytest.raises(AssertionError):
-        run_state_machine_as_test(machine_on(Bench(FAULTS[fault](clock.now), clock), loop), settings=HUNT)
+    bench = Bench(FAULTS[fault](clock.now), clock)
+    with asyncio.Runner() as runner, pytest.raises(AssertionError):
+        run_state_machine_as_test(machine_on(bench, runner), settings=HUNT)
 
 
-def machine_on(bench: Bench, loop: asyncio.Runner) -> type[Histories]:
+def machine_on(bench: Bench, runner: asyncio.Runner) -> type[Histories]:
     """Return the state machine that drives this bench."""
-    return type("HistoriesOnABench", (Histories,), {"bench": bench, "loop": loop})
+    return type("HistoriesOnABench", (Histories,), {"bench": bench, "loop": runner.get_loop()})

@@ -2,8 +2,9 @@
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import ZERO, Outcome, RunSettings
@@ -42,9 +43,10 @@ def check_claim(limit: int, lease: timedelta) -> None:
         raise InvalidSetting("lease", f"must be more than zero, got {lease}")
 
 
-def first_of_each_lease(outcomes: Sequence[Outcome]) -> Iterable[int]:
-    """Return the positions to obey: where two outcomes name one lease, the second is stale."""
+def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
+    """Return the positions to obey, cut where the run changes; of two outcomes for a lease, the first."""
     first: dict[tuple[str, int], int] = {}
     for position, outcome in enumerate(outcomes):
         first.setdefault((outcome.lease.task_id, outcome.lease.token), position)
-    return first.values()
+    for run_id, positions in groupby(first.values(), key=lambda p: outcomes[p].lease.run_id):
+        yield run_id, list(positions)

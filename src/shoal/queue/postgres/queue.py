@@ -39,7 +39,7 @@ from shoal.queue.postgres.wire import (
     outcome_columns,
     run_from,
 )
-from shoal.queue.rules import check_claim, check_run, first_of_each_lease, new_run_id
+from shoal.queue.rules import check_claim, check_run, in_runs, new_run_id
 
 PATIENCE = 30 * SECOND
 SWEEP = 1_000
@@ -183,12 +183,9 @@ class PostgresQueue(Queue):
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
         fates = [Fate.STALE] * len(outcomes)
-        by_run: dict[str, list[int]] = {}
-        for position in first_of_each_lease(outcomes):
-            by_run.setdefault(outcomes[position].lease.run_id, []).append(position)
         calls = [
             (run_id, positions, outcome_columns([outcomes[p] for p in positions], await self._door(run_id)))
-            for run_id, positions in by_run.items()
+            for run_id, positions in in_runs(outcomes)
         ]
         for run_id, positions, columns in calls:
             rows = await self._server.once(sql.SETTLE, run_id, *columns)

@@ -1,7 +1,6 @@
 """Which tasks a claim takes: decided here, without a database or a clock."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -9,10 +8,11 @@ from shoal.core import pacing
 from shoal.queue.sqlite.moment import duration
 from shoal.queue.sqlite.rows import NO_HOST
 
-PRIORITY_SHIFT = 52  # place = (9 - priority) << 52 | seq
+LOWEST_BAND = 9
+BAND_SHIFT = 52  # a task's place is (9 - priority) << 52 | seq
 
 
-class DueLane(msgspec.Struct, array_like=True, frozen=True):
+class DueLane(msgspec.Struct, array_like=True):
     """A lane whose host may be asked now."""
 
     id: int
@@ -20,25 +20,19 @@ class DueLane(msgspec.Struct, array_like=True, frozen=True):
     host: int
     priority: int
     pending: int
-    host_delay: int  # the larger of the last start's and the host's own
+    delay: int  # the host's own
     live: int  # leases of the host
 
 
-class Waiting(msgspec.Struct, array_like=True, frozen=True):
+class Waiting(msgspec.Struct, array_like=True):
     """A pending task at the front of its lane."""
 
-    lane: int
+    position: int  # of its lane among those that were read
     place: int
     attempt: int
 
-    @property
-    def band(self) -> int:
-        """0 for the highest priority, 9 for the lowest."""
-        return self.place >> PRIORITY_SHIFT
 
-
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(msgspec.Struct):
     """A task that is taken, and how many microseconds from now it starts."""
 
     task: Waiting
@@ -46,8 +40,7 @@ class Pick:
     start_in: int
 
 
-@dataclass(slots=True)
-class Burst:
+class Burst(msgspec.Struct):
     """What one host may give in this claim."""
 
     gap: int
@@ -62,7 +55,8 @@ def bursts(lanes: Iterable[DueLane], run_delay: int, per_host: int, limit: int) 
         if lane.host == NO_HOST:
             found[NO_HOST] = Burst(0, limit)
         elif lane.host not in found:
-            gap = max(run_delay, lane.host_delay)
+            # Between two starts of this claim: what was in force for the start before it does not count.
+            gap = max(run_delay, lane.delay)
             found[lane.host] = Burst(gap, pacing.burst(duration(gap), per_host - lane.live, limit))
     return found
 
@@ -81,18 +75,18 @@ def enough(lanes: Sequence[DueLane], hosts: dict[int, Burst], limit: int) -> int
 
 
 def choose(
-    tasks: Iterable[Waiting], lanes: Sequence[DueLane], hosts: dict[int, Burst], limit: int, lowest: int = 0
+    tasks: Iterable[Waiting], lanes: Sequence[DueLane], hosts: dict[int, Burst], limit: int, lowest: int
 ) -> list[Pick]:
-    """Return the tasks to take: the highest priority first, then in the order of their lanes.
+    """Return which tasks to take; they come with the highest priority first.
 
     Nothing below the priority `lowest` is taken.
     """
-    order = {lane.id: position for position, lane in enumerate(lanes)}
+    end = (LOWEST_BAND - lowest + 1) << BAND_SHIFT
     picks: list[Pick] = []
-    for task in sorted(tasks, key=lambda task: (task.band, order[task.lane], task.place)):
-        if len(picks) == limit or task.band > 9 - lowest:
+    for task in tasks:
+        if len(picks) == limit or task.place >= end:
             break
-        lane = lanes[order[task.lane]]
+        lane = lanes[task.position]
         host = hosts[lane.host]
         if host.taken < host.room:
             picks.append(Pick(task, lane, host.taken * host.gap))

@@ -6,16 +6,18 @@ from datetime import timedelta
 
 import msgspec
 
+from shoal.core import pacing
 from shoal.core.model import Grant, Lease, RunState
 from shoal.queue.sqlite import runs, sweep
 from shoal.queue.sqlite.choose import Burst, DueLane, Pick, Waiting, bursts, choose, enough
 from shoal.queue.sqlite.moment import duration, micros
 from shoal.queue.sqlite.rows import TaskRow
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.tally import Tally
+from shoal.queue.sqlite.tally import LEASED, PENDING, Tally
 from shoal.queue.sqlite.texts import as_json
 
 MOST = 10_000  # leases of one claim
+FEWEST_LANES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Look(msgspec.Struct, array_like=True, frozen=True):
     worker: int | None
 
 
-class LeaseRow(msgspec.Struct, array_like=True, frozen=True):
+class LeaseRow(msgspec.Struct, array_like=True):
     """A lease that was just made, with its task."""
 
     token: int
@@ -83,20 +85,27 @@ class _Claim:
     def _leases(self) -> list[Lease]:
         """Lease what the due lanes have, in rounds of falling priority."""
         leases: list[Lease] = []
+        width = self._first_width()
         while room := self._limit - len(leases):
-            due = self._due(room)
+            due = self._due(width)
             if not due:
                 break
             hosts = bursts(due, self._look.host_delay, self._look.per_host, room)
             lanes = due[: enough(due, hosts, room)]
-            more = len(due) == room or len(lanes) < len(due)
+            more = len(due) == width or len(lanes) < len(due)
             # What lies below the last lane that was read must wait: lanes that were not read may come before it.
             picks = choose(self._front(lanes, hosts), lanes, hosts, room, lanes[-1].priority if more else 0)
             if picks:
                 leases += self._hand_out(picks)
             if not picks or not more:
                 break
+            width *= 2
         return leases
+
+    def _first_width(self) -> int:
+        """Return how many lanes to read first: twice what is needed when each host gives a whole burst."""
+        burst = pacing.burst(duration(self._look.host_delay), self._look.per_host, self._limit)
+        return max(FEWEST_LANES, -(-2 * self._limit // burst))
 
     def _due(self, limit: int) -> list[DueLane]:
         known = {"now": self._now, "limit": limit}
@@ -105,33 +114,45 @@ class _Claim:
         return self._store.read("claim_lanes_of", list[DueLane], sections=self._sections, **known)
 
     def _front(self, lanes: Sequence[DueLane], hosts: dict[int, Burst]) -> list[Waiting]:
-        """Return the first tasks of lanes, as many of each as its host may give."""
-        wanted = as_json([(lane.id, hosts[lane.host].room) for lane in lanes])
-        return self._store.read("claim_tasks", list[Waiting], wanted=wanted)
+        """Return the first tasks of lanes, at least as many of each as its host may give."""
+        count = max(hosts[lane.host].room for lane in lanes)
+        text = as_json([lane.id for lane in lanes])
+        return self._store.read("claim_tasks", list[Waiting], lanes=text, count=count)
 
     def _hand_out(self, picks: Sequence[Pick]) -> list[Lease]:
         """Turn the picked tasks into leases."""
-        store, run = self._store, self._look.run
-        deadline = self._now + micros(self._wish.lease)
-        rows = [
-            (pick.task.lane, pick.task.place, pick.lane.host, pick.task.attempt + 1, deadline + pick.start_in)
-            for pick in picks
-        ]
-        store.tell("claim_lease", run=run, worker=self._worker(), picked=as_json(rows))
+        store = self._store
+        store.many("claim_lease", self._rows(picks))
         last = store.connection.last_insert_rowid() - len(picks)
         store.tell("claim_unready", last=last)
         self._move_gates(picks)
         return [self._lease(row) for row in store.read("claim_read", list[LeaseRow], last=last)]
 
+    def _rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
+        run, worker, deadline = self._look.run, self._worker(), self._now + micros(self._wish.lease)
+        return [
+            (
+                run,
+                worker,
+                pick.lane.id,
+                pick.task.place,
+                pick.lane.host,
+                pick.task.attempt + 1,
+                deadline + pick.start_in,
+            )
+            for pick in picks
+        ]
+
     def _move_gates(self, picks: Sequence[Pick]) -> None:
+        """Count the leases, and note the last start of every host."""
         tally = Tally()
         starts: dict[int, int] = {}
         for pick in picks:
-            tally.add(pick.lane.id, pick.lane.section, pending=-1, leased=1)
+            tally.move(pick.lane.id, pick.lane.section, PENDING, LEASED)
+            tally.touch(pick.lane.host)
             starts[pick.lane.host] = self._now + pick.start_in
-        starts_text = as_json(list(starts.items()))
-        self._store.tell("claim_gates", starts=starts_text, host_delay=self._look.host_delay)
-        tally.touch(starts)
+        delay = self._look.host_delay
+        self._store.many("claim_gates", [(host, start, delay) for host, start in starts.items()])
         tally.write(self._store)
 
     def _lease(self, row: LeaseRow) -> Lease:

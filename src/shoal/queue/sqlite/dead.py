@@ -8,7 +8,7 @@ from shoal.core.model import DeadFilter
 from shoal.queue.sqlite import runs
 from shoal.queue.sqlite.moment import since_epoch
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.tally import Tally
+from shoal.queue.sqlite.tally import DEAD, DROPPED, PENDING, Column, Tally
 from shoal.queue.sqlite.texts import as_json
 
 AT_ONCE = 500
@@ -79,25 +79,25 @@ def treat_page(
 def replay(store: Store, letters: Sequence[Meant]) -> None:
     """Make dead letters pending again, with no attempt counted and a new time to live."""
     _remove(store, letters)
-    store.tell("ready_add", tasks=as_json([(letter.lane, letter.place, 0) for letter in letters]))
+    store.many("ready_add", [(letter.lane, letter.place, 0) for letter in letters])
     places = as_json([letter.place for letter in letters])
     store.tell("dead_revive", places=places, now=store.now())
     store.tell("mortal_again", places=places)
-    _count(store, letters, "pending")
+    _count(store, letters, PENDING)
 
 
 def drop(store: Store, letters: Sequence[Meant]) -> None:
     """Give dead letters up; their tasks stay, so that their keys stay taken."""
     _remove(store, letters)
-    _count(store, letters, "dropped")
+    _count(store, letters, DROPPED)
 
 
 def _remove(store: Store, letters: Sequence[Meant]) -> None:
     store.tell("dead_remove", numbers=as_json([letter.no for letter in letters]))
 
 
-def _count(store: Store, letters: Sequence[Meant], state: str) -> None:
+def _count(store: Store, letters: Sequence[Meant], state: Column) -> None:
     tally = Tally()
     for letter in letters:
-        tally.add(letter.lane, letter.section, dead=-1, **{state: 1})
+        tally.move(letter.lane, letter.section, DEAD, state)
     tally.write(store)

@@ -2,20 +2,30 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
 from shoal.core.model import ZERO
-from shoal.queue.sqlite.enqueue import Parcel, put
+from shoal.queue.intake import Entry
+from shoal.queue.sqlite.enqueue import put
 from shoal.queue.sqlite.moment import micros
 from shoal.queue.sqlite.rows import NO_HOST
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.tally import Tally
-from shoal.queue.sqlite.texts import as_json, as_lists, encode
+from shoal.queue.sqlite.tally import (
+    COMPLETED,
+    DEAD,
+    DELAYED,
+    ITEMS,
+    LEASED,
+    PENDING,
+    REJECTED,
+    Column,
+    Tally,
+)
+from shoal.queue.sqlite.texts import as_json
 
 
-class Held(msgspec.Struct, array_like=True, frozen=True):
+class Held(msgspec.Struct, array_like=True):
     """A live lease, with what its ending needs."""
 
     token: int
@@ -40,44 +50,46 @@ class Endings:
         self._ended: list[int] = []
         self._ready: list[tuple[int, int, int]] = []
         self._delayed: list[tuple[int, int, int, int, int]] = []
-        self._dead: list[tuple[int, int, int, str]] = []
-        self._failures: list[tuple[int, int, int, int, str]] = []
-        self._items: list[tuple[int, int, int, str]] = []
-        self._rejects: list[tuple[int, int, int, str, str]] = []
-        self._follow: dict[tuple[int, int | None], list[Parcel]] = {}
+        self._dead: list[tuple[int, int, int, int, str]] = []
+        self._failures: list[tuple[int, int, int, int, int, str]] = []
+        self._items: list[tuple[int, int, int, int, str]] = []
+        self._rejects: list[tuple[int, int, int, int, str, str]] = []
+        self._follow: dict[tuple[int, int | None], list[Entry]] = {}
         self._treatments: dict[int, list[int | None]] = {}
 
     def complete(
-        self, held: Held, items: Sequence[str], rejects: Sequence[tuple[str, str]], follow: Sequence[Parcel]
+        self, held: Held, items: Sequence[str], rejects: Sequence[tuple[str, str]], follow: Sequence[Entry]
     ) -> None:
         """The task is done."""
-        where = held.run, held.section, held.place
+        where = held.run, held.section, held.place, self._now
         self._items += [(*where, data) for data in items]
         self._rejects += [(*where, data, reason) for data, reason in rejects]
         if follow:
             self._follow.setdefault((held.run, held.ttl), []).extend(follow)
-        self._end(held, completed=1, items=len(items), rejected=len(rejects))
-        self._tally.add_worker(held.worker, completed=1, items=len(items))
+        self._end(held, COMPLETED)
+        self._tally.add(held.lane, ITEMS, len(items))
+        self._tally.add(held.lane, REJECTED, len(rejects))
+        self._tally.credit(held.worker, completed=1, items=len(items))
 
     def fail(self, held: Held, error: str, *, bury: bool, after: timedelta = ZERO) -> None:
         """The attempt failed: the task goes back to wait, or dies."""
-        self._failures.append((held.place, held.token, held.attempt, held.worker, error))
-        self._tally.add_worker(held.worker, failed=1)
+        self._failures.append((held.place, held.token, held.attempt, held.worker, self._now, error))
+        self._tally.credit(held.worker, failed=1)
         if bury or held.attempt >= held.max_attempts:
-            self._dead.append((held.run, held.place, held.attempt, error))
-            self._end(held, dead=1)
+            self._dead.append((held.run, held.place, held.attempt, self._now, error))
+            self._end(held, DEAD)
         elif after > ZERO:
             due = self._now + micros(after)
             self._delayed.append((held.run, held.lane, held.place, held.attempt, due))
-            self._end(held, delayed=1)
+            self._end(held, DELAYED)
         else:
             self._ready.append((held.lane, held.place, held.attempt))
-            self._end(held, pending=1)
+            self._end(held, PENDING)
 
     def release(self, held: Held) -> None:
         """The task was not tried: it gets its attempt back."""
         self._ready.append((held.lane, held.place, held.attempt - 1))
-        self._end(held, pending=1)
+        self._end(held, PENDING)
 
     def treat(self, held: Held, pause: timedelta | None, slow: timedelta | None) -> None:
         """Pause or slow the host of a lease."""
@@ -91,29 +103,26 @@ class Endings:
 
     def write(self) -> None:
         """Write all of it, in the caller's transaction."""
-        store, now = self._store, self._now
+        store = self._store
         store.tell("lease_end", tokens=as_json(self._ended))
         self._write_waiting()
-        self._write_list("failure_add", "failures", self._failures, now=now)
-        self._write_list("dead_add", "dead", self._dead, now=now)
-        self._write_list("item_add", "items", self._items, now=now)
-        self._write_list("reject_add", "rejects", self._rejects, now=now)
-        self._write_list("host_treat", "treatments", [(host, *how) for host, how in self._treatments.items()])
-        for (run, ttl), parcels in self._follow.items():
-            self._tally.touch_lanes(put(store, run, ttl, parcels, now).lanes)
+        store.many("failure_add", self._failures)
+        store.many("dead_add", self._dead)
+        store.many("item_add", self._items)
+        store.many("reject_add", self._rejects)
+        store.many("host_treat", [(host, *how) for host, how in self._treatments.items()])
+        for (run, ttl), entries in self._follow.items():
+            self._tally.touch_lanes(put(store, run, ttl, entries, self._now).lanes)
         self._tally.write(store)
 
     def _write_waiting(self) -> None:
-        self._write_list("ready_add", "tasks", self._ready)
-        self._write_list("delayed_add", "tasks", self._delayed)
+        self._store.many("ready_add", self._ready)
+        self._store.many("delayed_add", self._delayed)
         places = [place for _, place, _ in self._ready] + [place for _, _, place, _, _ in self._delayed]
-        self._write_list("mortal_again", "places", places)
+        if places:
+            self._store.tell("mortal_again", places=as_json(places))
 
-    def _write_list(self, statement: str, name: str, rows: Sequence[Any], **values: int) -> None:
-        for text in as_lists(map(encode, rows)):
-            self._store.tell(statement, **{name: text}, **values)
-
-    def _end(self, held: Held, **counts: int) -> None:
+    def _end(self, held: Held, target: Column) -> None:
         self._ended.append(held.token)
-        self._tally.add(held.lane, held.section, leased=-1, **counts)
-        self._tally.touch((held.host,))
+        self._tally.move(held.lane, held.section, LEASED, target)
+        self._tally.touch(held.host)

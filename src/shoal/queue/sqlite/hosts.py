@@ -26,4 +26,4 @@ def slow(store: Store, name: str, delay: timedelta) -> None:
 
 
 def _treat(store: Store, host: int, paused_until: int | None, delay: int | None) -> None:
-    store.tell("host_treat", treatments=as_json([(host, paused_until, delay)]))
+    store.many("host_treat", [(host, paused_until, delay)])

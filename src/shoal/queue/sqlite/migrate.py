@@ -26,5 +26,7 @@ def migrate(store: Store) -> int:
 def scripts() -> list[str]:
     """Return the migrations in order; the first makes version 1."""
     folder = files(__package__) / "migrations"
-    found = sorted((script for script in folder.iterdir() if script.name.endswith(".sql")), key=lambda s: s.name)
+    found = sorted(
+        (script for script in folder.iterdir() if script.name.endswith(".sql")), key=lambda s: s.name
+    )
     return [script.read_text(encoding="utf-8") for script in found]

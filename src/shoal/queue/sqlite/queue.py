@@ -33,7 +33,7 @@ from shoal.queue.sqlite.claim import Wish, claim
 from shoal.queue.sqlite.database import PATIENCE, Address
 from shoal.queue.sqlite.dead import Act
 from shoal.queue.sqlite.desk import Desk
-from shoal.queue.sqlite.enqueue import enqueue, pack
+from shoal.queue.sqlite.enqueue import enqueue
 from shoal.queue.sqlite.migrate import migrate
 from shoal.queue.sqlite.reader import Reader
 from shoal.queue.sqlite.store import Store
@@ -131,9 +131,8 @@ class SqliteQueue(Queue):
         return ahead.report + EnqueueReport(invalid=refused)
 
     async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
-        parcels = [pack(entry) for entry in batch]
-        added = await self._writer.call(lambda store: enqueue(store, run_id, parcels))
-        return EnqueueReport(added=added, duplicate=len(parcels) - added)
+        added = await self._writer.call(lambda store: enqueue(store, run_id, batch))
+        return EnqueueReport(added=added, duplicate=len(batch) - added)
 
     async def claim(
         self,

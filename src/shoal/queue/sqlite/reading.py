@@ -125,9 +125,7 @@ def rejects(store: Store, run_id: str, step: str | None, after: int) -> tuple[in
     return last, [StoredReject(**row.fields(), reason=row.reason) for row in rows]
 
 
-def letters(
-    store: Store, run_id: str, where: DeadFilter, after: int
-) -> tuple[int | None, list[DeadLetter]]:
+def letters(store: Store, run_id: str, where: DeadFilter, after: int) -> tuple[int | None, list[DeadLetter]]:
     """Return a page of dead letters, and the last number that was looked at; None at the end."""
     numbers = dead.page(store, runs.known(store, run_id).no, after)
     if not numbers:

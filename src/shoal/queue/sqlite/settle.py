@@ -1,27 +1,26 @@
 """Obeying outcomes: each whole or not at all, and only from the holder of the lease."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
 
+import msgspec
+
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, RunSettings, error_text
-from shoal.queue.intake import Intake, encode_item
+from shoal.queue.intake import Entry, Intake, encode_item
 from shoal.queue.sqlite.endings import Endings, Held
-from shoal.queue.sqlite.enqueue import Parcel, pack
 from shoal.queue.sqlite.moment import micros
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.texts import as_json, storable
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(msgspec.Struct):
     """An outcome, and what it carries made ready for the store."""
 
     outcome: Outcome
     items: Sequence[str] = ()
     rejects: Sequence[tuple[str, str]] = ()
-    follow: Sequence[Parcel] = ()
+    follow: Sequence[Entry] = ()
 
 
 def prepare(outcomes: Iterable[Outcome]) -> list[Settlement]:
@@ -36,7 +35,7 @@ def _prepared(done: Done) -> Settlement:
         done,
         items=[encode_item(data) for data in done.items],
         rejects=[(encode_item(reject.data), storable(reject.reason)) for reject in done.rejects],
-        follow=[pack(intake.entry(task)) for task in done.follow] if intake else (),
+        follow=[intake.entry(task) for task in done.follow] if intake else (),
     )
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from shoal.queue.sqlite.endings import Endings, Held
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.tally import Tally
+from shoal.queue.sqlite.tally import DELAYED, EXPIRED, PENDING, Tally
 from shoal.queue.sqlite.texts import as_json
 
 LEASE_LOST = "lease lost"
@@ -65,7 +65,7 @@ def _expire(store: Store, tally: Tally, run: int, now: int) -> int:
     store.tell("sweep_looked", run=run, now=now, limit=AT_ONCE)
     waiting = [task for task in looked if task.pending or task.delayed]
     for task in waiting:
-        tally.add(task.lane, task.section, pending=-task.pending, delayed=-task.delayed, expired=1)
+        tally.move(task.lane, task.section, PENDING if task.pending else DELAYED, EXPIRED)
     places = as_json([task.place for task in waiting])
     store.tell("ready_remove", tasks=as_json([(task.lane, task.place) for task in waiting]))
     store.tell("delayed_remove", places=places)
@@ -78,7 +78,7 @@ def _promote(store: Store, tally: Tally, run: int, now: int) -> int:
     if not due:
         return 0
     for task in due:
-        tally.add(task.lane, task.section, delayed=-1, pending=1)
+        tally.move(task.lane, task.section, DELAYED, PENDING)
     store.tell("delayed_remove", places=as_json([task.place for task in due]))
-    store.tell("ready_add", tasks=as_json([(task.lane, task.place, task.attempt) for task in due]))
+    store.many("ready_add", [(task.lane, task.place, task.attempt) for task in due])
     return len(due)

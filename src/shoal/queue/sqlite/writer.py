@@ -40,7 +40,7 @@ class Writer:
             call.result = call.act(store)
             _commit(store)
         except Exception as error:
-            _roll_back(store)
+            store.roll_back()
             call.error = translated(error, self._address.path)
 
     def _together(self, store: Store, calls: Sequence[Call[Any]]) -> bool:
@@ -56,7 +56,7 @@ class Writer:
                 self._within(store, call)
             _commit(store)
         except apsw.Error:
-            _roll_back(store)
+            store.roll_back()
             return False
         return True
 
@@ -67,7 +67,7 @@ class Writer:
             call.result = call.act(store)
         except Exception as error:
             call.error = translated(error, self._address.path)
-            store.connection.execute("ROLLBACK TO one")
+            store.roll_back(to="one")
         store.connection.execute("RELEASE one")
 
 
@@ -77,8 +77,3 @@ def _begin(store: Store) -> None:
 
 def _commit(store: Store) -> None:
     store.connection.execute("COMMIT")
-
-
-def _roll_back(store: Store) -> None:
-    if store.connection.in_transaction:
-        store.connection.execute("ROLLBACK")

@@ -1,6 +1,7 @@
 -- Lanes are woken by whoever gives them work or frees their host. Rows are locked in one order everywhere, so that two calls never wait for each other.
 
--- Make the lanes due that have just been given tasks. A lane that is due already, and not about to be closed, is not written: a busy lane is no hot row.
+-- Make the lanes due that have just been given tasks. Nothing is ever made due in the past: a claimer may have looked there already.
+-- A lane that is due already, and not about to be closed, is not written: a busy lane is no hot row.
 CREATE OR REPLACE FUNCTION shoal.arm(p_run int, p_lanes shoal.lanes) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -39,7 +40,7 @@ BEGIN
 
     UPDATE shoal.lane l
     SET band = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN n.band ELSE greatest(l.band, n.band) END,
-        due_at = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN clock_timestamp() ELSE l.due_at END,
+        due_at = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN clock_timestamp() ELSE greatest(l.due_at, clock_timestamp()) END,
         idle = NULL
     FROM (
         SELECT n.host, n.section, n.shard, max(n.band) AS band

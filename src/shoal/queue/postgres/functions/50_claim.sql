@@ -30,7 +30,9 @@ DECLARE
     ts     timestamptz;
     wanted int := p_limit;          -- tasks still to find
     share  int;                     -- tasks one lane is expected to give
+    rounds int := 0;
     lanes  int;                     -- lanes to look at in this round
+    top    smallint;                -- the band they are in
     -- Tracks: the (section, band) pairs to look into, the highest band first.
     t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
     later  timestamptz;             -- floor of the delayed tasks
@@ -68,7 +70,8 @@ BEGIN
         share := CASE WHEN run.host_delay = interval '0' THEN 8
                       ELSE least(8, greatest(1, ceil(extract(epoch FROM p_horizon) / extract(epoch FROM run.host_delay)))) END;
 
-        WHILE wanted > 0 AND t_section IS NOT NULL AND clock_timestamp() < began + interval '250 milliseconds' LOOP
+        WHILE wanted > 0 AND t_section IS NOT NULL AND rounds < 50 LOOP
+            rounds := rounds + 1;
             ts := clock_timestamp();
             lanes := greatest(8, (wanted + share - 1) / share);
             l_host := '{}'; l_section := '{}'; l_shard := '{}';
@@ -85,11 +88,13 @@ BEGIN
                 END IF;
                 t_floor[i] := greatest(t_floor[i], s_first - interval '1 second');
                 IF s_host IS NOT NULL THEN
+                    top := t_band[i];
                     l_host := l_host || s_host;
                     l_shard := l_shard || s_shard;
                     l_section := l_section || array_fill(t_section[i], ARRAY[cardinality(s_host)]);
                 END IF;
-                EXIT WHEN cardinality(l_host) >= lanes;
+                -- One band at a time: what is left of a higher one goes before anything of a lower.
+                EXIT WHEN cardinality(l_host) >= lanes OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
             END LOOP;
             EXIT WHEN cardinality(l_host) = 0;
 
@@ -138,16 +143,17 @@ BEGIN
                     SELECT b.priority FROM shoal.bundle b
                     WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.priority DESC LIMIT 1
-                ) top
+                ) head
                 CROSS JOIN LATERAL (
                     -- Of the highest priority only: another lane of this host may hold what comes next.
                     SELECT b.ctid AS place, b.seq, b.priority, b.attempt, b.expires_at, b.tasks, cardinality(b.tasks) AS size
                     FROM shoal.bundle b
-                    WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND b.priority = top.priority
+                    WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND b.priority = head.priority
                       AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.seq LIMIT least(a.most, 8)
                 ) b
-                WHERE a.most > 0
+                -- A lane whose best tasks have expired is in too high a band: it is moved below, and waits for its turn there.
+                WHERE a.most > 0 AND head.priority >= top
             ), emptied AS (
                 DELETE FROM shoal.bundle WHERE ctid = ANY (ARRAY(SELECT place FROM heads WHERE before + size <= most)) RETURNING seq
             ), shortened AS (
@@ -205,25 +211,25 @@ BEGIN
                 SELECT p.host, p.section, p.shard,
                        CASE WHEN g.host IS NULL THEN ts + interval '10 milliseconds'
                             WHEN g.slots <= 0 THEN greatest(g.free, ts + g.poll)
-                            ELSE g.free END AS next, top.priority AS top
+                            ELSE g.free END AS next, best.priority AS best
                 FROM unnest(l_host, l_section, l_shard) AS p(host, section, shard)
                 LEFT JOIN gates g USING (host)
                 LEFT JOIN LATERAL (
                     SELECT b.priority FROM shoal.bundle b
                     WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard
                     ORDER BY b.priority DESC LIMIT 1
-                ) top ON true
+                ) best ON true
             )
             UPDATE shoal.lane l
-            SET band = coalesce(k.top, l.band),
+            SET band = coalesce(k.best, l.band),
                 due_at = CASE
-                    WHEN k.top IS NOT NULL THEN greatest(k.next, clock_timestamp())
+                    WHEN k.best IS NOT NULL THEN greatest(k.next, clock_timestamp())
                     WHEN l.idle IS NULL THEN ts + interval '50 milliseconds'
                     WHEN l.idle = 0 THEN ts + interval '100 milliseconds'
                     WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
                     ELSE ts + interval '1 second' END,
                 idle = CASE
-                    WHEN k.top IS NOT NULL THEN NULL
+                    WHEN k.best IS NOT NULL THEN NULL
                     WHEN l.idle IS NULL THEN 0
                     WHEN l.idle = 0 THEN pg_snapshot_xmax(pg_current_snapshot())::text::bigint
                     WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
@@ -245,6 +251,9 @@ BEGIN
 
     SELECT NULL, run.state = 'cancelled' INTO next_due, drained;
     IF wanted = p_limit AND run.state = 'running' THEN
+        drained := shoal.remaining(run.id) = 0;
+    END IF;
+    IF wanted = p_limit AND run.state = 'running' AND NOT drained THEN
         ts := clock_timestamp();
         SELECT min(due) - ts INTO next_due
         FROM (
@@ -256,13 +265,9 @@ BEGIN
             ) l
             UNION ALL
             (SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > later ORDER BY d.due_at LIMIT 1)
+            UNION ALL
+            (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1)
         ) known;
-        IF next_due IS NULL THEN
-            drained := shoal.remaining(run.id) = 0;
-            IF NOT drained THEN
-                next_due := (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1) - ts;
-            END IF;
-        END IF;
         -- What is due already is in another claimer's hands; a moment keeps this one from spinning.
         IF next_due < interval '5 milliseconds' THEN
             next_due := interval '5 milliseconds';

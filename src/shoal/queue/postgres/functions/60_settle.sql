@@ -52,7 +52,8 @@ BEGIN
     ), touched AS (
         SELECT host, section, shard, max(priority) AS band FROM ready GROUP BY 1, 2, 3
     ), gates AS (
-        SELECT host, max(pause) AS pause, max(slow) AS slow FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
+        SELECT host, max(pause) AS pause, (array_agg(slow ORDER BY ord DESC) FILTER (WHERE slow IS NOT NULL))[1] AS slow
+        FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
            (SELECT ROW(array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,

@@ -1,3 +1,6 @@
--- :starts = [[host, last start], ...]
-UPDATE host SET last_start = s.value ->> 1, last_delay = CASE host.id WHEN 0 THEN 0 ELSE :host_delay END
-FROM json_each(:starts) s WHERE host.id = s.value ->> 0
+-- Host 0 has no gate; its last start only says whose turn it is.
+WITH given (host, last_start, host_delay) AS (
+    VALUES (?, ?, ?)
+)
+UPDATE host SET last_start = given.last_start, last_delay = iif(host.id = 0, 0, given.host_delay)
+FROM given WHERE host.id = given.host

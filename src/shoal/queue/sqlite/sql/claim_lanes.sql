@@ -1,15 +1,14 @@
 -- The first :limit lanes of a run that are due, the highest priority first, then the one that has waited longest.
--- A band is read by itself, in the order of the index, so that lanes which are not due are never met.
+-- CROSS JOIN goes through the bands one by one, each in the order of its index: lanes that are not due, or that come
+-- after the last one asked for, are never met.
 SELECT json_group_array(json_array(
-    id, section, host, priority, pending, max(last_delay, delay),
+    id, section, host, priority, pending, delay,
     (SELECT count(*) FROM lease WHERE lease.host = due.host AND lease.host > 0)
 ))
 FROM (
-    SELECT lane.id, lane.section, lane.host, lane.priority, lane.pending, host.last_delay, host.delay
-    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band
-    CROSS JOIN lane ON lane.id IN (
-        SELECT id FROM lane WHERE run = :run AND priority = band.value AND due <= :now ORDER BY due LIMIT :limit
-    )
-    CROSS JOIN host ON host.id = lane.host
-    ORDER BY lane.priority DESC, lane.due, lane.id LIMIT :limit
+    SELECT lane.id, lane.section, lane.host, lane.priority, lane.pending, host.delay
+    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band CROSS JOIN lane CROSS JOIN host
+    WHERE lane.run = :run AND lane.priority = band.value AND lane.due <= :now
+      AND host.id = lane.host
+    LIMIT :limit
 ) due

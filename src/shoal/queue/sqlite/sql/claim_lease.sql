@@ -1,4 +1,6 @@
--- :picked = [[lane, place, host, attempt, deadline], ...]
+WITH given (run, worker, lane, place, host, attempt, deadline) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+)
 INSERT INTO lease (task, run, lane, place, host, attempt, worker, deadline)
-SELECT task.id, :run, p.value ->> 0, p.value ->> 1, p.value ->> 2, p.value ->> 3, :worker, p.value ->> 4
-FROM json_each(:picked) p CROSS JOIN task WHERE task.seq = (p.value ->> 1) & 0xfffffffffffff
+SELECT task.id, given.run, given.lane, given.place, given.host, given.attempt, given.worker, given.deadline
+FROM given CROSS JOIN task ON task.seq = given.place & 0xfffffffffffff

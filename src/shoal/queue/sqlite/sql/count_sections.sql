@@ -1,6 +1,9 @@
--- :changes = [[section, pending, delayed, leased, completed, dead, expired, dropped, items, rejected], ...]
+WITH given (section, pending, delayed, leased, completed, dead, expired, dropped, items, rejected) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)
 UPDATE section SET
-    pending = pending + (c.value ->> 1), delayed = delayed + (c.value ->> 2), leased = leased + (c.value ->> 3),
-    completed = completed + (c.value ->> 4), dead = dead + (c.value ->> 5), expired = expired + (c.value ->> 6),
-    dropped = dropped + (c.value ->> 7), items = items + (c.value ->> 8), rejected = rejected + (c.value ->> 9)
-FROM json_each(:changes) c WHERE section.id = c.value ->> 0
+    pending = section.pending + given.pending, delayed = section.delayed + given.delayed, leased = section.leased + given.leased,
+    completed = section.completed + given.completed, dead = section.dead + given.dead,
+    expired = section.expired + given.expired, dropped = section.dropped + given.dropped,
+    items = section.items + given.items, rejected = section.rejected + given.rejected
+FROM given WHERE section.id = given.section

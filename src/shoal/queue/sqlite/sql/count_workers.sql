@@ -1,4 +1,7 @@
--- :changes = [[worker, completed, failed, items], ...]
+WITH given (worker, completed, failed, items) AS (
+    VALUES (?, ?, ?, ?)
+)
 UPDATE worker SET
-    completed = completed + (c.value ->> 1), failed = failed + (c.value ->> 2), items = items + (c.value ->> 3)
-FROM json_each(:changes) c WHERE worker.no = c.value ->> 0
+    completed = worker.completed + given.completed, failed = worker.failed + given.failed,
+    items = worker.items + given.items
+FROM given WHERE worker.no = given.worker

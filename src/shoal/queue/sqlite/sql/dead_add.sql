@@ -1,3 +1,5 @@
--- :dead = [[run, place, attempts, error], ...]
+WITH given (run, place, attempts, buried_at, error) AS (
+    VALUES (?, ?, ?, ?, ?)
+)
 INSERT INTO dead (run, seq, attempts, buried_at, error)
-SELECT value ->> 0, (value ->> 1) & 0xfffffffffffff, value ->> 2, :now, value ->> 3 FROM json_each(:dead)
+SELECT run, place & 0xfffffffffffff, attempts, buried_at, error FROM given WHERE run IS NOT NULL

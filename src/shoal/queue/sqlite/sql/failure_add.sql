@@ -1,4 +1,5 @@
--- :failures = [[place, token, attempt, worker, error], ...]
+WITH given (place, token, attempt, worker, ended_at, error) AS (
+    VALUES (?, ?, ?, ?, ?, ?)
+)
 INSERT INTO failure (seq, token, attempt, worker, ended_at, error)
-SELECT (value ->> 0) & 0xfffffffffffff, value ->> 1, value ->> 2, value ->> 3, :now, value ->> 4
-FROM json_each(:failures)
+SELECT place & 0xfffffffffffff, token, attempt, worker, ended_at, error FROM given WHERE place IS NOT NULL

@@ -1,4 +1,8 @@
--- :treatments = [[host, paused until or null, delay or null], ...]; a pause is never made shorter.
+-- A pause is never made shorter; NULL leaves the delay as it is.
+WITH given (host, paused_until, delay) AS (
+    VALUES (?, ?, ?)
+)
 UPDATE host SET
-    paused_until = max(paused_until, ifnull(t.value ->> 1, 0)), delay = ifnull(t.value ->> 2, delay)
-FROM json_each(:treatments) t WHERE host.id = t.value ->> 0
+    paused_until = max(host.paused_until, ifnull(given.paused_until, 0)),
+    delay = ifnull(given.delay, host.delay)
+FROM given WHERE host.id = given.host

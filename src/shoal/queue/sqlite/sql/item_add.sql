@@ -1,3 +1,5 @@
--- :items = [[run, section, place, data], ...]
+WITH given (run, section, place, stored_at, data) AS (
+    VALUES (?, ?, ?, ?, ?)
+)
 INSERT INTO item (run, section, seq, stored_at, data)
-SELECT value ->> 0, value ->> 1, (value ->> 2) & 0xfffffffffffff, :now, value ->> 3 FROM json_each(:items)
+SELECT run, section, place & 0xfffffffffffff, stored_at, data FROM given WHERE run IS NOT NULL

@@ -1,3 +1,4 @@
--- :tasks = [[lane, place, attempts so far], ...]
-INSERT INTO ready (lane, place, attempt)
-SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:tasks)
+WITH given (lane, place, attempt) AS (
+    VALUES (?, ?, ?)
+)
+INSERT INTO ready (lane, place, attempt) SELECT lane, place, attempt FROM given WHERE lane IS NOT NULL

@@ -1,4 +1,5 @@
--- :rejects = [[run, section, place, data, reason], ...]
+WITH given (run, section, place, stored_at, data, reason) AS (
+    VALUES (?, ?, ?, ?, ?, ?)
+)
 INSERT INTO reject (run, section, seq, stored_at, data, reason)
-SELECT value ->> 0, value ->> 1, (value ->> 2) & 0xfffffffffffff, :now, value ->> 3, value ->> 4
-FROM json_each(:rejects)
+SELECT run, section, place & 0xfffffffffffff, stored_at, data, reason FROM given WHERE run IS NOT NULL

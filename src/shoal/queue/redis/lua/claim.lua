@@ -1,0 +1,316 @@
+-- Lease tasks whose hosts may be asked now.
+--
+-- Tracks (section, priority) are gone through from the highest priority down, and within each the lanes that are due, the
+-- longest waiting first. A lane gives what its host may give, and is then set to the moment when it may give again, or
+-- parked until a lease of its host ends, or taken out when it is empty: no lane is met twice in vain. So the tasks of a
+-- host leave in strict order of priority, for all its lanes in a run are due at the same moment.
+--
+-- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps and partitions
+-- Answers {next_due, drained, more, highest priority due, remaining, entered, outbox, names of sections}, and the leases.
+
+local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local SHARE = 25  -- tasks of one lane at a time, where no gap is kept: others get their turn
+local LANES = 100
+local looks = 400 + 4 * wanted  -- lanes to look at in one call, so that it stays short
+
+local run = run_named(ARGV[4])
+if not run then
+    return unknown(ARGV[4])
+end
+
+local more, hold = false, 0
+local leases, ids, deadlines, taken_bodies = {}, {}, {}, {}
+
+-- A server that has started anew may have lost its last second, and with it starts on hosts: nothing is handed out until
+-- the longest delay in use has passed.
+local function held_back()
+    local server = call('INFO', 'server'):match('run_id:(%x+)')
+    local meta = call('HMGET', P .. 'meta', 'server', 'hold', 'longest')
+    hold = tonumber(meta[2]) or 0
+    if meta[1] ~= server then
+        hold = meta[1] and now + (tonumber(meta[3]) or 0) or 0
+        call('HSET', P .. 'meta', 'server', server, 'hold', digits(hold))
+    end
+    return hold > now
+end
+
+-- The sections that the claim means, nil for all.
+local function meant_sections()
+    local steps, partitions = unpack(unpacked(ARGV[10]))
+    if not steps and not partitions then
+        return nil
+    end
+    local function set(names)
+        local found = {}
+        for _, name in ipairs(names) do
+            found[name] = true
+        end
+        return found
+    end
+    steps, partitions = steps and set(steps), partitions and set(partitions)
+    local meant, names = {}, call('HGETALL', run.R .. 'names')
+    for i = 1, #names, 2 do
+        local step, partition = names[i + 1]:match('^(%Z*)%z(%Z*)$')
+        if (not steps or steps[step]) and (not partitions or partitions[partition]) then
+            meant[tonumber(names[i])] = true
+        end
+    end
+    return meant
+end
+
+local function tracks_of(meant)
+    local tracks = {}
+    for _, code in ipairs(call('SMEMBERS', run.R .. 'tracks')) do
+        local section, priority = floor(code / 10), code % 10
+        if not meant or meant[section] then
+            tracks[#tracks + 1] = {section = section, priority = priority, key = run.R .. 'due:' .. section .. ':' .. priority}
+        end
+    end
+    -- Sections take turns, by the clock, for none shall always come first.
+    table.sort(tracks, function(one, other)
+        if one.priority ~= other.priority then
+            return one.priority > other.priority
+        end
+        return (one.section + now) % 65537 < (other.section + now) % 65537
+    end)
+    return tracks
+end
+
+-- What a host may give in this claim.
+local hosts = {['']  = {name = '', room = huge, gap = 0, free = 0, live = -huge, given = 0}}
+local function open(names)
+    load_gates(names)
+    for _, name in ipairs(names) do
+        if not hosts[name] then
+            local gate = gates[name]
+            local host = {name = name, gap = max(run.delay, gate.delay), free = free_at(gate, run), live = 0, room = 0, given = 0}
+            if host.free <= now then
+                host.live = call('SCARD', P .. 'live:' .. name)
+                host.room = max(0, min(run.per_host - host.live, host.gap > 0 and ceil(horizon / host.gap) or huge))
+            end
+            hosts[name] = host
+        end
+    end
+end
+
+local function lease(track, host, element, expires)
+    local start = now + host.given * host.gap
+    local id = element:sub(3, ID)
+    host.given = host.given + 1
+    host.room = host.room - 1
+    wanted = wanted - 1
+    leases[#leases + 1] = {track, start, expires, host, element}
+    ids[#ids + 1] = id
+    deadlines[#deadlines + 1] = start + lease_time
+    deadlines[#deadlines + 1] = id
+end
+
+-- The task that may expire, nil if it has.
+local function body_of(id)
+    local body = call('HGET', run.R .. 'bodies', id)
+    if body then
+        local at, _, _, expires = unpack_limit(body, 3, 0)
+        if expires > now then
+            taken_bodies[#taken_bodies + 1] = id
+            at = unpack_limit(body, 4, 0)
+            return body:sub(at + 1), expires
+        end
+    end
+    return nil, 0
+end
+
+-- Take up to `most` tasks from a lane; returns whether something is left in it.
+local function take(track, host, most)
+    local key = run.R .. 'q:' .. track.section .. ':' .. track.priority .. ':' .. host.name
+    local until_left = wanted - most
+    while wanted > until_left do
+        local asked = wanted - until_left
+        local elements = call('LPOP', key, asked) or {}
+        for _, element in ipairs(elements) do
+            local expires = 0
+            if #element == ID then
+                local id = element:sub(3)
+                element, expires = body_of(id)
+            end
+            if element then
+                lease(track, host, element, expires)
+            end
+        end
+        if #elements < asked then
+            return false
+        end
+    end
+    return call('EXISTS', key) == 1
+end
+
+-- Look at lanes of a track; each is set to where it belongs afterwards.
+local function look(track, names)
+    local again, gone = {}, {}
+    for _, name in ipairs(names) do
+        local host = hosts[name]
+        local most, left = min(host.room, wanted, host.gap == 0 and SHARE or huge), true
+        looks = looks - 1
+        if most > 0 then
+            left = take(track, host, most)
+        end
+        if not left then
+            gone[#gone + 1] = name
+            call('SREM', P .. 'lanes:' .. name, lane_number(run, track.section, track.priority))
+        elseif host.free <= now and host.live + host.given >= run.per_host then
+            gone[#gone + 1] = name
+            gates[name].parked = 1
+            changed_gates[name] = true
+        else
+            again[#again + 1] = host.given > 0 and now + host.given * host.gap or max(now, host.free)
+            again[#again + 1] = name
+        end
+        if wanted == 0 then
+            break
+        end
+    end
+    tell('ZADD', track.key, again)
+    tell('ZREM', track.key, gone)
+end
+
+local function gather(tracks)
+    for _, track in ipairs(tracks) do
+        while wanted > 0 and track.priority >= lowest do
+            if looks <= 0 then
+                more = true
+                return
+            end
+            local names = call('ZRANGEBYSCORE', track.key, '-inf', now, 'LIMIT', 0, min(wanted, LANES))
+            if #names == 0 then
+                break
+            end
+            open(names)
+            look(track, names)
+        end
+    end
+end
+
+-- Write the leases, and return them as the client reads them.
+local function write_leases()
+    if #leases == 0 then
+        return ''
+    end
+    local token, fields, live = draw('token', #leases), {}, {}
+    remember(digits(token) .. table.concat(ids))
+    for i, one in ipairs(leases) do
+        local track, start, expires, host, element = unpack(one)
+        local value = '\157' .. pack(token, track.section, track.priority, start, start + lease_time, expires, host.name, worker) .. element
+        fields[2 * i - 1], fields[2 * i], leases[i] = ids[i], value, value
+        count(host.name, track.section, PENDING, -1)
+        count(host.name, track.section, LEASED, 1)
+        if host.name ~= '' then
+            live[host.name] = live[host.name] or {}
+            table.insert(live[host.name], token)
+        end
+        token = token + 1
+    end
+    tell('HSET', run.R .. 'leases', fields)
+    tell('ZADD', run.R .. 'deadlines', deadlines)
+    call('ZADD', P .. 'moments', 'LT', now + lease_time, run.number)
+    for name, tokens in pairs(live) do
+        local gate, host = gates[name], hosts[name]
+        tell('SADD', P .. 'live:' .. name, tokens)
+        gate.last_at, gate.last_gap = now + (host.given - 1) * host.gap, run.delay
+        changed_gates[name] = true
+    end
+    count_worker(worker, W_LEASED, #leases)
+    tell('HDEL', run.R .. 'bodies', taken_bodies)
+    tell('ZREM', run.R .. 'expiry', taken_bodies)
+    return table.concat(leases)
+end
+
+-- The first moment that a lane, a delay or a lost lease may give something, and the highest priority that is due.
+local function outlook(tracks, remaining)
+    local due, highest = huge, -1
+    for _, track in ipairs(tracks) do
+        local first = call('ZRANGE', track.key, 0, 0, 'WITHSCORES')
+        if not first[2] then
+            call('SREM', run.R .. 'tracks', track.section * 10 + track.priority)
+        else
+            local at = tonumber(first[2])
+            due = min(due, at)
+            highest = at <= now and max(highest, track.priority) or highest
+        end
+    end
+    due = min(due, head_of(run, 'delayed'))
+    if remaining > 0 then
+        -- The end of a lease may help; one that is overdue waits for a reclaim, and asking at once would be in vain.
+        due = min(due, max(head_of(run, 'deadlines'), now + 250000))
+    end
+    return due, highest
+end
+
+local function used_names()
+    local names, sections = {}, {}
+    for section in pairs(section_counts) do
+        sections[#sections + 1] = section
+    end
+    for i, name in ipairs(read_fields(run.R .. 'names', sections)) do
+        names[i] = {sections[i], name}
+    end
+    return names
+end
+
+-- What a claim whose answer was lost had leased, as far as it is still live.
+local function repeated(told)
+    local found, sections, asked = {}, {}, {}
+    local first = tonumber(told:sub(1, 16))
+    for at = 17, #told, 16 do
+        asked[#asked + 1] = told:sub(at, at + 15)
+    end
+    for i, value in ipairs(read_fields(run.R .. 'leases', asked)) do
+        local token, section, _
+        if value then
+            _, token, section = unpack_limit(value, 2, 1)
+        end
+        if value and token == first + i - 1 then
+            found[#found + 1] = value
+            sections[section] = true
+        end
+    end
+    section_counts = sections
+    local names = used_names()
+    section_counts = {}
+    return pack({0, false, false, -1, 1, 0, 0, names, now}), '\221' .. struct.pack('>I4', #found) .. table.concat(found)
+end
+
+local told = remembered()
+if told then
+    return {repeated(told)}
+end
+
+local state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
+if run.state ~= 'running' then
+    return {pack({-1, run.state == 'cancelled', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
+end
+
+local tracks, answer, names = {}, '', {}
+more = let_time_pass(run)
+local is_held = held_back()
+if not is_held then
+    tracks = tracks_of(meant_sections())
+    gather(tracks)
+    answer = write_leases()
+    names = used_names()
+end
+write_counts(run)
+write_gates()
+state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
+local remaining, outbox = tonumber(state[1]), call('XLEN', P .. 'outbox')
+local due, highest = -1, -1
+if wanted > 0 or ARGV[6] == '0' then
+    due, highest = outlook(tracks, remaining)
+    due = is_held and hold or due
+    due = due < huge and max(0, due - now) or -1
+else
+    due = 0
+end
+forget_acked()
+return {
+    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, tonumber(state[2]), outbox, names, now}),
+    '\221' .. struct.pack('>I4', #leases) .. answer,
+}

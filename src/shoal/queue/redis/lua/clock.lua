@@ -1,0 +1,3 @@
+-- The store's time in microseconds.
+
+return digits(now)

@@ -1,0 +1,41 @@
+-- Put dead letters back to wait, or give them up. ARGV  4 run, 5 'replay' or 'drop', 6 ids. Answers how many.
+
+local run = run_named(ARGV[4])
+if not run then
+    return unknown(ARGV[4])
+end
+local told = remembered()
+if told then
+    return tonumber(told)
+end
+local ids, gone, handled = {}, {}, {}
+for at = 1, #ARGV[6], 16 do
+    ids[#ids + 1] = ARGV[6]:sub(at, at + 15)
+end
+for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
+    if value and not handled[ids[i]] then
+        local at, section, priority, host = unpack_limit(value, 3, 1)
+        handled[ids[i]] = true
+        gone[#gone + 1] = ids[i]
+        count(host, section, DEAD, -1)
+        if ARGV[5] == 'drop' then
+            count(host, section, DROPPED, 1)
+        else
+            at = unpack_limit(value, 6, 1)
+            local element = refreshed(value:sub(at + 1))
+            local size = struct.unpack('>I4', element, 23)
+            -- The client packs the time to live first into the task, 0 for none.
+            local _, ttl = unpack_limit(element:sub(27, 26 + size), 1, 1)
+            enter(host, section, priority, element, ttl > 0 and now + ttl or 0, 0)
+        end
+    end
+end
+tell('HDEL', run.R .. 'dead', gone)
+tell('ZREM', run.R .. 'graves', gone)
+write_entered(run)
+write_counts(run)
+if #gone > 0 then
+    remember(#gone)
+end
+forget_acked()
+return #gone

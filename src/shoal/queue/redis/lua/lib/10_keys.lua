@@ -1,0 +1,126 @@
+-- What every script begins with. KEYS[1] is the shard, `{shoal:0}`, which is also the hash tag of all its keys; the
+-- names below are built from it. ARGV[1] is the id of a call that must take effect once ('' for one that may be
+-- repeated), ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to add to the clock (tests only).
+--
+-- Of the shard                         P = {shoal:0}:
+--   meta        hash     version, shards, server (its run_id), hold, longest (delay), token, clock, runs (last number)
+--   runs        hash     run id -> number
+--   run:N       hash     settings and state of run N, and how many of its tasks remain or ever entered
+--   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked
+--   hosts       list     every host, in the order of first sight
+--   lanes:H     intset   the lanes of host H that hold tasks: (run * 65536 + section) * 10 + priority
+--   live:H      intset   the tokens of the live leases of host H: per_host is counted here, never in a number
+--   moments     zset     run number -> a moment before which time alone changes nothing in it
+--   receipt:C   string   what call C answered, for ten minutes or until the caller says it knows
+--   outbox      stream   follow-up tasks of other shards
+--   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
+--   spreading   hash     run number -> run id, while other shards are told of a change (shard 0)
+-- Of a run                             R = {shoal:0}:N:
+--   sections    hash     step NUL partition -> number;   names  hash  the other way round
+--   tracks      intset   section * 10 + priority of every `due` that holds something
+--   due:S:B     zset     host -> when to look at its lane; S a section, B a priority
+--   q:S:B:H     list     the lane: its pending tasks, first in, first out
+--   leases      hash     task id -> lease;    deadlines  zset  task id -> deadline
+--   bodies      hash     task id -> task, while it is delayed or may expire;   delayed, expiry  zset  task id -> moment
+--   seen        hash     group -> number of keys;   seen:G:K  intset  bucket K of group G
+--   items, rejects       streams: one entry per settle call
+--   dead        hash     task id -> dead letter;   graves  zset  task id -> order of burial
+--   expired     list     tasks whose time to live ran out
+--   tally       hash     section -> nine counts;   hosts  hash  host -> nine counts;   visited  list  the hosts
+--   workers     hash     worker -> completed, failed, items, leased;   beats  hash  worker -> heartbeat
+--
+-- A task is one string in one place at a time, its element:
+--   C4 10 id(16) | CD attempts(2) | CE size(4) | the task as the client packed it | its failures, C0 or DC count(2) ...
+-- all of it MessagePack, so that a client decodes a whole answer in one go while Lua moves it unread.
+
+local P = KEYS[1] .. ':'
+local CALL, ACKED = ARGV[1], ARGV[2]
+local call, pack, unpacked, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
+local floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
+
+local CHUNK = 1000  -- arguments of one command: Lua's stack ends at about 7,000
+local FOR_TEN_MINUTES = 600000
+
+local function clock()
+    local time = call('TIME')
+    return time[1] * 1000000 + time[2] + ARGV[3]
+end
+local now = clock()
+
+-- Lua writes a number of this size as 1.7e15 when it is joined to a string.
+local function digits(number)
+    return string.format('%.0f', number)
+end
+
+-- Hand a long list to a command in pieces; CHUNK is even, so that pairs stay together.
+local function tell(command, key, list)
+    for from = 1, #list, CHUNK do
+        call(command, key, unpack(list, from, min(from + CHUNK - 1, #list)))
+    end
+end
+
+-- HMGET of any length.
+local function read_fields(key, names)
+    if #names == 0 then
+        return {}
+    end
+    if #names <= CHUNK then
+        return call('HMGET', key, unpack(names))
+    end
+    local all = {}
+    for from = 1, #names, CHUNK do
+        for _, value in ipairs(call('HMGET', key, unpack(names, from, min(from + CHUNK - 1, #names)))) do
+            all[#all + 1] = value
+        end
+    end
+    return all
+end
+
+local known_runs = {}
+local function run_numbered(number)
+    number = tonumber(number)
+    local run = known_runs[number]
+    if run == nil then
+        local field = call('HMGET', P .. 'run:' .. number, 'state', 'delay', 'per_host', 'max_attempts', 'id')
+        run = field[1] and {
+            number = number, state = field[1], delay = tonumber(field[2]), per_host = tonumber(field[3]),
+            max_attempts = tonumber(field[4]), id = field[5], R = P .. number .. ':',
+        } or false
+        known_runs[number] = run
+    end
+    return run
+end
+
+local function run_named(id)
+    local number = call('HGET', P .. 'runs', id)
+    return number and run_numbered(number)
+end
+
+local function unknown(id)
+    return redis.error_reply('UNKNOWNRUN ' .. id)
+end
+
+-- Receipts: what this very call answered when it was made before, and the answer of now.
+local function remembered()
+    return CALL ~= '' and call('GET', P .. 'receipt:' .. CALL)
+end
+
+local function remember(answer)
+    if CALL ~= '' then
+        call('SET', P .. 'receipt:' .. CALL, answer, 'PX', FOR_TEN_MINUTES)
+    end
+end
+
+-- At the end, for as the first write of a script it would switch off the server's check for free memory.
+local function forget_acked()
+    if ACKED ~= '' then
+        call('UNLINK', P .. 'receipt:' .. ACKED)
+    end
+end
+
+-- The next of a row of numbers that rises with time: a store that lost its last second does not repeat it.
+local function draw(field, count)
+    local first = max((tonumber(call('HGET', P .. 'meta', field)) or 0) + 1, now)
+    call('HSET', P .. 'meta', field, digits(first + count - 1))
+    return first
+end

@@ -1,0 +1,104 @@
+-- Gates and lanes. A lane is armed: it stands in `due` with the moment at which its host may be asked, never a later one.
+-- Or it is parked: its host has as many leases as its run allows, it stands nowhere, and the end of a lease wakes it.
+-- Scripts run one at a time, so both are exact, and a claim meets a blocked lane once.
+
+local gates, changed_gates = {}, {}
+
+local function load_gates(hosts)
+    local missing = {}
+    for _, host in ipairs(hosts) do
+        if not gates[host] then
+            missing[#missing + 1] = host
+        end
+    end
+    for i, value in ipairs(read_fields(P .. 'gates', missing)) do
+        local last_at, last_gap, delay, paused_until, parked = 0, 0, 0, 0, 0
+        if value and value ~= '' then
+            last_at, last_gap, delay, paused_until, parked = unpacked(value)
+        end
+        gates[missing[i]] = {
+            known = value, last_at = last_at, last_gap = last_gap, delay = delay, paused_until = paused_until, parked = parked,
+        }
+    end
+end
+
+local function gate_of(host)
+    if not gates[host] then
+        load_gates({host})
+    end
+    return gates[host]
+end
+
+-- Make sure that hosts are listed.
+local function know_hosts(hosts)
+    load_gates(hosts)
+    local fresh, fields = {}, {}
+    for _, host in ipairs(hosts) do
+        if host ~= '' and not gates[host].known then
+            gates[host].known = ''
+            fresh[#fresh + 1] = host
+            fields[#fields + 1] = host
+            fields[#fields + 1] = ''
+        end
+    end
+    tell('HSET', P .. 'gates', fields)
+    tell('RPUSH', P .. 'hosts', fresh)
+end
+
+local function write_gates()
+    local fields = {}
+    for host in pairs(changed_gates) do
+        local gate = gates[host]
+        fields[#fields + 1] = host
+        fields[#fields + 1] = pack(gate.last_at, gate.last_gap, gate.delay, gate.paused_until, gate.parked)
+    end
+    tell('HSET', P .. 'gates', fields)
+end
+
+-- When a run may start a task of a host, the number of its leases aside.
+local function free_at(gate, run)
+    return max(gate.paused_until, gate.last_at + max(run.delay, gate.last_gap, gate.delay))
+end
+
+local function arm(run, host, section, priority, at)
+    call('ZADD', run.R .. 'due:' .. section .. ':' .. priority, at, host)
+    call('SADD', run.R .. 'tracks', section * 10 + priority)
+end
+
+local function lane_number(run, section, priority)
+    return (run.number * 65536 + section) * 10 + priority
+end
+
+-- Set every lane of a host to the moment that its gate and its leases allow now.
+local function wake(host)
+    local gate, live = gate_of(host), call('SCARD', P .. 'live:' .. host)
+    local parked = 0
+    for _, lane in ipairs(call('SMEMBERS', P .. 'lanes:' .. host)) do
+        local place = floor(lane / 10)
+        local run = run_numbered(floor(place / 65536))
+        if run and live < run.per_host then
+            arm(run, host, place % 65536, lane % 10, max(now, free_at(gate, run)))
+        elseif run then
+            parked = 1
+        end
+    end
+    if gate.parked ~= parked then
+        gate.parked = parked
+        changed_gates[host] = true
+    end
+end
+
+-- Leases of hosts have ended: tokens by host. Lanes that waited for it are woken.
+local function free_hosts(tokens, treated)
+    local hosts = {}
+    for host in pairs(tokens) do
+        hosts[#hosts + 1] = host
+    end
+    load_gates(hosts)
+    for host, ended in pairs(tokens) do
+        tell('SREM', P .. 'live:' .. host, ended)
+        if gates[host].parked == 1 and not treated[host] then
+            wake(host)
+        end
+    end
+end

@@ -1,0 +1,71 @@
+-- Tasks that begin to wait: gathered one by one, written together.
+
+local waiting = {}  -- host -> section * 10 + priority -> elements
+local bodies, delayed, expiry = {}, {}, {}
+local soonest = huge
+
+local ID = 18  -- the length of an element's head, which alone stands in a lane for a task that may expire
+
+-- A task waits: until it is due if that is not zero, and no longer than until it expires.
+local function enter(host, section, priority, element, expires, due)
+    count(host, section, due > 0 and DELAYED or PENDING, 1)
+    if due > 0 or expires > 0 then
+        local id = element:sub(3, ID)
+        bodies[#bodies + 1] = id
+        bodies[#bodies + 1] = pack(section, priority, expires, host) .. element
+        if due > 0 then
+            delayed[#delayed + 1] = due
+            delayed[#delayed + 1] = id
+            soonest = min(soonest, due)
+        end
+        if expires > 0 then
+            expiry[#expiry + 1] = expires
+            expiry[#expiry + 1] = id
+            soonest = min(soonest, expires)
+        end
+    end
+    if due > 0 then
+        return
+    end
+    local lanes = waiting[host]
+    if not lanes then
+        lanes = {}
+        waiting[host] = lanes
+    end
+    local lane = section * 10 + priority
+    local elements = lanes[lane]
+    if not elements then
+        elements = {}
+        lanes[lane] = elements
+    end
+    elements[#elements + 1] = expires > 0 and element:sub(1, ID) or element
+end
+
+local function write_lane(run, host, lane, elements)
+    local section, priority = floor(lane / 10), lane % 10
+    local key = run.R .. 'q:' .. section .. ':' .. priority .. ':' .. host
+    local length
+    for from = 1, #elements, CHUNK do
+        length = call('RPUSH', key, unpack(elements, from, min(from + CHUNK - 1, #elements)))
+    end
+    -- A lane that held something is armed or parked already.
+    if length == #elements then
+        call('SADD', P .. 'lanes:' .. host, lane_number(run, section, priority))
+        arm(run, host, section, priority, now)
+    end
+end
+
+local function write_entered(run)
+    tell('HSET', run.R .. 'bodies', bodies)
+    tell('ZADD', run.R .. 'delayed', delayed)
+    tell('ZADD', run.R .. 'expiry', expiry)
+    for host, lanes in pairs(waiting) do
+        for lane, elements in pairs(lanes) do
+            write_lane(run, host, lane, elements)
+        end
+    end
+    if soonest < huge then
+        call('ZADD', P .. 'moments', 'LT', soonest, run.number)
+    end
+    waiting, bodies, delayed, expiry, soonest = {}, {}, {}, {}, huge
+end

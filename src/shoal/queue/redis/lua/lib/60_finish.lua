@@ -1,0 +1,102 @@
+-- How leases end, by an outcome or by being lost.
+
+local DONE, RETRY, BURY, RELEASE, LOST = 'D', 'R', 'B', 'F', 'L'
+
+local function attempts_of(element)
+    return struct.unpack('>I2', element, 20)
+end
+
+-- The element after a failure: one attempt more, and one entry more in its history.
+local function failed(element, attempts, worker, message)
+    local size = struct.unpack('>I4', element, 23)
+    local history = element:sub(27 + size)
+    local entry = pack({attempts, worker, message, now})
+    if #history == 1 then
+        history = '\220\0\1' .. entry
+    else
+        local entries = struct.unpack('>I2', history, 2)
+        history = '\220' .. struct.pack('>I2', entries + 1) .. history:sub(4) .. entry
+    end
+    return element:sub(1, 19) .. struct.pack('>I2', attempts) .. element:sub(22, 26 + size) .. history
+end
+
+-- The element with its attempts set back.
+local function refreshed(element)
+    return element:sub(1, 19) .. '\0\0' .. element:sub(22)
+end
+
+-- A letter is the fields that follow, and the element behind them: eleven values.
+local function letter(section, priority, host, attempts, at, message, element)
+    return '\155' .. pack(section, priority, host, attempts, at, message) .. element
+end
+
+local graves, letters = {}, {}
+local function bury(id, ...)
+    graves[#graves + 1] = id
+    letters[#letters + 1] = id
+    letters[#letters + 1] = letter(...)
+end
+
+local function write_dead(run)
+    if #graves == 0 then
+        return
+    end
+    local order, first = {}, draw('clock', #graves)
+    for i, id in ipairs(graves) do
+        order[#order + 1] = first + i - 1
+        order[#order + 1] = id
+    end
+    tell('ZADD', run.R .. 'graves', order)
+    tell('HSET', run.R .. 'dead', letters)
+end
+
+-- One attempt has failed: the task dies or waits again.
+local function fail(run, id, lease, element, kind, message, after)
+    local attempts = attempts_of(element) + 1
+    element = failed(element, attempts, lease.worker, message)
+    count_worker(lease.worker, W_FAILED, 1)
+    if kind == BURY or attempts >= run.max_attempts then
+        count(lease.host, lease.section, DEAD, 1)
+        bury(id, lease.section, lease.priority, lease.host, attempts, now, message, element)
+    else
+        enter(lease.host, lease.section, lease.priority, element, lease.expires, after > 0 and now + after or 0)
+    end
+end
+
+-- End the leases with these ids and tokens; `outcome(i)` says how: kind, error, after. Returns the positions that were
+-- accepted as a set and a list, and the host of each; the others are stale and nothing of theirs happens.
+local function finish(run, ids, tokens, outcome)
+    local accepted, list, hosts, ended, freed = {}, {}, {}, {}, {}
+    for i, value in ipairs(read_fields(run.R .. 'leases', ids)) do
+        local at, token, section, priority, _, _, expires, host, worker
+        if value then
+            at, token, section, priority, _, _, expires, host, worker = unpack_limit(value, 8, 1)
+        end
+        if value and token == tokens[i] then
+            local kind, message, after = outcome(i)
+            local element = value:sub(at + 1)
+            accepted[i], hosts[i] = true, host
+            list[#list + 1] = i
+            ended[#ended + 1] = ids[i]
+            if host ~= '' then
+                freed[host] = freed[host] or {}
+                table.insert(freed[host], token)
+            end
+            count(host, section, LEASED, -1)
+            count_worker(worker, W_LEASED, -1)
+            if kind == DONE then
+                count(host, section, COMPLETED, 1)
+                count_worker(worker, W_COMPLETED, 1)
+                accepted[i] = {section = section, worker = worker}
+            elseif kind == RELEASE then
+                enter(host, section, priority, element, expires, 0)
+            else
+                local lease = {section = section, priority = priority, expires = expires, host = host, worker = worker}
+                fail(run, ids[i], lease, element, kind, message, after)
+            end
+        end
+    end
+    tell('HDEL', run.R .. 'leases', ended)
+    tell('ZREM', run.R .. 'deadlines', ended)
+    return accepted, list, hosts, freed
+end

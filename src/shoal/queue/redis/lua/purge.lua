@@ -1,0 +1,80 @@
+-- Delete some of what a forgotten run has left: leases first, for they hold places at hosts, then lanes, then seen keys, then the rest.
+-- Everything is found through the run's own lists, and large keys are freed in the background. ARGV  4 number
+-- Answers whether something may be left.
+
+local AT_ONCE = 500
+local number = tonumber(ARGV[4])
+local R = P .. number .. ':'
+
+local function purge_leases()
+    local ids = call('ZRANGE', R .. 'deadlines', 0, AT_ONCE - 1)
+    local freed = {}
+    for _, value in ipairs(read_fields(R .. 'leases', ids)) do
+        if value then
+            local _, token, _, _, _, _, _, host = unpack_limit(value, 7, 1)
+            if host ~= '' then
+                freed[host] = freed[host] or {}
+                table.insert(freed[host], token)
+            end
+        end
+    end
+    free_hosts(freed, {})
+    tell('HDEL', R .. 'leases', ids)
+    tell('ZREM', R .. 'deadlines', ids)
+    write_gates()
+    return #ids > 0
+end
+
+local function purge_lanes_of(host)
+    for _, lane in ipairs(call('SMEMBERS', P .. 'lanes:' .. host)) do
+        local place = floor(lane / 10)
+        if floor(place / 65536) == number then
+            call('UNLINK', R .. 'q:' .. (place % 65536) .. ':' .. (lane % 10) .. ':' .. host)
+            call('SREM', P .. 'lanes:' .. host, lane)
+        end
+    end
+end
+
+local function purge_lanes()
+    local hosts = call('LPOP', R .. 'visited', AT_ONCE) or {}
+    for _, host in ipairs(hosts) do
+        purge_lanes_of(host)
+    end
+    return #hosts > 0
+end
+
+local function purge_seen()
+    for group = 0, 63 do
+        local keys = tonumber(call('HGET', R .. 'seen', group))
+        if keys then
+            local last = max(1, floor(keys / 200)) - 1
+            local first = max(0, last - AT_ONCE + 1)
+            for bucket = first, last do
+                call('UNLINK', R .. 'seen:' .. group .. ':' .. bucket)
+            end
+            if first == 0 then
+                call('HDEL', R .. 'seen', group)
+            else
+                call('HSET', R .. 'seen', group, first * 200)
+            end
+            return true
+        end
+    end
+    return false
+end
+
+if purge_leases() or purge_lanes() or purge_seen() then
+    return 1
+end
+purge_lanes_of('')
+for _, track in ipairs(call('HKEYS', R .. 'names')) do
+    for priority = 0, 9 do
+        call('UNLINK', R .. 'due:' .. track .. ':' .. priority)
+    end
+end
+for _, name in ipairs({'sections', 'names', 'tracks', 'leases', 'deadlines', 'bodies', 'delayed', 'expiry', 'seen', 'items',
+                       'rejects', 'dead', 'graves', 'expired', 'tally', 'hosts', 'visited', 'workers', 'beats'}) do
+    call('UNLINK', R .. name)
+end
+call('HDEL', P .. 'purging', number)
+return 0

@@ -1,0 +1,99 @@
+-- Obey outcomes of leases of one run; those whose lease is not live with this very token are stale.
+--
+-- ARGV  4 run, 5 ids (16 bytes each), 6 tokens, 7 kinds (a letter each), 8 position -> {after, error, pause, slow},
+--       9 {position, items} and 10 {position, rejects}, 11 columns of the follow-up tasks of this shard,
+--       12 {position, shard} of those of others, then one blob for each entry of 9, 10, 11 and 12
+-- Answers the positions that were accepted.
+
+local told = remembered()
+if told then
+    return unpacked(told)
+end
+local run = run_named(ARGV[4])
+if not run then
+    return {}
+end
+
+local kinds, extras = ARGV[7], unpacked(ARGV[8])
+local ids = {}
+for at = 1, #ARGV[5], 16 do
+    ids[#ids + 1] = ARGV[5]:sub(at, at + 15)
+end
+
+local accepted, list, hosts, freed = finish(run, ids, unpacked(ARGV[6]), function(i)
+    local extra = extras[i]
+    if extra then
+        return kinds:sub(i, i), extra[2], extra[1]
+    end
+    return kinds:sub(i, i), '', 0
+end)
+
+local blob = 13
+
+-- One entry of a stream for all that this call brings: each outcome's things are packed by the client.
+local function store(stream, parts, kind, worker_kind)
+    local blobs, total = {}, 0
+    for _, part in ipairs(parts) do
+        local i, number = part[1], part[2]
+        if accepted[i] then
+            blobs[#blobs + 1] = ARGV[blob]
+            total = total + number
+            count(hosts[i], accepted[i].section, kind, number)
+            if worker_kind then
+                count_worker(accepted[i].worker, worker_kind, number)
+            end
+        end
+        blob = blob + 1
+    end
+    if total > 0 then
+        local things = '\221' .. struct.pack('>I4', #blobs) .. table.concat(blobs)
+        call('XADD', run.R .. stream, digits(draw('clock', total)) .. '-0', 't', digits(now), 'b', things)
+    end
+end
+
+-- Brakes, in the order of the outcomes. A host that has become quicker is woken, for its lanes may wait too long.
+local function treat()
+    local touched, treated = {}, {}
+    for _, i in ipairs(list) do
+        if extras[i] and (extras[i][3] or extras[i][4]) and hosts[i] ~= '' then
+            touched[#touched + 1] = hosts[i]
+        end
+    end
+    load_gates(touched)
+    for _, i in ipairs(list) do
+        local pause, slow = extras[i] and extras[i][3], extras[i] and extras[i][4]
+        if (pause or slow) and hosts[i] ~= '' then
+            local gate = gates[hosts[i]]
+            gate.paused_until = max(gate.paused_until, pause and now + pause or 0)
+            gate.delay = slow or gate.delay
+            changed_gates[hosts[i]], treated[hosts[i]] = true, true
+        end
+    end
+    return treated
+end
+
+if #list > 0 then
+    store('items', unpacked(ARGV[9]), ITEMS, W_ITEMS)
+    store('rejects', unpacked(ARGV[10]), REJECTED)
+    local columns = unpacked(ARGV[11])
+    put(run, columns, blob, accepted, now)
+    blob = blob + #columns[3]
+    for _, part in ipairs(unpacked(ARGV[12])) do
+        if accepted[part[1]] then
+            call('XADD', P .. 'outbox', '*', 'shard', part[2], 'run', run.id, 'number', run.number, 'at', digits(now), 'tasks', ARGV[blob])
+        end
+        blob = blob + 1
+    end
+    local treated = treat()
+    free_hosts(freed, treated)
+    for host in pairs(treated) do
+        wake(host)
+    end
+    write_entered(run)
+    write_dead(run)
+    write_counts(run)
+    write_gates()
+    remember(pack(list))
+end
+forget_acked()
+return list

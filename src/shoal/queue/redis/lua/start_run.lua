@@ -1,0 +1,14 @@
+-- Make a run unless there is one of this id, and return it. ARGV  4 id, 5... fields and values
+
+local number = call('HGET', P .. 'runs', ARGV[4])
+if not number then
+    number = call('HINCRBY', P .. 'meta', 'runs', 1)
+    call('HSET', P .. 'run:' .. number, 'number', number, 'id', ARGV[4], 'started', digits(now), 'state', 'running',
+         'version', 1, 'remaining', 0, 'entered', 0, unpack(ARGV, 5))
+    call('HSET', P .. 'runs', ARGV[4], number)
+    call('HSET', P .. 'spreading', number, ARGV[4])
+    local run = run_numbered(number)
+    local longest = tonumber(call('HGET', P .. 'meta', 'longest')) or 0
+    call('HSET', P .. 'meta', 'longest', digits(max(longest, run.delay)))
+end
+return call('HGETALL', P .. 'run:' .. number)

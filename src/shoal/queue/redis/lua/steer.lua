@@ -1,0 +1,13 @@
+-- Change the state of a run, unless it was cancelled. ARGV  4 id, 5 state. Returns the run.
+
+local run = run_named(ARGV[4])
+if not run then
+    return unknown(ARGV[4])
+end
+local key = P .. 'run:' .. run.number
+if run.state ~= ARGV[5] and run.state ~= 'cancelled' then
+    call('HSET', key, 'state', ARGV[5])
+    call('HINCRBY', key, 'version', 1)
+    call('HSET', P .. 'spreading', run.number, run.id)
+end
+return call('HGETALL', key)

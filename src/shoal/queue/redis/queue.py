@@ -1,0 +1,357 @@
+"""The queue on Redis: the contract's verbs, each one call of a script on each shard that it concerns."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Self
+
+from shoal.core.errors import UnknownRun
+from shoal.core.model import (
+    NOTHING,
+    SECOND,
+    ZERO,
+    DeadFilter,
+    DeadLetter,
+    EnqueueReport,
+    ExpiredTask,
+    Fate,
+    Grant,
+    HostStatus,
+    Lease,
+    Outcome,
+    Run,
+    RunSettings,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
+from shoal.queue.intake import Entry, Intake, encode_item
+from shoal.queue.redis.claiming import Claiming, Wish
+from shoal.queue.redis.durability import durability
+from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
+from shoal.queue.redis.reading import Reader, meets, stats_from
+from shoal.queue.redis.runs import Runs
+from shoal.queue.redis.server import Argument, Server
+from shoal.queue.redis.settling import Settlement, settlements, shard_of_lease
+from shoal.queue.redis.wire import (
+    Parcel,
+    columns,
+    micros,
+    moment,
+    pack,
+    parcel,
+    read_parcels,
+    run_from,
+    shard_of,
+    shard_of_name,
+)
+from shoal.queue.rules import check_claim, check_run, in_runs, new_run_id
+
+PATIENCE = 30 * SECOND
+BATCH = 500  # tasks of one call, so that it stays short
+FORWARD = 100
+
+
+def no_skew() -> timedelta:
+    """Return what the server's clock is wrong by; only tests say otherwise."""
+    return ZERO
+
+
+class RedisQueue(Queue):
+    """A queue in a Redis server or cluster, for any number of workers on any number of machines."""
+
+    def __init__(self, server: Server, shards: int) -> None:
+        self._server, self._shards = server, shards
+        self._runs = Runs(server, shards)
+        self._reader = Reader(server, shards)
+        self._intakes: dict[str, Intake] = {}
+
+    @classmethod
+    async def open(
+        cls, url: str, *, patience: timedelta = PATIENCE, skew: Callable[[], timedelta] = no_skew
+    ) -> Self:
+        """Connect, and make sure that the store is ours; raises QueueUnavailable once patience is over."""
+        server = Server(url, patience=patience, skew=skew)
+        shards = SHARDS_OF_A_CLUSTER if server.is_cluster else 1
+        await server.open()
+        try:
+            await migrate(server, shards)
+        except BaseException:
+            await server.close()
+            raise
+        return cls(server, shards)
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    async def migrate(self) -> int:
+        return await migrate(self._server, self._shards)
+
+    async def durability(self) -> str:
+        """Say in one sentence what a crash of the server can cost."""
+        return await durability(self._server)
+
+    # Runs
+
+    async def start_run(
+        self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
+    ) -> Run:
+        check_run(scraper, settings, run_id)
+        if run_id is None:
+            run_id = new_run_id(moment(await self._now()))
+        self._intakes.pop(run_id, None)
+        return await self._runs.start(scraper, settings, run_id)
+
+    async def run(self, run_id: str) -> Run:
+        return run_from(await self._runs.fields(run_id))
+
+    async def runs(self) -> Sequence[Run]:
+        return await self._runs.every()
+
+    async def pause(self, run_id: str) -> Run:
+        return await self._runs.steer(run_id, "paused")
+
+    async def resume(self, run_id: str) -> Run:
+        return await self._runs.steer(run_id, "running")
+
+    async def cancel(self, run_id: str) -> Run:
+        return await self._runs.steer(run_id, "cancelled")
+
+    async def purge(self, run_id: str) -> None:
+        self._intakes.pop(run_id, None)
+        await self._runs.purge(run_id)
+
+    # Work
+
+    async def enqueue(
+        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
+    ) -> EnqueueReport:
+        intake = await self._intake(run_id, anew=True)
+        report = EnqueueReport()
+        sending: asyncio.Task[EnqueueReport] | None = None
+        # While the server stores one batch, the next is being made.
+        async for batch, invalid in intake.batches(tasks, on_invalid, BATCH * self._shards):
+            report += EnqueueReport(invalid=invalid)
+            if sending:
+                report += await sending
+            sending = asyncio.create_task(self._put(run_id, batch))
+            await asyncio.sleep(0)
+        return report + await sending if sending else report
+
+    async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
+        by_shard: dict[int, list[Parcel]] = {}
+        for one in map(parcel, batch):
+            by_shard.setdefault(shard_of(one, self._shards), []).append(one)
+        calls = (self._put_on(shard, run_id, parcels) for shard, parcels in by_shard.items())
+        added = sum(await asyncio.gather(*calls))
+        return EnqueueReport(added=added, duplicate=len(batch) - added)
+
+    async def _put_on(self, shard: int, run_id: str, parcels: Sequence[Parcel], at: str = "") -> int:
+        elements = (one.element for one in parcels)
+        return int(await self._once("enqueue", shard, run_id, columns(parcels), at, *elements))
+
+    async def claim(
+        self,
+        worker_id: str,
+        *,
+        run_id: str,
+        limit: int = 50,
+        lease: timedelta = DEFAULT_LEASE,
+        steps: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> Grant:
+        check_claim(limit, lease)
+        wish = Wish(worker_id, run_id, limit, lease, steps, partitions)
+        return await Claiming(wish, self._shards, self._claim, self._forward).grant()
+
+    async def _claim(self, shard: int, takes: bool, run_id: str, *args: Argument) -> Any:
+        verb = self._once if takes else self._call
+        return await verb("claim", shard, run_id, *args)
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        fates = [Fate.STALE] * len(outcomes)
+        intakes = {run_id: await self._door(run_id) for run_id in {one.lease.run_id for one in outcomes}}
+        calls = settlements(outcomes, in_runs(outcomes), intakes, self._shards)
+        await asyncio.gather(*(self._settle(chain, fates) for chain in calls.values()))
+        return fates
+
+    async def _settle(self, chain: Sequence[Settlement], fates: list[Fate]) -> None:
+        """Make the calls of one shard, in the order of the outcomes."""
+        for call in chain:
+            for place in await self._server.once("settle", call.shard, *call.arguments()):
+                fates[call.positions[place - 1]] = Fate.ACCEPTED
+            if call.sent:
+                await self._forward(call.shard)
+
+    async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
+        check_claim(1, lease)
+        fates = [Fate.STALE] * len(leases)
+        groups: dict[tuple[str, int], list[int]] = {}
+        for position, one in enumerate(leases):
+            groups.setdefault((one.run_id, shard_of_lease(one, self._shards)), []).append(position)
+        for (run_id, shard), positions in groups.items():
+            ids = b"".join(bytes.fromhex(leases[position].task_id) for position in positions)
+            tokens = pack([leases[position].token for position in positions])
+            for place in await self._server.call("extend", shard, run_id, ids, tokens, micros(lease)):
+                fates[positions[place - 1]] = Fate.ACCEPTED
+        return fates
+
+    async def reclaim(self) -> int:
+        answers = await asyncio.gather(*map(self._reclaim, range(self._shards)))
+        if self._shards > 1:
+            await asyncio.gather(*map(self._forward, range(self._shards)))
+        if any(left for _, left in answers):
+            await self._runs.finish_what_others_left()
+        return sum(count for count, _ in answers)
+
+    async def _reclaim(self, shard: int) -> tuple[int, int]:
+        count, more, left = 0, 1, 0
+        while more:
+            lost, more, left = await self._server.once("reclaim", shard)
+            count += int(lost)
+        return count, int(left)
+
+    async def _forward(self, shard: int) -> None:
+        """Hand the follow-up tasks in a shard's outbox to the shards they belong to.
+
+        Many may do so at once: an entry is removed only when its shard has taken it, and takes it once.
+        """
+        outbox = f"{{shoal:{shard}}}:outbox"
+        while entries := await self._server.command("XRANGE", outbox, "-", "+", "COUNT", FORWARD):
+            groups: dict[tuple[int, str, int, str], list[Parcel]] = {}
+            for _, fields in entries:
+                place = (
+                    int(fields[b"shard"]),
+                    fields[b"run"].decode(),
+                    int(fields[b"number"]),
+                    fields[b"at"].decode(),
+                )
+                groups.setdefault(place, []).extend(read_parcels(fields[b"tasks"]))
+            for (target, run_id, number, at), parcels in groups.items():
+                await self._deliver(target, run_id, number, at, parcels)
+            await self._server.command("XDEL", outbox, *(key for key, _ in entries))
+
+    async def _deliver(
+        self, target: int, run_id: str, number: int, at: str, parcels: Sequence[Parcel]
+    ) -> None:
+        try:
+            if int((await self._runs.fields(run_id))["number"]) == number:
+                await self._put_on(target, run_id, parcels, at)
+        except UnknownRun:
+            return  # purged meanwhile
+
+    async def _once(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+        return await self._introduced(self._server.once, script, shard, run_id, *args)
+
+    async def _call(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+        return await self._introduced(self._server.call, script, shard, run_id, *args)
+
+    async def _introduced(self, verb: Any, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+        try:
+            return await verb(script, shard, run_id, *args)
+        except UnknownRun:
+            await self._runs.introduce(run_id, shard)
+        return await verb(script, shard, run_id, *args)
+
+    async def _intake(self, run_id: str, *, anew: bool = False) -> Intake:
+        if anew or run_id not in self._intakes:
+            self._intakes[run_id] = Intake(run_id, (await self.run(run_id)).settings)
+        return self._intakes[run_id]
+
+    async def _door(self, run_id: str) -> Intake:
+        """Return a run's intake, also for a run that was purged: its outcomes are stale, not wrong."""
+        try:
+            return await self._intake(run_id)
+        except UnknownRun:
+            return Intake(run_id, RunSettings())
+
+    async def _number(self, run_id: str) -> int:
+        return int((await self._runs.fields(run_id))["number"])
+
+    async def _now(self) -> int:
+        return int(await self._server.call("clock", 0))
+
+    # Looking
+
+    async def stats(self, run_id: str) -> Stats:
+        answers = [await self._call("stats", shard, run_id) for shard in range(self._shards)]
+        return stats_from(answers)
+
+    async def items(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredItem]:
+        async for item in self._reader.items(await self._number(run_id), step, after):
+            yield item
+
+    async def rejects(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredReject]:
+        async for reject in self._reader.rejects(await self._number(run_id), step, after):
+            yield reject
+
+    async def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
+        async for letter in self._reader.dead(await self._number(run_id), where):
+            yield letter
+
+    async def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
+        async for task in self._reader.expired(await self._number(run_id)):
+            yield task
+
+    async def replay(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        return await self._treat(run_id, "replay", ids, where)
+
+    async def drop(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        return await self._treat(run_id, "drop", ids, where)
+
+    async def _treat(self, run_id: str, verb: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
+        """Replay or drop dead letters, a page at a time."""
+        number = await self._number(run_id)
+        named = None if ids is None else set(ids)
+        count = 0
+        for shard in range(self._shards):
+            # Only up to the youngest of now: a letter that dies again meanwhile is not treated twice.
+            after, until = 0, await self._reader.last_grave(shard, number)
+            while after < until and (page := await self._reader.graves(shard, number, after, until)):
+                after = page[-1][0]
+                meant = [
+                    letter.id
+                    for _, letter in page
+                    if (named is None or letter.id in named) and meets(letter, where)
+                ]
+                if meant:
+                    packed = b"".join(map(bytes.fromhex, meant))
+                    count += int(await self._once("dead", shard, run_id, verb, packed))
+        return count
+
+    # Hosts and workers
+
+    async def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
+        number = None if run_id is None else await self._number(run_id)
+        async for status in self._reader.hosts(number):
+            yield status
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        await self._server.call("host", shard_of_name(host, self._shards), host, "pause", micros(duration))
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        await self._server.call("host", shard_of_name(host, self._shards), host, "slow", micros(delay))
+
+    async def beat(
+        self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
+    ) -> None:
+        shard = shard_of_name(worker_id, self._shards)
+        await self._call("beat", shard, run_id, worker_id, state, encode_item(dict(info)))
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        ids = [run.id for run in await self.runs()] if run_id is None else [run_id]
+        now = await self._now()
+        found: list[WorkerStatus] = []
+        for one in ids:
+            found += await self._reader.workers(await self._number(one), one, now)
+        return found

@@ -1,0 +1,281 @@
+"""Looking into the queue: counts, and streams that are read a page at a time."""
+
+import heapq
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from shoal.core.model import (
+    Counts,
+    DeadFilter,
+    DeadLetter,
+    ExpiredTask,
+    HostStatus,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.core.urls import host_of
+from shoal.queue.intake import decode
+from shoal.queue.redis.server import Server
+from shoal.queue.redis.wire import (
+    Stored,
+    counts,
+    counts_fields,
+    dead_letter,
+    duration,
+    expired_task,
+    moment,
+    numbers,
+    read_letter,
+    read_stored,
+    unpack,
+)
+
+PAGE = 500
+ENTRIES = 25  # settle calls in a page of items
+Thing = TypeVar("Thing")
+Names = Mapping[int, list[str]]
+
+
+class Reader:
+    """Reads one run, or all of them where no run is needed."""
+
+    def __init__(self, server: Server, shards: int) -> None:
+        self._server, self._shards = server, shards
+
+    def items(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredItem]:
+        """Stream the items of a run."""
+        return self._merged([self._items(shard, number, step, after) for shard in range(self._shards)], _id)
+
+    def rejects(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredReject]:
+        """Stream the rejects of a run."""
+        return self._merged([self._rejects(shard, number, step, after) for shard in range(self._shards)], _id)
+
+    async def dead(self, number: int, where: DeadFilter) -> AsyncIterator[DeadLetter]:
+        """Stream the dead letters of a run, the oldest first."""
+        streams = [self._graves(shard, number) for shard in range(self._shards)]
+        async for _, letter in self._merged(streams, lambda grave: grave[0]):
+            if meets(letter, where):
+                yield letter
+
+    async def expired(self, number: int) -> AsyncIterator[ExpiredTask]:
+        """Stream the expired tasks of a run."""
+        for shard in range(self._shards):
+            start = 0
+            while rows := await self._command(shard, "LRANGE", f"{number}:expired", start, start + PAGE - 1):
+                names = await self._names(shard, number)
+                for row in rows:
+                    yield expired_task(read_letter(row), names)
+                start += len(rows)
+
+    async def hosts(self, number: int | None) -> AsyncIterator[HostStatus]:
+        """Stream the hosts, of one run or of all."""
+        for shard in range(self._shards):
+            start = 0
+            while rows := unpack(
+                await self._server.call("hosts", shard, "" if number is None else number, start, PAGE)
+            ):
+                for name, delay, paused_for, *tallies in rows:
+                    yield HostStatus(
+                        host=name,
+                        counts=counts(tallies) if tallies else Counts(),
+                        delay=duration(delay) if delay else None,
+                        paused_for=duration(paused_for) if paused_for > 0 else None,
+                    )
+                start += len(rows)
+
+    async def workers(self, number: int, run_id: str, now: int) -> list[WorkerStatus]:
+        """Return the workers of a run that have sent a heartbeat."""
+        beats: dict[str, tuple[int, str, str]] = {}
+        done: dict[str, list[int]] = {}
+        for shard in range(self._shards):
+            async for worker, packed in self._pairs(shard, f"{number}:beats"):
+                beats[worker] = unpack(packed, type=tuple[int, str, str])
+            async for worker, packed in self._pairs(shard, f"{number}:workers"):
+                row = done.get(worker, [0, 0, 0, 0])
+                done[worker] = [one + other for one, other in zip(row, numbers(packed), strict=True)]
+        return [
+            _worker(worker, run_id, beat, done.get(worker, [0, 0, 0, 0]), now)
+            for worker, beat in beats.items()
+        ]
+
+    async def last_grave(self, shard: int, number: int) -> int:
+        """Return the order of the youngest dead letter of a shard, 0 when there is none."""
+        found = await self._command(
+            shard, "ZREVRANGEBYSCORE", f"{number}:graves", "+inf", "-inf", "WITHSCORES", "LIMIT", 0, 1
+        )
+        return int(found[1]) if found else 0
+
+    async def graves(self, shard: int, number: int, after: int, until: int) -> list[tuple[int, DeadLetter]]:
+        """Return a page of the dead letters of a shard, with their order."""
+        found = await self._command(
+            shard,
+            "ZRANGEBYSCORE",
+            f"{number}:graves",
+            f"({after}",
+            until or "+inf",
+            "WITHSCORES",
+            "LIMIT",
+            0,
+            PAGE,
+        )
+        if not found:
+            return []
+        names = await self._names(shard, number)
+        letters = await self._command(shard, "HMGET", f"{number}:dead", *found[::2])
+        return [
+            (int(order), dead_letter(read_letter(letter), names))
+            for order, letter in zip(found[1::2], letters, strict=True)
+            if letter is not None
+        ]
+
+    async def _graves(self, shard: int, number: int) -> AsyncIterator[tuple[tuple[int, int], DeadLetter]]:
+        after = 0
+        while page := await self.graves(shard, number, after, 0):
+            for order, letter in page:
+                yield (order, shard), letter
+            after = page[-1][0]
+
+    async def _items(
+        self, shard: int, number: int, step: str | None, after: int
+    ) -> AsyncIterator[StoredItem]:
+        async for first, at, stored in self._stored(shard, f"{number}:items", after):
+            for place, one, data in _each(first, stored, 1):
+                name = place * self._shards + shard
+                if name > after and step in (None, one.step):
+                    yield StoredItem(
+                        id=name,
+                        task_id=one.task.hex(),
+                        url=one.url,
+                        step=one.step,
+                        data=decode(data[0]),
+                        stored_at=moment(at),
+                    )
+
+    async def _rejects(
+        self, shard: int, number: int, step: str | None, after: int
+    ) -> AsyncIterator[StoredReject]:
+        async for first, at, stored in self._stored(shard, f"{number}:rejects", after):
+            for place, one, data in _each(first, stored, 2):
+                name = place * self._shards + shard
+                if name > after and step in (None, one.step):
+                    yield StoredReject(
+                        id=name,
+                        task_id=one.task.hex(),
+                        url=one.url,
+                        step=one.step,
+                        data=decode(data[0]),
+                        reason=data[1],
+                        stored_at=moment(at),
+                    )
+
+    async def _stored(
+        self, shard: int, name: str, after: int
+    ) -> AsyncIterator[tuple[int, int, list[Stored]]]:
+        """Read what settle calls stored, from the one that holds `after` on."""
+        start = "-"
+        if after > 0:
+            held = await self._command(shard, "XREVRANGE", name, after // self._shards + 1, "-", "COUNT", 1)
+            start = held[0][0].decode() if held else "-"
+        while entries := await self._command(shard, "XRANGE", name, start, "+", "COUNT", ENTRIES):
+            for key, fields in entries:
+                first = int(key.partition(b"-")[0])
+                yield first, int(fields[b"t"]), read_stored(fields[b"b"])
+                start = f"({key.decode()}"
+
+    async def _pairs(self, shard: int, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        cursor = 0
+        while True:
+            cursor, page = await self._command(shard, "HSCAN", name, cursor, "COUNT", PAGE)
+            for field, value in page.items():
+                yield field.decode(), value
+            if not int(cursor):
+                return
+
+    async def _names(self, shard: int, number: int) -> Names:
+        found = await self._command(shard, "HGETALL", f"{number}:names")
+        return {int(section): name.decode().split("\0") for section, name in found.items()}
+
+    async def _command(self, shard: int, command: str, name: str, *words: Any) -> Any:
+        return await self._server.command(command, f"{{shoal:{shard}}}:{name}", *words)
+
+    async def _merged(
+        self, streams: list[AsyncIterator[Thing]], order: Callable[[Thing], Any]
+    ) -> AsyncIterator[Thing]:
+        """Merge streams that are in order each."""
+        if len(streams) == 1:
+            async for thing in streams[0]:
+                yield thing
+            return
+        heap: list[tuple[Any, int, Thing]] = []
+        for which, stream in enumerate(streams):
+            async for thing in stream:
+                heapq.heappush(heap, (order(thing), which, thing))
+                break
+        while heap:
+            _, which, thing = heapq.heappop(heap)
+            yield thing
+            async for following in streams[which]:
+                heapq.heappush(heap, (order(following), which, following))
+                break
+
+
+def stats_from(answers: Iterable[Sequence[bytes]]) -> Stats:
+    """Return the counts of a run by step and partition, from what the shards say."""
+    rows: list[list[int]] = []
+    steps: dict[str, list[list[int]]] = {}
+    partitions: dict[str, list[list[int]]] = {}
+    for answer in answers:
+        for name, packed in zip(answer[::2], answer[1::2], strict=True):
+            step, partition = name.decode().split("\0")
+            row = numbers(packed)
+            rows.append(row)
+            steps.setdefault(step, []).append(row)
+            partitions.setdefault(partition, []).append(row)
+    return Stats(
+        **counts_fields(rows),
+        steps={name: counts(some) for name, some in steps.items()},
+        partitions={name: counts(some) for name, some in partitions.items()},
+    )
+
+
+def meets(letter: DeadLetter, where: DeadFilter) -> bool:
+    """Say whether a dead letter meets every condition given."""
+    return (
+        where.step in (None, letter.task.step)
+        and where.partition in (None, letter.task.partition)
+        and (where.host is None or (letter.task.url is not None and host_of(letter.task.url) == where.host))
+        and (where.error is None or where.error in letter.error)
+        and (where.buried_before is None or letter.buried_at < where.buried_before)
+        and (where.buried_after is None or letter.buried_at > where.buried_after)
+    )
+
+
+def _each(first: int, stored: list[Stored], width: int) -> Iterator[tuple[int, Stored, list[str]]]:
+    """Return the number, the origin and the texts of each thing of one settle call."""
+    place = first
+    for one in stored:
+        for start in range(0, len(one.data), width):
+            yield place, one, one.data[start : start + width]
+            place += 1
+
+
+def _id(stored: StoredItem | StoredReject) -> int:
+    return stored.id
+
+
+def _worker(worker: str, run_id: str, beat: tuple[int, str, str], done: list[int], now: int) -> WorkerStatus:
+    at, state, info = beat
+    completed, failed, items, leased = done
+    return WorkerStatus(
+        worker_id=worker,
+        run_id=run_id,
+        state=state,
+        info=decode(info),
+        last_beat=duration(max(0, now - at)),
+        leased=leased,
+        completed=completed,
+        failed=failed,
+        items=items,
+    )

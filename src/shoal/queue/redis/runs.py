@@ -1,0 +1,114 @@
+"""The list of runs. Shard 0 has the truth; the others are told, and ask when they were not."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.model import Run, RunSettings
+from shoal.queue.redis.server import Argument, Server
+from shoal.queue.redis.wire import fields_of, run_from, settings_fields
+
+COPIED = ("number", "id", "scraper", "delay", "per_host", "max_attempts", "ttl", "state", "started")
+HOME = 0
+
+
+class Runs:
+    """Makes, finds, steers and deletes runs."""
+
+    def __init__(self, server: Server, shards: int) -> None:
+        self._server, self._shards = server, shards
+
+    async def start(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+        """Make a run, or return the one of this id; raises RunConflict."""
+        answer = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
+        fields = fields_of(answer)
+        if fields["scraper"] != scraper:
+            raise RunConflict(run_id, f"belongs to the scraper {fields['scraper']!r}, not {scraper!r}")
+        await self._spread(fields)
+        return run_from(fields)
+
+    async def fields(self, run_id: str) -> dict[str, str]:
+        """Return what is stored of a run; raises UnknownRun."""
+        try:
+            return fields_of(await self._server.call("run", HOME, run_id))
+        except UnknownRun:
+            raise UnknownRun(run_id, await self._ids()) from None
+
+    async def every(self) -> list[Run]:
+        """Return all runs, the newest first."""
+        numbers = await self._server.command("HVALS", _key("runs"))
+        found = [await self._server.command("HGETALL", _key(f"run:{int(number)}")) for number in numbers]
+        runs = [_decoded(answer) for answer in found if answer]
+        runs.sort(key=lambda fields: (int(fields["started"]), int(fields["number"])), reverse=True)
+        return [run_from(fields) for fields in runs]
+
+    async def steer(self, run_id: str, state: str) -> Run:
+        """Change the state of a run; raises UnknownRun or RunConflict."""
+        try:
+            fields = fields_of(await self._server.call("steer", HOME, run_id, state))
+        except UnknownRun:
+            raise UnknownRun(run_id, await self._ids()) from None
+        await self._spread(fields)
+        if fields["state"] != state:
+            raise RunConflict(run_id, "was cancelled, which is for good. Start a new one with: shoal run")
+        return run_from(fields)
+
+    async def introduce(self, run_id: str, shard: int) -> None:
+        """Tell a shard of a run that it does not know; raises UnknownRun when nobody does."""
+        await self._tell(shard, await self.fields(run_id))
+
+    async def purge(self, run_id: str) -> None:
+        """Delete a run and all it owns; raises UnknownRun."""
+        try:
+            number = await self._server.call("forget", HOME, run_id, "")
+        except UnknownRun:
+            raise UnknownRun(run_id, await self._ids()) from None
+        await self._clear(run_id, int(number))
+
+    async def finish_what_others_left(self) -> None:
+        """Go on with purges and changes whose caller was cut short."""
+        for number, run_id in await self._pairs("spreading"):
+            answer = await self._server.command("HGETALL", _key(f"run:{number}"))
+            if answer:
+                await self._spread(_decoded(answer))
+            else:
+                await self._server.command("HDEL", _key("spreading"), number)
+                del run_id
+        for number, run_id in await self._pairs("purging"):
+            await self._clear(run_id, number)
+
+    async def _clear(self, run_id: str, number: int) -> None:
+        # Shard 0 last: it remembers that the purge is under way.
+        for shard in reversed(range(self._shards)):
+            if shard != HOME:
+                await self._server.call("forget", shard, run_id, number)
+            while await self._server.call("purge", shard, number):
+                pass
+
+    async def _spread(self, fields: dict[str, str]) -> None:
+        if self._shards > 1:
+            for shard in range(1, self._shards):
+                await self._tell(shard, fields)
+        await self._server.command("HDEL", _key("spreading"), fields["number"])
+
+    async def _tell(self, shard: int, fields: dict[str, str]) -> None:
+        if shard == HOME:
+            return
+        copied: list[Argument] = [word for name in COPIED for word in (name, fields[name])]
+        await self._server.call("adopt", shard, fields["id"], fields["number"], fields["version"], *copied)
+
+    async def _pairs(self, name: str) -> list[tuple[int, str]]:
+        found = _decoded(await self._server.command("HGETALL", _key(name)))
+        return [(int(number), run_id) for number, run_id in found.items()]
+
+    async def _ids(self) -> list[str]:
+        ids: Sequence[bytes] = await self._server.command("HKEYS", _key("runs"))
+        return [run_id.decode() for run_id in ids]
+
+
+def _key(name: str) -> str:
+    return f"{{shoal:{HOME}}}:{name}"
+
+
+def _decoded(answer: Any) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in answer.items()}

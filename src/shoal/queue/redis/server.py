@@ -1,0 +1,168 @@
+"""The connections to one Redis, plain or a cluster, and what to do when one is lost."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from secrets import token_bytes
+from typing import Any, TypeVar
+
+from redis import exceptions
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
+from shoal.queue.redis.address import read
+from shoal.queue.redis.scripts import SCRIPTS, Script
+from shoal.queue.redis.translate import is_passing, reason_of, translated
+
+Answer = TypeVar("Answer")
+Argument = bytes | str | int
+
+MOST_CONNECTIONS = 8
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
+LONGEST_CALL = 10.0  # seconds; a server that says nothing for so long is given up, and the call repeated
+MICROSECOND = timedelta(microseconds=1)
+
+
+class Server:
+    """A few connections that are opened when needed; a call whose connection is lost is repeated."""
+
+    def __init__(self, url: str, *, patience: timedelta, skew: Callable[[], timedelta]) -> None:
+        self._address = read(url)
+        self.address = self._address.shown
+        self.is_cluster = self._address.cluster
+        self._patience = patience.total_seconds()
+        self._skew = skew
+        self._client: Any = None
+        self._answered: dict[int, deque[bytes]] = {}
+
+    async def open(self) -> None:
+        """Make sure that the server answers; raises QueueUnavailable or QueueRefused."""
+        await self._persist(self._open)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def call(self, script: str, shard: int, *args: Argument) -> Any:
+        """Run a script that is safe to repeat."""
+        return await self._persist(lambda: self._run(SCRIPTS[script], shard, b"", b"", args))
+
+    async def once(self, script: str, shard: int, *args: Argument) -> Any:
+        """Run a script that must take effect once: it is handed the id of its call."""
+        call = token_bytes(12)
+        known = self._answered.setdefault(shard, deque(maxlen=64))
+        tries = 0
+
+        async def attempt() -> Any:
+            nonlocal tries
+            tries += 1
+            return await self._run(SCRIPTS[script], shard, call, acked, args)
+
+        acked = known.popleft() if known else b""
+        answer = await self._persist(attempt)
+        # A first try that was overtaken by its repetition may still arrive, and must find the receipt.
+        if tries == 1:
+            known.append(call)
+        return answer
+
+    async def command(self, *words: Argument) -> Any:
+        """Run a command that is safe to repeat; its first key says where."""
+        return await self._persist(lambda: self._clients().execute_command(*words))
+
+    async def info(self, shard: int, section: str) -> dict[str, Any]:
+        """Return a section of INFO from the node of a shard."""
+        return await self._persist(lambda: self._info(shard, section))
+
+    async def setting(self, shard: int, name: str) -> str | None:
+        """Return a setting of the server, None where it may not be asked."""
+        try:
+            found = await self._persist(lambda: self._on_node(shard, "CONFIG GET", name))
+        except QueueError:
+            return None
+        return str(found[name]) if name in found else None
+
+    def _clients(self) -> Any:
+        if self._client is None:
+            raise QueueError("This queue is closed. Open it again with: open_queue(url)")
+        return self._client
+
+    async def _open(self) -> None:
+        client = self._connect()
+        try:
+            await client.ping()
+        except BaseException:
+            await client.aclose()
+            raise
+        self._client = client
+
+    def _connect(self) -> Any:
+        limit = min(LONGEST_CALL, max(self._patience, 0.5))
+        options: dict[str, Any] = {
+            "retry": Retry(NoBackoff(), 0),
+            "socket_timeout": limit,
+            "socket_connect_timeout": limit,
+            "protocol": 2,
+        }
+        try:
+            if self.is_cluster:
+                options["cluster_error_retry_attempts"] = 0
+                del options["retry"]
+                return RedisCluster.from_url(self._address.url, **options)
+            pool = BlockingConnectionPool.from_url(
+                self._address.url, max_connections=MOST_CONNECTIONS, timeout=None, **options
+            )
+        except (ValueError, TypeError) as error:
+            raise InvalidSetting("queue", f"cannot be read: {self.address!r}: {error}") from error
+        return Redis.from_pool(pool)
+
+    async def _run(
+        self, script: Script, shard: int, call: bytes, acked: bytes, args: tuple[Argument, ...]
+    ) -> Any:
+        client = self._clients()
+        skew = self._skew() // MICROSECOND
+        rest = (1, f"{{shoal:{shard}}}", call, acked, skew, *args)
+        try:
+            return await client.execute_command("EVALSHA", script.sha, *rest)
+        except exceptions.NoScriptError:
+            return await client.execute_command("EVAL", script.text, *rest)
+
+    async def _info(self, shard: int, section: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self._on_node(shard, "INFO", section)
+        return found
+
+    async def _on_node(self, shard: int, *words: str) -> Any:
+        client = self._clients()
+        if not self.is_cluster:
+            return await client.execute_command(*words)
+        node = client.get_node_from_key(f"{{shoal:{shard}}}")
+        return await client.execute_command(*words, target_nodes=node)
+
+    async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Try until there is an answer or patience is over."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._patience
+        wait = FIRST_WAIT
+        while True:
+            try:
+                return await attempt()
+            except (exceptions.RedisError, OSError, TimeoutError) as error:
+                if not is_passing(error):
+                    raise self._translate(error) from error
+                if loop.time() + wait > give_up:
+                    raise QueueUnavailable(self.address, reason_of(error)) from error
+            # Jittered: a fleet that lost its server together must not come back together.
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    def _translate(self, error: BaseException) -> QueueError:
+        text = str(error)
+        if text.startswith("UNKNOWNRUN "):
+            return UnknownRun(text.removeprefix("UNKNOWNRUN "))
+        return translated(self.address, error)

@@ -1,0 +1,313 @@
+"""Between Shoal's words and what the scripts read and write, which is MessagePack."""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from shoal.core.model import (
+    NOTHING,
+    ZERO,
+    Attempt,
+    Counts,
+    DeadLetter,
+    ExpiredTask,
+    Lease,
+    Run,
+    RunSettings,
+    RunState,
+    Task,
+)
+from shoal.queue.intake import NO_HOST, Entry, decode
+
+KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+pack = msgspec.msgpack.Encoder().encode
+unpack = msgspec.msgpack.decode
+
+_HEAD = struct.Struct(">2s16s3sBI").pack
+_NO_HISTORY = b"\xc0"
+
+
+class Fields(msgspec.Struct, array_like=True, frozen=True):
+    """What only the client reads of a task. The time to live comes first: a script reads it to replay."""
+
+    ttl: int
+    delay: int
+    depth: int
+    url: str | None
+    payload: str | None
+    key: str | None
+
+
+Past = tuple[int, str, str, int]
+
+
+class LeaseRow(msgspec.Struct, array_like=True, frozen=True):
+    """A lease as `claim.lua` writes it: what the claim adds, then the task's element."""
+
+    token: int
+    section: int
+    priority: int
+    start: int
+    deadline: int
+    expires: int
+    host: str
+    worker: str
+    id: bytes
+    attempts: int
+    size: int
+    fields: Fields
+    history: list[Past] | None
+
+
+class LetterRow(msgspec.Struct, array_like=True, frozen=True):
+    """A dead letter or an expired task: what became of it, then the task's element."""
+
+    section: int
+    priority: int
+    host: str
+    attempts: int
+    at: int
+    error: str
+    id: bytes
+    tried: int
+    size: int
+    fields: Fields
+    history: list[Past] | None
+
+
+class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
+    """What a claim says of the run; a `next_due` or `highest` of -1 means none."""
+
+    next_due: int
+    drained: bool
+    more: bool
+    highest: int
+    remaining: int
+    entered: int
+    outbox: int
+    names: list[tuple[int, str]]
+    now: int
+
+
+class Stored(msgspec.Struct, array_like=True, frozen=True):
+    """What one task yielded in one settlement: items as JSON, rejects as JSON and reason by turns."""
+
+    task: bytes
+    url: str | None
+    step: str
+    data: list[str]
+
+
+class Parcel(NamedTuple):
+    """A new task as a script is handed it."""
+
+    host: str
+    section: str
+    key: str
+    priority: int
+    ttl: int
+    delay: int
+    element: bytes
+
+
+_leases = msgspec.msgpack.Decoder(list[LeaseRow]).decode
+_letter = msgspec.msgpack.Decoder(LetterRow).decode
+_head = msgspec.msgpack.Decoder(ClaimHead).decode
+_stored = msgspec.msgpack.Decoder(list[Stored]).decode
+_parcels = msgspec.msgpack.Decoder(list[Parcel]).decode
+
+read_letter = _letter
+read_stored = _stored
+read_parcels = _parcels
+
+
+def micros(span: timedelta) -> int:
+    return span // MICROSECOND
+
+
+def duration(count: int) -> timedelta:
+    return timedelta(microseconds=count)
+
+
+def moment(count: int) -> datetime:
+    return EPOCH + timedelta(microseconds=count)
+
+
+# Out
+
+
+def parcel(entry: Entry) -> Parcel:
+    """Pack a new task."""
+    ttl = micros(entry.ttl) if entry.ttl else 0
+    delay = micros(entry.delay) if entry.delay else 0
+    url, site = entry.url, f"https://{entry.host}"
+    if url is not None and url.startswith(site):
+        url = url[len(site) :]  # the lane knows the host
+    payload = None if entry.payload == "{}" else entry.payload
+    fields = pack((ttl, delay, entry.depth, url, payload, entry.key))
+    head = _HEAD(b"\xc4\x10", entry.id, b"\xcd\0\0", 0xCE, len(fields))
+    return Parcel(
+        entry.host,
+        f"{entry.step}\0{entry.partition}",
+        str(int.from_bytes(entry.id[8:], "big", signed=True)),
+        entry.priority,
+        ttl,
+        delay,
+        head + fields + _NO_HISTORY,
+    )
+
+
+def shard_of(parcel: Parcel, shards: int) -> int:
+    """Return where a task lives: with its host, or by its own key if it has none."""
+    if shards == 1:
+        return 0
+    return crc32((parcel.host if parcel.host != NO_HOST else parcel.key).encode()) % shards
+
+
+def shard_of_name(name: str, shards: int) -> int:
+    """Return where a host or a worker lives."""
+    return crc32(name.encode()) % shards
+
+
+def columns(parcels: Sequence[Parcel], of: Sequence[int] = ()) -> bytes:
+    """Return the columns that `put` reads: names once each, tasks pointing at them by position."""
+    hosts: dict[str, int] = {}
+    sections: dict[str, int] = {}
+    host_of = [hosts.setdefault(one.host, len(hosts) + 1) for one in parcels]
+    section_of = [sections.setdefault(one.section, len(sections) + 1) for one in parcels]
+    ttls = [one.ttl for one in parcels]
+    delays = [one.delay for one in parcels]
+    return pack(
+        [
+            list(hosts),
+            list(sections),
+            [one.key for one in parcels],
+            host_of,
+            section_of,
+            [one.priority for one in parcels],
+            ttls if any(ttls) else [],
+            delays if any(delays) else [],
+            of,
+        ]
+    )
+
+
+# In
+
+
+def read_claim(answer: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Lease]]:
+    """Return what a claim said."""
+    head = _head(answer[0])
+    names = {section: name.split("\0") for section, name in head.names}
+    return head, [_lease(row, run_id, names, head.now) for row in _leases(answer[1])]
+
+
+def _lease(row: LeaseRow, run_id: str, names: Mapping[int, list[str]], now: int) -> Lease:
+    return Lease(
+        run_id=run_id,
+        task_id=row.id.hex(),
+        token=row.token,
+        task=_task(row.fields, row.host, names[row.section], row.priority),
+        attempt=row.attempts + 1,
+        start_in=duration(max(0, row.start - now)),
+        deadline_in=duration(row.deadline - now),
+    )
+
+
+def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Task:
+    url = fields.url
+    if url is not None and url[0] == "/":
+        url = f"https://{host}{url}"
+    return Task(
+        url=url,
+        step=names[0],
+        payload=NOTHING if fields.payload is None else decode(fields.payload),
+        key=fields.key,
+        partition=names[1],
+        priority=priority,
+        ttl=duration(fields.ttl) if fields.ttl else None,
+        delay=duration(fields.delay) if fields.delay else ZERO,
+        depth=fields.depth,
+    )
+
+
+def dead_letter(row: LetterRow, names: Mapping[int, list[str]]) -> DeadLetter:
+    """Return a dead letter."""
+    return DeadLetter(
+        id=row.id.hex(),
+        task=_task(row.fields, row.host, names[row.section], row.priority),
+        attempts=row.attempts,
+        error=row.error,
+        history=tuple(
+            Attempt(attempt=attempt, worker_id=worker, error=error, ended_at=moment(at))
+            for attempt, worker, error, at in row.history or ()
+        ),
+        buried_at=moment(row.at),
+    )
+
+
+def expired_task(row: LetterRow, names: Mapping[int, list[str]]) -> ExpiredTask:
+    """Return a task whose time to live ran out."""
+    task = _task(row.fields, row.host, names[row.section], row.priority)
+    return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at))
+
+
+def counts(rows: Iterable[Sequence[int]]) -> Counts:
+    """Return the sum of rows of nine counts."""
+    return Counts(**counts_fields(rows))
+
+
+def counts_fields(rows: Iterable[Sequence[int]]) -> dict[str, int]:
+    """Return the fields of Counts for the sum of rows of nine counts."""
+    totals = [sum(column) for column in zip(*rows, strict=True)]
+    return dict(zip(KINDS, totals, strict=True)) if totals else {}
+
+
+def numbers(packed: bytes) -> list[int]:
+    """Return a row of counts."""
+    return unpack(packed, type=list[int])
+
+
+def settings_fields(scraper: str, settings: RunSettings) -> list[Any]:
+    """Return the fields of a run that its caller chooses."""
+    return [
+        "scraper",
+        scraper,
+        "delay",
+        micros(settings.host_delay),
+        "per_host",
+        settings.per_host,
+        "max_attempts",
+        settings.max_attempts,
+        "ttl",
+        "" if settings.ttl is None else micros(settings.ttl),
+    ]
+
+
+def fields_of(answer: Sequence[bytes]) -> dict[str, str]:
+    """Return a hash as a script returned it."""
+    words = [word.decode() for word in answer]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def run_from(fields: Mapping[str, str]) -> Run:
+    """Return a run from its hash."""
+    return Run(
+        id=fields["id"],
+        scraper=fields["scraper"],
+        state=RunState(fields["state"]),
+        started_at=moment(int(fields["started"])),
+        settings=RunSettings(
+            host_delay=duration(int(fields["delay"])),
+            per_host=int(fields["per_host"]),
+            max_attempts=int(fields["max_attempts"]),
+            ttl=duration(int(fields["ttl"])) if fields["ttl"] else None,
+        ),
+    )

@@ -1,0 +1,179 @@
+"""What may happen in a random history, as values that a failing example prints."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from shoal.core.model import (
+    ZERO,
+    Bury,
+    DeadFilter,
+    Done,
+    Lease,
+    Outcome,
+    Reject,
+    Release,
+    Retry,
+    RunSettings,
+    Task,
+)
+from tests.conformance.helpers import TEN
+
+RUNS = ["first", "second"]
+HOSTS = ["a.example", "b.example", "c.example:8080"]
+STEPS = ["list", "page"]
+PARTITIONS = ["", "ca", "ny"]
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    run_id: str
+    tasks: list[Task]
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A claim, perhaps after a while in which nobody reclaimed."""
+
+    late: timedelta
+    asked: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Outcomes and, for each, which of the leases it is for: a live one, an old one, perhaps one twice."""
+
+    late: timedelta
+    outcomes: list[tuple[int, Outcome]]
+
+
+@dataclass(frozen=True)
+class Extended:
+    which: list[int]
+    lease: timedelta
+
+
+@dataclass(frozen=True)
+class Waited:
+    delta: timedelta
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """Dead letters replayed or dropped; `which` picks from all tasks."""
+
+    verb: str
+    run_id: str
+    which: list[int] | None
+    where: DeadFilter
+
+
+@dataclass(frozen=True)
+class RunSteered:
+    verb: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class HostSteered:
+    verb: str
+    host: str
+    duration: timedelta
+
+
+Event = Enqueued | Claimed | Settled | Extended | Waited | Cleared | RunSteered | HostSteered
+
+# All times are multiples of ten seconds, so that the milliseconds of a real clock decide nothing.
+_waits = st.sampled_from([TEN, TEN, TEN, 2 * TEN, 3 * TEN, 6 * TEN])
+_leases = st.sampled_from([TEN, 3 * TEN, 6 * TEN, 12 * TEN, 12 * TEN])
+_mostly_zero = st.sampled_from([ZERO] * 6 + [TEN, 3 * TEN])
+_brakes = st.sampled_from([None] * 6 + [ZERO, TEN, 3 * TEN])
+_durations = st.sampled_from([ZERO, TEN, 3 * TEN])
+_runs = st.sampled_from(RUNS)
+
+_urls = st.builds("https://{}/{}".format, st.sampled_from(HOSTS), st.integers(1, 3))
+tasks = st.builds(
+    Task,
+    url=st.one_of(_urls, _urls, _urls, st.none()),
+    step=st.sampled_from(STEPS),
+    payload=st.fixed_dictionaries({"n": st.integers(0, 2)}),
+    key=st.sampled_from([None, None, None, "k"]),
+    partition=st.sampled_from(PARTITIONS),
+    priority=st.sampled_from([0, 0, 5, 9]),
+    ttl=st.sampled_from([None] * 7 + [2 * TEN, 6 * TEN]),
+    delay=_mostly_zero,
+    depth=st.integers(0, 2),
+)
+run_settings = st.builds(
+    RunSettings,
+    host_delay=st.sampled_from([ZERO, ZERO, TEN, 2 * TEN]),
+    per_host=st.integers(1, 3),
+    max_attempts=st.integers(1, 3),
+    ttl=st.sampled_from([None, None, None, 9 * TEN]),
+)
+
+_nobody = st.just(
+    Lease(run_id="", task_id="", token=0, task=Task(), attempt=0, start_in=ZERO, deadline_in=ZERO)
+)
+_errors = st.sampled_from(["timeout", "status 404", "status 503"])
+_items = st.lists(st.integers(0, 9), max_size=2)
+_rejects = st.lists(st.builds(Reject, data=st.integers(0, 9), reason=st.just("odd")), max_size=1)
+_done = st.builds(
+    Done, _nobody, _items, st.lists(tasks, max_size=2), _rejects, pause_host=_brakes, slow_host=_brakes
+)
+_retry = st.builds(Retry, _nobody, _errors, after=_mostly_zero, pause_host=_brakes, slow_host=_brakes)
+_bury = st.builds(Bury, _nobody, _errors, pause_host=_brakes, slow_host=_brakes)
+_outcomes = st.one_of(_done, _done, _retry, _retry, _bury, st.builds(Release, _nobody))
+_places = st.integers(0, 11)
+
+_claims = st.fixed_dictionaries(
+    {
+        "run_id": _runs,
+        "worker_id": st.sampled_from(["w1", "w2"]),
+        "limit": st.integers(1, 6),
+        "lease": _leases,
+        "steps": st.sampled_from([None] * 5 + [["list"], ["page", "list"], []]),
+        "partitions": st.sampled_from([None] * 5 + [["ca"], ["", "ny"]]),
+    }
+)
+_filters = st.builds(
+    DeadFilter,
+    step=st.sampled_from([None, None, *STEPS]),
+    partition=st.sampled_from([None, None, *PARTITIONS]),
+    host=st.sampled_from([None, None, *HOSTS]),
+    error=st.sampled_from([None, None, "status", "lost"]),
+)
+
+_enqueued = st.builds(Enqueued, _runs, st.lists(tasks, min_size=1, max_size=5))
+_claimed = st.builds(Claimed, _mostly_zero, _claims)
+_settled = st.builds(Settled, _mostly_zero, st.lists(st.tuples(_places, _outcomes), min_size=1, max_size=4))
+_extended = st.builds(Extended, st.lists(_places, min_size=1, max_size=3), _leases)
+_waited = st.builds(Waited, _waits)
+_cleared = st.builds(
+    Cleared,
+    st.sampled_from(["replay", "replay", "drop"]),
+    _runs,
+    st.one_of(st.none(), st.none(), st.lists(st.integers(0, 50), max_size=8)),
+    st.one_of(st.just(DeadFilter()), _filters),
+)
+_run_steered = st.builds(RunSteered, st.sampled_from(["pause", "resume", "resume", "resume"]), _runs)
+_host_steered = st.builds(
+    HostSteered, st.sampled_from(["pause_host", "slow_host"]), st.sampled_from(HOSTS), _durations
+)
+
+# The weights see to it that most claims find something and most outcomes find their lease.
+_WEIGHTS: dict[st.SearchStrategy[Any], int] = {
+    _claimed: 5,
+    _settled: 5,
+    _waited: 2,
+    _enqueued: 2,
+    _cleared: 2,
+    _run_steered: 1,
+    _host_steered: 1,
+    _extended: 1,
+}
+events: st.SearchStrategy[Event] = st.sampled_from(
+    [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]
+).flatmap(lambda kind: kind)

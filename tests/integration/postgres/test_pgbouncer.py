@@ -1,0 +1,101 @@
+"""The queue behind a PgBouncer that pools transactions, with fewer connections than it has claimers."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from shoal.core.model import MINUTE, Bury, Done, Fate, Retry
+from shoal.queue.postgres.queue import PostgresQueue
+from tests.conformance.helpers import claim, claim_all, data_of, page, pages, start
+
+CLAIMERS = 8
+
+
+@pytest.fixture
+async def pooled(pgbouncer_url):
+    async with await PostgresQueue.open(pgbouncer_url) as queue:
+        yield queue
+
+
+@pytest.fixture
+async def pooled_crowd(pgbouncer_url):
+    """As many queues as there are claimers, each with connections of its own to the pooler."""
+    queues = await asyncio.gather(*(PostgresQueue.open(pgbouncer_url) for _ in range(CLAIMERS)))
+    yield queues
+    await asyncio.gather(*(queue.close() for queue in queues))
+
+
+async def test_the_pooler_is_noticed(pooled, queue):
+    assert await pooled._server._behind_a_pooler()
+    assert not await queue._server._behind_a_pooler()
+
+
+async def test_an_empty_database_is_migrated_through_the_pooler(pgbouncer, empty_postgres_url):
+    database = empty_postgres_url.rpartition("/")[2]
+    async with await PostgresQueue.open(pgbouncer.url(database)) as queue:
+        run = await start(queue, *pages(3))
+        assert len(await claim_all(queue, run)) == 3
+
+
+async def test_claimers_at_once_complete_every_task_once(pooled, pooled_crowd):
+    run = await start(pooled, *(page(n, f"h{n % 40}.example") for n in range(800)), per_host=1)
+    claimed = Counter()
+
+    async def work(queue, name):
+        while not (grant := await queue.claim(name, run_id=run.id, limit=10)).drained:
+            claimed.update(lease.task_id for lease in grant.leases)
+            fates = await queue.settle([Done(lease, items=[lease.task.url]) for lease in grant.leases])
+            assert set(fates) <= {Fate.ACCEPTED}
+            if not grant.leases:
+                await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(work(queue, f"claimer-{n}") for n, queue in enumerate(pooled_crowd)))
+    assert len(claimed) == claimed.total() == 800
+    assert (await pooled.stats(run.id)).completed == 800
+    assert len(set(await data_of(pooled, run))) == 800
+
+
+async def test_producers_at_once_store_each_key_once(pooled, pooled_crowd):
+    run = await start(pooled)
+    reports = await asyncio.gather(
+        *(queue.enqueue(run.id, pages(3000)[:: 1 - n % 2 * 2]) for n, queue in enumerate(pooled_crowd))
+    )
+    assert sum(report.added for report in reports) == 3000
+    assert (await pooled.stats(run.id)).pending == 3000
+
+
+async def test_leases_are_lost_and_taken_back_and_the_dead_are_replayed(pooled, direct):
+    run = await start(pooled, *pages(4), max_attempts=2)
+    first, second, *lost = await claim_all(pooled, run, lease=MINUTE)
+    assert await pooled.extend([first, second]) == [Fate.ACCEPTED] * 2
+    await direct.execute(
+        "UPDATE shoal.lease SET deadline = clock_timestamp() WHERE token = $1", lost[0].token
+    )
+    assert await pooled.reclaim() == 4
+    assert await pooled.settle([Done(first), Done(lost[0])]) == [Fate.STALE] * 2
+    again = await claim(pooled, run)
+    await pooled.settle([Bury(again[0], "gone"), *(Retry(lease, "again") for lease in again[1:])])
+    assert [letter.attempts async for letter in pooled.dead(run.id)] == [2] * 4
+    assert await pooled.replay(run.id) == 4
+    assert (await pooled.stats(run.id)).pending == 4
+
+
+async def test_everything_that_can_be_looked_at_can_be_looked_at(pooled):
+    run = await start(pooled, *pages(3))
+    (lease, *_) = await claim(pooled, run)
+    await pooled.settle([Done(lease, items=[{"title": "a"}])])
+    await pooled.beat("worker-1", run_id=run.id)
+    await pooled.pause_host("a.example", MINUTE)
+    assert [status.paused_for is None async for status in pooled.hosts(run.id)] == [False]
+    assert [worker.completed for worker in await pooled.workers(run.id)] == [1]
+    assert await data_of(pooled, run) == [{"title": "a"}]
+    await pooled.purge(run.id)
+    assert not await pooled.runs()
+
+
+async def test_a_pooler_that_is_restarted_is_found_again(pooled, pgbouncer):
+    run = await start(pooled, *pages(3))
+    await asyncio.to_thread(pgbouncer.restart)
+    assert len(await claim_all(pooled, run)) == 3

@@ -1,0 +1,266 @@
+"""Trouble with the server reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
+
+import shutil
+import subprocess
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.errors import (
+    InvalidSetting,
+    QueueError,
+    QueueFull,
+    QueueReadOnly,
+    QueueRefused,
+    QueueUnavailable,
+    UnknownRun,
+)
+from shoal.core.model import MINUTE, ZERO
+from shoal.queue.postgres.queue import PostgresQueue
+from tests.conformance.helpers import claim, claim_one, every, page, pages, start
+from tests.conftest import or_skip
+from tests.servers.postgres import PostgresServer
+from tests.servers.process import free_port
+
+PASSWORD = "correct-horse"
+IMPATIENT = timedelta(milliseconds=300)
+HBA = """\
+local all all trust
+host  all shoal 127.0.0.1/32 trust
+host  all all 127.0.0.1/32 scram-sha-256
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """A server that asks everybody but its owner for a password."""
+    with or_skip(PostgresServer) as server:
+        (server.folder / "data" / "pg_hba.conf").write_text(HBA)
+        server.restart()
+        server.sql(f"CREATE ROLE worker LOGIN PASSWORD '{PASSWORD}'")
+        server.sql(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'")
+        server.sql("ALTER ROLE reader SET default_transaction_read_only = on")
+        server.sql("CREATE DATABASE books OWNER worker")
+        yield server
+
+
+def address(server, *, user="worker", password=PASSWORD, database="books", options=""):
+    return f"postgresql://{user}:{password}@127.0.0.1:{server.port}/{database}{options}"
+
+
+async def refusal(url, kind):
+    """Return what opening this address says; it must be an error of this kind, and tell no secret."""
+    with pytest.raises(kind) as caught:
+        await PostgresQueue.open(url, patience=IMPATIENT)
+    error = caught.value
+    assert PASSWORD not in f"{error} {error!r} {vars(error)}"
+    return str(error)
+
+
+# The address
+
+
+async def test_a_wrong_password_is_refused_at_once_and_not_told(guarded):
+    said = await refusal(address(guarded, password=f"in{PASSWORD}"), QueueRefused)
+    assert "worker:…@" in said
+    assert "password authentication failed" in said
+
+
+async def test_the_right_password_is_not_told_either(guarded):
+    async with await PostgresQueue.open(address(guarded)) as queue:
+        with pytest.raises(UnknownRun):
+            await queue.stats("none")
+        assert PASSWORD not in queue._server.address
+
+
+async def test_an_unknown_database_is_refused_by_name(guarded):
+    assert '"bookz" does not exist' in await refusal(address(guarded, database="bookz"), QueueRefused)
+
+
+async def test_an_unknown_user_is_refused(guarded):
+    assert "nobody" in await refusal(address(guarded, user="nobody"), QueueRefused)
+
+
+async def test_a_user_without_rights_is_refused_by_name_of_what_it_may_not_do(guarded):
+    assert "permission denied" in await refusal(address(guarded, database="postgres"), QueueRefused)
+
+
+async def test_a_port_where_nobody_listens_is_unavailable_once_patience_is_over():
+    url = f"postgresql://worker:{PASSWORD}@127.0.0.1:{free_port()}/books"
+    assert "start the server or mend the address" in await refusal(url, QueueUnavailable)
+
+
+async def test_a_host_that_does_not_exist_is_unavailable():
+    await refusal(f"postgresql://worker:{PASSWORD}@no-such-host.invalid/books", QueueUnavailable)
+
+
+async def test_a_password_among_the_options_is_not_told(guarded):
+    url = f"postgresql://worker@127.0.0.1:{guarded.port}/bookz?password={PASSWORD}"
+    await refusal(url, QueueRefused)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://worker:{PASSWORD}/@127.0.0.1/books",
+        f"postgresql://worker:{PASSWORD}@127.0.0.1:port/books",
+        f"postgresql://worker:{PASSWORD}@127.0.0.1/books?sslmode=perhaps",
+    ],
+)
+async def test_an_address_that_cannot_be_read_is_invalid_at_once(url):
+    await refusal(url, InvalidSetting)
+
+
+# The store
+
+
+async def test_a_read_only_server_is_read_only_to_every_verb_that_writes(guarded):
+    async with await PostgresQueue.open(address(guarded)) as queue:
+        run = await start(queue, page())
+    guarded.sql("GRANT ALL ON SCHEMA shoal TO reader", database="books")
+    guarded.sql("GRANT ALL ON ALL TABLES IN SCHEMA shoal TO reader", database="books")
+    guarded.sql("GRANT ALL ON ALL SEQUENCES IN SCHEMA shoal TO reader", database="books")
+    async with await PostgresQueue.open(address(guarded, user="reader")) as queue:
+        assert (await queue.stats(run.id)).pending == 1
+        for call in (
+            queue.start_run("books"),
+            queue.enqueue(run.id, [page(2)]),
+            queue.claim("worker-1", run_id=run.id),
+            queue.reclaim(),
+            queue.pause(run.id),
+            queue.pause_host("a.example", MINUTE),
+            queue.beat("worker-1", run_id=run.id),
+            queue.purge(run.id),
+        ):
+            with pytest.raises(QueueReadOnly, match="cannot be written"):
+                await call
+
+
+async def test_an_empty_database_cannot_be_migrated_read_only(guarded):
+    guarded.sql("CREATE DATABASE bare OWNER reader")
+    assert "cannot be written" in await refusal(
+        address(guarded, user="reader", database="bare"), QueueReadOnly
+    )
+
+
+async def test_a_full_disk_is_full_and_what_was_stored_is_safe_once_there_is_room(guarded):
+    """The disk is a small one in memory, or pretended by a trigger where nothing may be mounted."""
+    guarded.sql("CREATE DATABASE crammed OWNER worker")
+    url = address(guarded, database="crammed")
+    async with await PostgresQueue.open(url) as queue:
+        run = await start(queue, *pages(10))
+    with full_disk(guarded, "crammed") as make_room:
+        async with await PostgresQueue.open(url) as queue:
+            with pytest.raises(QueueFull, match="free some space") as caught:
+                await queue.enqueue(run.id, [page(n, payload={"text": "x" * 1000}) for n in range(1000)])
+            assert PASSWORD not in str(caught.value)
+            assert (await queue.stats(run.id)).pending == 10
+            make_room()
+            assert (await queue.enqueue(run.id, [page("new")])).added == 1
+            assert len(await claim(queue, run)) == 11
+
+
+@contextmanager
+def full_disk(server, database):
+    """Put the tasks where there is little room; yields what makes more."""
+    disk = server.folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        yield pretend_full(server, database)
+        return
+    try:
+        ballast, place = disk / "ballast", disk / "tasks"
+        place.mkdir()
+        shutil.chown(place, server.user)
+        server.sql(f"CREATE TABLESPACE small LOCATION '{place}'")
+        server.sql("ALTER TABLE shoal.task SET TABLESPACE small", database=database)
+        ballast.write_bytes(bytes(600_000))
+        yield ballast.unlink
+    finally:
+        server.sql(f"DROP DATABASE {database} WITH (FORCE)", "DROP TABLESPACE IF EXISTS small")
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def pretend_full(server, database):
+    server.sql(
+        "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'could not extend file'; END $$",
+        "CREATE TRIGGER no_room BEFORE INSERT ON shoal.task EXECUTE FUNCTION no_room()",
+        database=database,
+    )
+    return lambda: server.sql("DROP TRIGGER no_room ON shoal.task", database=database)
+
+
+async def test_a_failure_that_nobody_foresaw_is_an_error_of_the_queue(queue, direct):
+    run = await start(queue)
+    await direct.execute("ALTER TABLE shoal.task ADD CHECK (url <> 'https://a.example/1')")
+    with pytest.raises(QueueError, match=r"failed: .*violates check constraint"):
+        await queue.enqueue(run.id, pages(3))
+    assert (await queue.stats(run.id)).tasks == 0
+
+
+# The run and the queue
+
+
+async def test_an_unknown_run_is_named_and_the_nearest_one_proposed(queue):
+    run = await start(queue, run_id="books_monday")
+    (lease,) = [await claim_one(queue, await start(queue, page(), run_id="other"))]
+    assert lease.run_id != run.id
+    wrong = "books_munday"
+    for call in (
+        queue.run(wrong),
+        queue.enqueue(wrong, [page()]),
+        queue.claim("worker-1", run_id=wrong),
+        queue.stats(wrong),
+        queue.pause(wrong),
+        queue.resume(wrong),
+        queue.cancel(wrong),
+        queue.purge(wrong),
+        queue.replay(wrong),
+        queue.drop(wrong),
+        queue.beat("worker-1", run_id=wrong),
+        queue.workers(wrong),
+        every(queue.items(wrong)),
+        every(queue.rejects(wrong)),
+        every(queue.dead(wrong)),
+        every(queue.expired(wrong)),
+        every(queue.hosts(wrong)),
+    ):
+        with pytest.raises(UnknownRun, match=r"'books_munday'.*Did you mean 'books_monday'\?") as caught:
+            await call
+        assert caught.value.run_id == wrong
+
+
+async def test_a_run_that_another_has_purged_is_unknown_by_its_name(queue, postgres_url):
+    run = await start(queue, page())
+    async with await PostgresQueue.open(postgres_url) as other:
+        await other.purge(run.id)
+    with pytest.raises(UnknownRun, match=run.id):
+        await queue.enqueue(run.id, [page(2)])
+
+
+async def test_a_closed_queue_says_that_it_is_closed(queue):
+    run = await start(queue, page())
+    await queue.close()
+    await queue.close()
+    for call in (queue.stats(run.id), queue.claim("worker-1", run_id=run.id), every(queue.items(run.id))):
+        with pytest.raises(QueueError, match="is closed"):
+            await call
+
+
+async def test_a_connection_that_the_server_ends_is_never_the_drivers_error(queue, direct, postgres_url):
+    run = await start(queue, page())
+    async with await PostgresQueue.open(postgres_url, patience=ZERO) as impatient:
+        for _ in range(5):
+            await direct.execute(END_ALL_OTHERS)
+            with suppress(QueueUnavailable):
+                await impatient.stats(run.id)
+        assert (await queue.stats(run.id)).pending == 1
+
+
+END_ALL_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid <> pg_backend_pid() AND datname = current_database()
+"""

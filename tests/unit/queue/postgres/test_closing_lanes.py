@@ -1,0 +1,150 @@
+"""No interleaving of an enqueue and its claimers closes a lane that has just been given a task.
+
+A model of the protocol on top of `50_claim.sql` with PostgreSQL's rules: a statement sees what was committed
+when it began, a row's writer holds its lock until it commits, and a snapshot's `xmax` is one more than the
+newest transaction that has *ended*, so one that runs may lie above it. An enqueue and three claimers take
+their steps in every possible order.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+ENQUEUE, CLAIMERS = 0, (1, 2, 3)
+
+
+class Lane(NamedTuple):
+    """The lane's row: whether any claim will look at it, and how far it is on its way to be closed."""
+
+    due: bool = True
+    idle: int | None = None
+
+
+class Call(NamedTuple):
+    """One transaction: its next step, its id once it has one, and who had committed when it began."""
+
+    step: str
+    xid: int = 0
+    committed: frozenset[int] = frozenset()
+
+
+class World(NamedTuple):
+    calls: tuple[Call, ...]
+    lane: Lane = Lane()
+    written: Lane | None = None  # by the holder of the lock, not committed yet
+    holder: int | None = None
+    next_xid: int = 1
+    committed: frozenset[int] = frozenset()
+    served: bool = False  # a claimer has seen the task
+
+    def xmax(self) -> int:
+        return max(self.committed, default=0) + 1
+
+    def xmin(self) -> int:
+        running = {call.xid for call in self.calls if call.xid and call.xid not in self.committed}
+        return min(running | {self.xmax()})
+
+    def task_is_visible(self) -> bool:
+        return self.calls[ENQUEUE].step == "ended"
+
+
+Protocol = Callable[[World, Call], Lane]
+
+
+def close_at_first_look(world: World, me: Call) -> Lane:
+    """The naive protocol: an empty lane is closed."""
+    return Lane(due=False)
+
+
+def note_the_newest_ended(world: World, me: Call) -> Lane:
+    """Mark, then note `xmax`, then wait until all below it have ended."""
+    return mark_note_close(world, mark=0, note=world.xmax())
+
+
+def note_my_own_id(world: World, me: Call) -> Lane:
+    """Mark, then note the noting transaction's own id, then wait until all below it have ended."""
+    return mark_note_close(world, mark=0, note=me.xid)
+
+
+def note_my_own_id_if_i_began_after_the_mark(world: World, me: Call) -> Lane:
+    """The protocol of `50_claim.sql`: whoever did not see the mark has a smaller id than the noted one."""
+    idle = world.lane.idle
+    if idle is not None and idle < 0 and -idle not in me.committed:
+        return Lane(idle=-me.xid)
+    return mark_note_close(world, mark=-me.xid, note=me.xid)
+
+
+def mark_note_close(world: World, mark: int, note: int) -> Lane:
+    idle = world.lane.idle
+    if idle is None:
+        return Lane(idle=mark)
+    if idle <= 0:
+        return Lane(idle=note)
+    return Lane(due=False) if idle <= world.xmin() else world.lane
+
+
+def moves(world: World, who: int, protocol: Protocol) -> Iterator[World]:
+    """Let one call take its next step, if it can."""
+    me = world.calls[who]
+    match me.step:
+        case "begin":  # symmetric calls begin in order, which loses nothing and saves time
+            if who < 2 or world.calls[who - 1].step != "begin":
+                yield step(world, who, "start", committed=world.committed)
+        case "start":  # a claim may have its id long before it comes to this lane; an enqueue stores its task
+            then = "look" if who == ENQUEUE else "lock"
+            yield step(world, who, then, xid=world.next_xid)._replace(next_xid=world.next_xid + 1)
+        case "look":  # as `shoal.arm` does: a lane that is due and not being closed is left alone
+            armed = world.lane.due and world.lane.idle is None
+            yield step(world, who, "commit" if armed else "arm")
+        case "arm" if world.holder is None:
+            yield step(world, who, "commit")._replace(holder=who, written=Lane())
+        case "lock":  # SKIP LOCKED: a claimer never waits
+            if world.holder is None and world.lane.due:
+                yield step(world, who, "visit")._replace(holder=who)
+            else:
+                yield step(world, who, "commit")
+        case "visit" if world.task_is_visible():
+            yield step(world, who, "commit")._replace(written=Lane(), served=True)
+        case "visit":
+            yield step(world, who, "commit")._replace(written=protocol(world, me))
+        case "commit":
+            ended = step(world, who, "ended")._replace(committed=world.committed | {me.xid})
+            if world.holder == who:
+                ended = ended._replace(lane=world.written, written=None, holder=None)
+            yield ended
+
+
+def step(world: World, who: int, then: str, **facts: object) -> World:
+    calls = list(world.calls)
+    calls[who] = calls[who]._replace(step=then, **facts)
+    return world._replace(calls=tuple(calls))
+
+
+def explore(protocol: Protocol) -> set[World]:
+    """Return every state that can be reached."""
+    begin = World(calls=(Call("start"), *(Call("begin") for _ in CLAIMERS)))
+    seen, todo = {begin}, [begin]
+    while todo:
+        world = todo.pop()
+        after = {new for who in range(len(world.calls)) for new in moves(world, who, protocol)}
+        todo += after - seen
+        seen |= after
+    return seen
+
+
+def is_lost(world: World) -> bool:
+    """Tell whether all have ended and the task waits in a lane that nobody will look at."""
+    ended = all(call.step == "ended" for call in world.calls)
+    return ended and not world.served and not world.lane.due
+
+
+def test_the_protocol_of_the_claim_loses_no_task_in_any_order():
+    worlds = explore(note_my_own_id_if_i_began_after_the_mark)
+    assert any(not world.lane.due for world in worlds), "no lane was ever closed, so nothing was tested"
+    assert not any(map(is_lost, worlds))
+
+
+@pytest.mark.parametrize("protocol", [close_at_first_look, note_the_newest_ended, note_my_own_id])
+def test_a_simpler_protocol_loses_a_task(protocol):
+    assert any(map(is_lost, explore(protocol)))

@@ -1,0 +1,62 @@
+"""How much of everything: enough for a look, for an opinion, or for the record."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The sizes of every scenario, in tasks unless said otherwise."""
+
+    name: str
+    enqueue: int
+    settle: int
+    claims: int  # timed claims per cell
+    small: int = 10_000  # the cell that others are compared with
+    pending: tuple[int, ...]
+    one_host: int
+    many_hosts: tuple[int, int]  # tasks, hosts
+    blocked: tuple[int, int]  # tasks, hosts
+    churn: int  # claimed and settled while a transaction is open
+    peer_seconds: float
+    peer_rounds: int
+    peer_trials: bool = True  # try every way to run a peer, else the likeliest
+    stream: int = 0
+
+
+QUICK = Scale(
+    name="quick",
+    enqueue=40_000,
+    settle=20_000,
+    claims=200,
+    pending=(100_000,),
+    one_host=20_000,
+    many_hosts=(50_000, 10_000),
+    blocked=(50_000, 10_000),
+    churn=20_000,
+    peer_seconds=2,
+    peer_rounds=1,
+    peer_trials=False,
+)
+DEFAULT = Scale(
+    name="default",
+    enqueue=300_000,
+    settle=100_000,
+    claims=300,
+    pending=(1_000_000,),
+    one_host=100_000,
+    many_hosts=(200_000, 20_000),
+    blocked=(200_000, 20_000),
+    churn=100_000,
+    peer_seconds=6,
+    peer_rounds=2,
+)
+BIG = replace(
+    DEFAULT,
+    name="big",
+    claims=500,
+    pending=(1_000_000, 5_000_000),
+    one_host=1_000_000,
+    many_hosts=(1_000_000, 100_000),
+    blocked=(1_000_000, 100_000),
+    stream=5_000_000,
+)
