@@ -13,7 +13,7 @@ PINS := constraints/pins.txt
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## Show the queue at work
+demo: $(VENV)/installed ## Show the queue at work
 	@PYTHONPATH=. $(BIN)/python tools/demo_queue.py $(ARGS)
 
 # Tests marked `alone` measure time, so they run after the others and by themselves; there may be none (exit code 5).

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, assert_never
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from shoal.core.model import ZERO, Done, Fate, Grant, Lease, RunSettings, Task
+from shoal.core.model import ZERO, Done, Fate, Grant, Lease, Release, RunSettings, Task
 from shoal.queue.contract import Queue
 from tests.conformance import events
 from tests.conformance.backends import Bench, VirtualClock
@@ -117,7 +117,8 @@ class Histories(RuleBasedStateMachine):
         if not self.leases:
             return
         await self._both("settle", [replace(told, lease=self._held(place)) for place, told in outcomes])
-        if any(getattr(told, "pause_host", None) or getattr(told, "slow_host", None) for _, told in outcomes):
+        brakes = [(told.pause_host, told.slow_host) for _, told in outcomes if not isinstance(told, Release)]
+        if any(brake != (None, None) for brake in brakes):
             await self._hosts_agree()
 
     def _held(self, place: int) -> Lease:

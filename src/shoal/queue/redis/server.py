@@ -112,8 +112,6 @@ class Server:
         }
         try:
             if self.is_cluster:
-                options["cluster_error_retry_attempts"] = 0
-                del options["retry"]
                 return RedisCluster.from_url(self._address.url, **options)
             pool = BlockingConnectionPool.from_url(
                 self._address.url, max_connections=MOST_CONNECTIONS, timeout=None, **options

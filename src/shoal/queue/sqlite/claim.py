@@ -93,7 +93,7 @@ class _Claim:
             hosts = bursts(due, self._look.host_delay, self._look.per_host, room)
             lanes = due[: enough(due, hosts, room)]
             more = len(due) == width or len(lanes) < len(due)
-            # What lies below the last lane that was read must wait: lanes that were not read may come before it.
+            # What lies below the last lane that was read must wait: those that were not read may come first.
             picks = choose(self._front(lanes, hosts), lanes, hosts, room, lanes[-1].priority if more else 0)
             if picks:
                 leases += self._hand_out(picks)

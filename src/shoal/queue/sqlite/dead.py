@@ -55,7 +55,7 @@ def last(store: Store, run_id: str) -> int:
     return number
 
 
-def treat_named(store: Store, run_id: str, ids: Sequence[str], where: DeadFilter, act: Act) -> int:
+def treat_named(store: Store, act: Act, run_id: str, ids: Sequence[str], where: DeadFilter) -> int:
     """Replay or drop those of the dead letters with these ids that meet the conditions."""
     numbers = named(store, runs.known(store, run_id).no, ids)
     letters = meant(store, numbers, where)
@@ -64,7 +64,7 @@ def treat_named(store: Store, run_id: str, ids: Sequence[str], where: DeadFilter
 
 
 def treat_page(
-    store: Store, run_id: str, after: int, until: int, where: DeadFilter, act: Act
+    store: Store, act: Act, run_id: str, after: int, until: int, where: DeadFilter
 ) -> tuple[int, int]:
     """Replay or drop those of the next dead letters that meet the conditions.
 

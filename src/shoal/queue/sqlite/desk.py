@@ -7,23 +7,24 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from shoal.core.errors import QueueError
 from shoal.queue.sqlite.store import Store
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_AT_ONCE = 100
 
 
 @dataclass(slots=True, eq=False)
-class Call(Generic[T]):
+class Call:
     """Something to be done in the thread, and where to send the answer."""
 
-    act: Callable[[Store], T]
-    future: "asyncio.Future[T | None]"
-    result: T | None = None
+    act: Callable[[Store], Any]
+    future: asyncio.Future[Any]
+    result: Any = None
     error: Exception | None = None
 
     def deliver(self) -> None:
@@ -42,7 +43,7 @@ class Clerk(Protocol):
     def open(self) -> Store:
         """Return the store that this thread will use."""
 
-    def serve(self, store: Store, calls: Sequence[Call[Any]]) -> None:
+    def serve(self, store: Store, calls: Sequence[Call]) -> None:
         """Do what the calls ask, and leave a result or an error in each."""
 
     def close(self, store: Store) -> None:
@@ -54,7 +55,7 @@ class Desk:
 
     def __init__(self, clerk: Clerk) -> None:
         self._clerk = clerk
-        self._inbox: SimpleQueue[Call[Any] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Call | None] = SimpleQueue()
         self._opened: Future[None] = Future()
         self._ended: Future[None] = Future()
         self._closed = False
@@ -65,14 +66,13 @@ class Desk:
         self._thread.start()
         await _until(self._opened)
 
-    async def call(self, act: Callable[[Store], T]) -> T:
+    async def call(self, act: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Have something done in the thread, and return its answer."""
         if self._closed:
             raise QueueError("The queue is closed. Open it again to go on.")
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._inbox.put(Call(act, future))
-        answer: T = await future
-        return answer
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._inbox.put(Call(lambda store: act(store, *args, **kwargs), future))
+        return await future
 
     async def close(self) -> None:
         """Finish what has been asked, and end the thread."""
@@ -109,16 +109,16 @@ class Desk:
             _answer(calls)
         return None not in taken
 
-    def _take(self) -> list[Call[Any] | None]:
+    def _take(self) -> list[Call | None]:
         taken = [self._inbox.get()]
         while len(taken) < MOST_AT_ONCE and not self._inbox.empty():
             taken.append(self._inbox.get())
         return taken
 
 
-def _answer(calls: Sequence[Call[Any]]) -> None:
+def _answer(calls: Sequence[Call]) -> None:
     """Send the answers to their event loops, one message to each."""
-    loops: dict[asyncio.AbstractEventLoop, list[Call[Any]]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[Call]] = {}
     for call in calls:
         loops.setdefault(call.future.get_loop(), []).append(call)
     for loop, answered in loops.items():
@@ -126,11 +126,11 @@ def _answer(calls: Sequence[Call[Any]]) -> None:
             loop.call_soon_threadsafe(_deliver, answered)
 
 
-def _deliver(calls: Sequence[Call[Any]]) -> None:
+def _deliver(calls: Sequence[Call]) -> None:
     for call in calls:
         call.deliver()
 
 
-async def _until(future: "Future[None]") -> None:
+async def _until(future: Future[None]) -> None:
     # Shielded: a caller that gives up must not cancel what the thread is about to set.
     await asyncio.shield(asyncio.wrap_future(future))

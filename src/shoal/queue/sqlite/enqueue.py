@@ -8,10 +8,8 @@ import msgspec
 from shoal.queue.intake import Entry
 from shoal.queue.sqlite import runs
 from shoal.queue.sqlite.moment import micros
-from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.store import LaneName, Store
 from shoal.queue.sqlite.texts import as_json
-
-LaneName = tuple[str, str, str]  # step, partition, host
 
 
 class Receipt(msgspec.Struct):

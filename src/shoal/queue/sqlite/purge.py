@@ -23,9 +23,8 @@ def clear(store: Store) -> bool:
     run = store.value("purge_next")
     if run is None:
         return False
-    if not any([store.tell(name, run=run, limit=AT_ONCE) for name in _LISTS]) and not _clear_tasks(
-        store, run
-    ):
+    listed = sum(store.tell(name, run=run, limit=AT_ONCE) for name in _LISTS)
+    if not listed and not _clear_tasks(store, run):
         for name in _REST:
             store.tell(name, run=run)
     return True

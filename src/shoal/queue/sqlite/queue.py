@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shoal.core.model import (
     NOTHING,
@@ -31,14 +31,16 @@ from shoal.queue.sqlite import dead, hosts, purge, reading, runs, settle, sweep,
 from shoal.queue.sqlite.ahead import Ahead
 from shoal.queue.sqlite.claim import Wish, claim
 from shoal.queue.sqlite.database import PATIENCE, Address
-from shoal.queue.sqlite.dead import Act
+from shoal.queue.sqlite.dead import AT_ONCE, Act
 from shoal.queue.sqlite.desk import Desk
 from shoal.queue.sqlite.enqueue import enqueue
 from shoal.queue.sqlite.migrate import migrate
 from shoal.queue.sqlite.reader import Reader
+from shoal.queue.sqlite.reading import Page
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.writer import Writer
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Mark = TypeVar("Mark", int, str)
 
@@ -66,7 +68,7 @@ class SqliteQueue(Queue):
     ) -> "SqliteQueue":
         """Open the queue in this file, which is made if need be.
 
-        With `synchronous="full"` every answer survives a power cut; the default survives a crash of the process.
+        What was answered survives a crash of the process, and with `synchronous="full"` a power cut too.
         `patience` is how long to wait while other processes write.
         """
         queue = cls(Address(Path(path), synchronous, patience), now)
@@ -95,25 +97,25 @@ class SqliteQueue(Queue):
         self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
     ) -> Run:
         check_run(scraper, settings, run_id)
-        return await self._writer.call(lambda store: runs.start(store, scraper, settings, run_id))
+        return await self._writer.call(runs.start, scraper, settings, run_id)
 
     async def run(self, run_id: str) -> Run:
-        return await self._reader.call(lambda store: runs.known(store, run_id).run())
+        return await self._reader.call(runs.look_up, run_id)
 
     async def runs(self) -> Sequence[Run]:
         return await self._reader.call(runs.every)
 
     async def pause(self, run_id: str) -> Run:
-        return await self._writer.call(lambda store: runs.steer(store, run_id, RunState.PAUSED))
+        return await self._writer.call(runs.steer, run_id, RunState.PAUSED)
 
     async def resume(self, run_id: str) -> Run:
-        return await self._writer.call(lambda store: runs.steer(store, run_id, RunState.RUNNING))
+        return await self._writer.call(runs.steer, run_id, RunState.RUNNING)
 
     async def cancel(self, run_id: str) -> Run:
-        return await self._writer.call(lambda store: runs.steer(store, run_id, RunState.CANCELLED))
+        return await self._writer.call(runs.steer, run_id, RunState.CANCELLED)
 
     async def purge(self, run_id: str) -> None:
-        await self._writer.call(lambda store: purge.forget(store, run_id))
+        await self._writer.call(purge.forget, run_id)
         while await self._writer.call(purge.clear):
             pass
 
@@ -131,7 +133,7 @@ class SqliteQueue(Queue):
         return ahead.report + EnqueueReport(invalid=refused)
 
     async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
-        added = await self._writer.call(lambda store: enqueue(store, run_id, batch))
+        added = await self._writer.call(enqueue, run_id, batch)
         return EnqueueReport(added=added, duplicate=len(batch) - added)
 
     async def claim(
@@ -146,101 +148,98 @@ class SqliteQueue(Queue):
     ) -> Grant:
         check_claim(limit, lease)
         wish = Wish(worker_id, run_id, limit, lease, steps, partitions)
-        return await self._writer.call(lambda store: claim(store, wish))
+        return await self._writer.call(claim, wish)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
-        settlements = settle.prepare(outcomes)
-        return await self._writer.call(lambda store: settle.settle(store, settlements))
+        return await self._writer.call(settle.settle, settle.prepare(outcomes))
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)
-        return await self._writer.call(lambda store: settle.extend(store, leases, lease))
+        return await self._writer.call(settle.extend, leases, lease)
 
     async def reclaim(self) -> int:
         count = 0
         while lost := await self._writer.call(sweep.reclaim):
             count += lost
         await self._writer.call(sweep.sweep)
-        await self._writer.call(purge.clear)  # what a purge left that was cut short
+        await self._writer.call(purge.clear)  # some of what a purge left that was cut short
         return count
 
     # Looking
 
     async def stats(self, run_id: str) -> Stats:
-        return await self._reader.call(lambda store: reading.stats(store, run_id))
+        return await self._reader.call(reading.stats, run_id)
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
-        return self._stream(lambda store, last: reading.items(store, run_id, step, last), after)
+        return self._stream(after, reading.items, run_id, step)
 
     def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
-        return self._stream(lambda store, last: reading.rejects(store, run_id, step, last), after)
+        return self._stream(after, reading.rejects, run_id, step)
 
     def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
-        return self._stream(lambda store, last: reading.letters(store, run_id, where, last), 0)
+        return self._stream(0, reading.letters, run_id, where)
 
     def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
-        return self._stream(lambda store, last: reading.expired(store, run_id, last), 0)
+        return self._stream(0, reading.expired, run_id)
 
     async def _stream(
-        self, page: Callable[[Store, Mark], tuple[Mark | None, list[T]]], after: Mark
+        self,
+        after: Mark,
+        page: Callable[Concatenate[Store, Mark, P], Page[Mark, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> AsyncIterator[T]:
         """Read page after page, each from behind the last one."""
         last: Mark | None = after
         while last is not None:
-            mark = last
-            last, rows = await self._reader.call(lambda store, mark=mark: page(store, mark))
+            last, rows = await self._reader.call(page, last, *args, **kwargs)
             for row in rows:
                 yield row
 
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._bulk(run_id, ids, where, dead.replay)
+        return await self._treat(dead.replay, run_id, ids, where)
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._bulk(run_id, ids, where, dead.drop)
+        return await self._treat(dead.drop, run_id, ids, where)
 
-    async def _bulk(self, run_id: str, ids: Sequence[str] | None, where: DeadFilter, act: Act) -> int:
+    async def _treat(self, act: Act, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
         """Replay or drop dead letters, some at a time."""
         if ids is None:
-            return await self._treat_all(run_id, where, act)
+            return await self._treat_all(act, run_id, where)
         count = 0
-        for start in range(0, len(ids) or 1, dead.AT_ONCE):
-            some = ids[start : start + dead.AT_ONCE]
-            count += await self._writer.call(
-                lambda store, some=some: dead.treat_named(store, run_id, some, where, act)
-            )
+        for start in range(0, max(1, len(ids)), AT_ONCE):
+            some = ids[start : start + AT_ONCE]
+            count += await self._writer.call(dead.treat_named, act, run_id, some, where)
         return count
 
-    async def _treat_all(self, run_id: str, where: DeadFilter, act: Act) -> int:
-        # Only up to the youngest of now: a letter that dies again while its run is replayed is not replayed twice.
-        until = await self._reader.call(lambda store: dead.last(store, run_id))
+    async def _treat_all(self, act: Act, run_id: str, where: DeadFilter) -> int:
+        # Up to the youngest of now: a letter that dies again meanwhile is not replayed twice.
+        until = await self._reader.call(dead.last, run_id)
         count = after = 0
         while after < until:
-            treated, after = await self._writer.call(
-                lambda store, after=after: dead.treat_page(store, run_id, after, until, where, act)
-            )
+            treated, after = await self._writer.call(dead.treat_page, act, run_id, after, until, where)
             count += treated
         return count
 
     # Hosts and workers
 
     def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
-        return self._stream(lambda store, last: reading.hosts(store, run_id, last), "")
+        return self._stream("", reading.hosts, run_id)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
-        await self._writer.call(lambda store: hosts.pause(store, host, duration))
+        await self._writer.call(hosts.pause, host, duration)
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        await self._writer.call(lambda store: hosts.slow(store, host, delay))
+        await self._writer.call(hosts.slow, host, delay)
 
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        text = encode_item(dict(info))
-        await self._writer.call(lambda store: workers.beat(store, worker_id, run_id, state, text))
+        await self._writer.call(workers.beat, worker_id, run_id, state, encode_item(dict(info)))
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
-        return await self._reader.call(lambda store: reading.workers(store, run_id))
+        return await self._reader.call(reading.workers, run_id)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 from shoal.queue.sqlite.database import Address, connect
 from shoal.queue.sqlite.desk import Call
@@ -24,7 +23,7 @@ class Reader:
     def close(self, store: Store) -> None:
         store.connection.close()
 
-    def serve(self, store: Store, calls: Sequence[Call[Any]]) -> None:
+    def serve(self, store: Store, calls: Sequence[Call]) -> None:
         for call in calls:
             try:
                 with store.connection:

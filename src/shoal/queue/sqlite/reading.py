@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,10 @@ from shoal.queue.sqlite.rows import TaskRow
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.tally import COUNTS
 from shoal.queue.sqlite.texts import as_json
+
+Mark = TypeVar("Mark")
+T = TypeVar("T")
+Page = tuple[Mark | None, list[T]]
 
 PAGE = 500
 HEAVY = 8 << 20  # bytes after which a page ends early
@@ -100,33 +104,77 @@ class WorkerRow(msgspec.Struct, array_like=True, frozen=True):
         )
 
 
+class ItemPage(msgspec.Struct, array_like=True, frozen=True):
+    """Some items, and the last id that was looked at."""
+
+    last: int | None
+    rows: list[ItemRow]
+
+
+class ExpiredRow(msgspec.Struct, array_like=True, frozen=True):
+    """A task that outlived its time."""
+
+    no: int
+    id: str
+    expired_at: int
+    task: TaskRow
+
+
+class HostRow(msgspec.Struct, array_like=True, frozen=True):
+    """A host with its gate and the counts of its tasks."""
+
+    name: str
+    delay: int
+    paused_until: int
+    counts: list[int]
+
+    def status(self, now: int) -> HostStatus:
+        paused_for = self.paused_until - now
+        return HostStatus(
+            host=self.name,
+            counts=Counts(**_named(self.counts)),
+            delay=duration(self.delay) if self.delay else None,
+            paused_for=duration(paused_for) if paused_for > 0 else None,
+        )
+
+
+class HostPage(msgspec.Struct, array_like=True, frozen=True):
+    """Some hosts, and the last name that was looked at."""
+
+    last: str | None
+    rows: list[HostRow]
+
+
 def stats(store: Store, run_id: str) -> Stats:
     """Return the counts of a run, whole and split."""
-    rows = store.read("stats", list[list[Any]], run=runs.known(store, run_id).no)
+    rows = store.read("stats", list[tuple[str, str, list[int]]], run=runs.known(store, run_id).no)
     total = [0] * len(COUNTS)
     steps: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTS))
     partitions: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTS))
-    for step, partition, *counts in rows:
+    for step, partition, counts in rows:
         for sums in (total, steps[step], partitions[partition]):
             for column, count in enumerate(counts):
                 sums[column] += count
     return Stats(**_named(total), steps=_split(steps), partitions=_split(partitions))
 
 
-def items(store: Store, run_id: str, step: str | None, after: int) -> tuple[int | None, list[StoredItem]]:
-    """Return a page of items, and the last id that was looked at; None at the end."""
-    last, rows = _page(store, "item_read", run_id, step, after)
-    return last, [StoredItem(**row.fields()) for row in rows]
+# A page is what was found and the mark to go on behind; the mark is None at the end.
 
 
-def rejects(store: Store, run_id: str, step: str | None, after: int) -> tuple[int | None, list[StoredReject]]:
-    """Return a page of rejects, and the last id that was looked at; None at the end."""
-    last, rows = _page(store, "reject_read", run_id, step, after)
-    return last, [StoredReject(**row.fields(), reason=row.reason) for row in rows]
+def items(store: Store, after: int, run_id: str, step: str | None) -> Page[int, StoredItem]:
+    """Return a page of items."""
+    page = _items(store, "item_read", after, run_id, step)
+    return page.last, [StoredItem(**row.fields()) for row in page.rows]
 
 
-def letters(store: Store, run_id: str, where: DeadFilter, after: int) -> tuple[int | None, list[DeadLetter]]:
-    """Return a page of dead letters, and the last number that was looked at; None at the end."""
+def rejects(store: Store, after: int, run_id: str, step: str | None) -> Page[int, StoredReject]:
+    """Return a page of rejects."""
+    page = _items(store, "reject_read", after, run_id, step)
+    return page.last, [StoredReject(**row.fields(), reason=row.reason) for row in page.rows]
+
+
+def letters(store: Store, after: int, run_id: str, where: DeadFilter) -> Page[int, DeadLetter]:
+    """Return a page of dead letters."""
     numbers = dead.page(store, runs.known(store, run_id).no, after)
     if not numbers:
         return None, []
@@ -135,22 +183,20 @@ def letters(store: Store, run_id: str, where: DeadFilter, after: int) -> tuple[i
     return numbers[-1], [row.letter() for row in rows]
 
 
-def expired(store: Store, run_id: str, after: int) -> tuple[int | None, list[ExpiredTask]]:
-    """Return a page of expired tasks, and the last number that was looked at; None at the end."""
+def expired(store: Store, after: int, run_id: str) -> Page[int, ExpiredTask]:
+    """Return a page of expired tasks."""
     run = runs.known(store, run_id).no
-    kind = list[tuple[int, str, int, TaskRow]]
-    rows = store.read("expired_read", kind, run=run, after=after, limit=PAGE)
-    tasks = [ExpiredTask(id=id, task=task.task(), expired_at=moment(at)) for _, id, at, task in rows]
-    return (rows[-1][0] if rows else None), tasks
+    rows = store.read("expired_read", list[ExpiredRow], run=run, after=after, limit=PAGE)
+    tasks = [ExpiredTask(id=row.id, task=row.task.task(), expired_at=moment(row.expired_at)) for row in rows]
+    return (rows[-1].no if rows else None), tasks
 
 
-def hosts(store: Store, run_id: str | None, after: str) -> tuple[str | None, list[HostStatus]]:
-    """Return a page of hosts, and the last name that was looked at; None at the end."""
+def hosts(store: Store, after: str, run_id: str | None) -> Page[str, HostStatus]:
+    """Return a page of hosts."""
     run = None if run_id is None else runs.known(store, run_id).no
     now = store.now()
-    kind = tuple[str | None, list[list[Any]]]
-    last, rows = store.read("host_read", kind, run=run, now=now, after=after, limit=PAGE)
-    return last, [_host(now, *row) for row in rows]
+    page = store.read("host_read", HostPage, run=run, now=now, after=after, limit=PAGE)
+    return page.last, [row.status(now) for row in page.rows]
 
 
 def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
@@ -160,21 +206,9 @@ def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
     return [row.status(now) for row in store.read("worker_read", list[WorkerRow], run=run)]
 
 
-def _page(
-    store: Store, query: str, run_id: str, step: str | None, after: int
-) -> tuple[int | None, list[ItemRow]]:
+def _items(store: Store, query: str, after: int, run_id: str, step: str | None) -> ItemPage:
     run = runs.known(store, run_id).no
-    kind = tuple[int | None, list[ItemRow]]
-    return store.read(query, kind, run=run, step=step, after=after, limit=PAGE, bytes=HEAVY)
-
-
-def _host(now: int, name: str, delay: int, paused_until: int, *counts: int) -> HostStatus:
-    return HostStatus(
-        host=name,
-        counts=Counts(**_named(counts)),
-        delay=duration(delay) if delay else None,
-        paused_for=duration(paused_until - now) if paused_until > now else None,
-    )
+    return store.read(query, ItemPage, run=run, step=step, after=after, limit=PAGE, bytes=HEAVY)
 
 
 def _attempt(attempt: int, worker_id: str, error: str, ended_at: int) -> Attempt:
@@ -186,5 +220,5 @@ def _named(counts: Sequence[int]) -> dict[str, int]:
 
 
 def _split(groups: dict[str, list[int]]) -> dict[str, Counts]:
-    """Return the counts of groups; one whose tasks were all duplicates is left out."""
+    """Return the counts of groups; one that only ever saw duplicates is left out."""
     return {name: Counts(**_named(counts)) for name, counts in groups.items() if any(counts)}

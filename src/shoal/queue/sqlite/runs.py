@@ -69,6 +69,11 @@ def known(store: Store, run_id: str) -> RunRow:
     return row
 
 
+def look_up(store: Store, run_id: str) -> Run:
+    """Return a run; raises UnknownRun."""
+    return known(store, run_id).run()
+
+
 def unknown(store: Store, run_id: str) -> UnknownRun:
     """Return the error for a run that is not there."""
     return UnknownRun(run_id, store.read("run_names", list[str]))

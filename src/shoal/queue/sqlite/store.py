@@ -15,16 +15,15 @@ import msgspec
 from shoal.queue.sqlite.moment import since_epoch
 
 T = TypeVar("T")
+LaneName = tuple[str, str, str]  # step, partition, host
 
 ROWS = (1, 8, 32, 128)  # each size is one prepared statement
 _ROW = re.compile(r"VALUES (\([?, ]+\))")
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Store:
     """The tables as one thread sees them; only that thread may use it.
-
-    `lanes` remembers the numbers of lanes by run and name: a lane goes only with its run, whose number is never used
-    again.
 
     A query answers with one value, lists as JSON: every further row would cost a fight for the GIL
     with a busy event loop.
@@ -32,8 +31,13 @@ class Store:
 
     def __init__(self, connection: apsw.Connection, clock: Callable[[], datetime]) -> None:
         self.connection = connection
-        self.lanes: dict[int, dict[tuple[str, str, str], int]] = {}
+        # Lanes by run and name. They go only with their run, whose number is never used again.
+        self.lanes: dict[int, dict[LaneName, int]] = {}
         self._clock = clock
+
+    def now(self) -> int:
+        """Return the store's time."""
+        return since_epoch(self._clock())
 
     def roll_back(self, to: str | None = None) -> None:
         """Undo the transaction, or what came after a savepoint, and all that was remembered of it."""
@@ -42,10 +46,6 @@ class Store:
             self.connection.execute(f"ROLLBACK TO {to}")
         elif self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
-
-    def now(self) -> int:
-        """Return the store's time."""
-        return since_epoch(self._clock())
 
     def tell(self, name: str, /, **values: Any) -> int:
         """Run a statement, and return how many rows it changed."""
@@ -58,8 +58,8 @@ class Store:
         for start in range(0, len(rows), ROWS[-1]):
             some = rows[start : start + ROWS[-1]]
             size = ROWS[bisect_left(ROWS, len(some))]
-            values = [*chain.from_iterable(some), *repeat(None, len(rows[0]) * (size - len(some)))]
-            self.connection.execute(query_for_rows(name, size), values)
+            padding = repeat(None, len(rows[0]) * (size - len(some)))
+            self.connection.execute(query_for_rows(name, size), [*chain.from_iterable(some), *padding])
             changed += self.connection.changes()
         return changed
 
@@ -70,12 +70,12 @@ class Store:
 
     def read(self, name: str, kind: type[T], /, **values: Any) -> T:
         """Return what a query answers with as JSON."""
-        return decoder(kind).decode(self.value(name, **values))
+        return decoded(self.value(name, **values), kind)
 
     def find(self, name: str, kind: type[T], /, **values: Any) -> T | None:
         """Return what a query answers with as JSON; None when it finds no row."""
         text = self.value(name, **values)
-        return None if text is None else decoder(kind).decode(text)
+        return None if text is None else decoded(text, kind)
 
 
 @cache
@@ -86,14 +86,17 @@ def query(name: str) -> str:
 
 @cache
 def query_for_rows(name: str, count: int) -> str:
-    """Return a query with room for so many rows: its `VALUES (?, ...)` is repeated, and rows of NULL mean nothing.
+    """Return a query with its `VALUES (?, ...)` repeated so often; rows of NULL mean nothing to it.
 
     Bound values cost a third of what JSON costs, and one statement for many rows gives up the GIL once.
     """
-    return _ROW.sub(lambda found: f"VALUES {', '.join([found[1]] * count)}", query(name))
+    return _ROW.sub(lambda row: f"VALUES {', '.join([row[1]] * count)}", query(name))
 
 
-@cache
-def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return what reads a JSON text as this type."""
-    return msgspec.json.Decoder(kind)
+def decoded(text: str, kind: type[T]) -> T:
+    """Return a JSON text as this type."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    found: T = decoder.decode(text)
+    return found

@@ -1,4 +1,4 @@
-"""Moves that time alone calls for: leases that were lost, delays that are over, tasks that outlived their time."""
+"""What time alone moves: leases that are lost, delays that are over, tasks that outlived their time."""
 
 import msgspec
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 import apsw
 
@@ -27,13 +26,13 @@ class Writer:
             store.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         store.connection.close()
 
-    def serve(self, store: Store, calls: Sequence[Call[Any]]) -> None:
+    def serve(self, store: Store, calls: Sequence[Call]) -> None:
         # A full disk can take the whole group back. Then each call tries its luck alone.
         if len(calls) == 1 or not self._together(store, calls):
             for call in calls:
                 self._alone(store, call)
 
-    def _alone(self, store: Store, call: Call[Any]) -> None:
+    def _alone(self, store: Store, call: Call) -> None:
         call.error = None
         try:
             _begin(store)
@@ -43,7 +42,7 @@ class Writer:
             store.roll_back()
             call.error = translated(error, self._address.path)
 
-    def _together(self, store: Store, calls: Sequence[Call[Any]]) -> bool:
+    def _together(self, store: Store, calls: Sequence[Call]) -> bool:
         """Serve all calls in one transaction; False when it was taken back."""
         try:
             _begin(store)
@@ -60,7 +59,7 @@ class Writer:
             return False
         return True
 
-    def _within(self, store: Store, call: Call[Any]) -> None:
+    def _within(self, store: Store, call: Call) -> None:
         """Serve one call of a group; raises apsw.Error when the group's transaction is gone."""
         store.connection.execute("SAVEPOINT one")
         try:

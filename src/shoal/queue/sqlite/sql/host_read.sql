@@ -3,7 +3,7 @@
 SELECT json_array(
     max(name),
     json_group_array(json_array(
-        name, delay, paused_until, pending, delayed, leased, completed, dead, expired, dropped, items, rejected
+        name, delay, paused_until, json_array(pending, delayed, leased, completed, dead, expired, dropped, items, rejected)
     )) FILTER (WHERE tasks > 0 OR :run IS NULL AND (delay > 0 OR paused_until > :now))
 )
 FROM (

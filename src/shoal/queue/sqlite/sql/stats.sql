@@ -1,4 +1,4 @@
 SELECT json_group_array(json_array(
-    step, partition, pending, delayed, leased, completed, dead, expired, dropped, items, rejected
+    step, partition, json_array(pending, delayed, leased, completed, dead, expired, dropped, items, rejected)
 ))
 FROM section WHERE run = :run

@@ -1,0 +1,134 @@
+"""A private Redis, plain or a cluster of three."""
+
+import socket
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from tests.servers.process import ServerFailed, ServerProcess, find_program, wait_until
+
+NO_SETTINGS: Mapping[str, str] = {}
+SLOTS = 16_384
+JOIN_TIMEOUT = 60.0
+
+
+class RedisServer(ServerProcess):
+    """A Redis of our own on 127.0.0.1; `append` keeps its log, so that it outlives a kill."""
+
+    name = "redis"
+
+    def __init__(
+        self,
+        *,
+        append: bool = False,
+        fsync: str = "everysec",
+        password: str | None = None,
+        maxmemory: str | None = None,
+        cluster: bool = False,
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
+        self._program = find_program("redis-server", "redis-server")
+        super().__init__()
+        self.password = password
+        self._settings = {
+            "bind": "127.0.0.1",
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "save": "",
+            "appendonly": "yes" if append else "no",
+            "appendfsync": fsync,
+            "databases": "64",
+            **({"requirepass": password} if password else {}),
+            **({"maxmemory": maxmemory, "maxmemory-policy": "noeviction"} if maxmemory else {}),
+            **({"cluster-enabled": "yes", "cluster-node-timeout": "2000"} if cluster else {}),
+            **settings,
+        }
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the server, on the data of the last time if it kept any."""
+        options = [word for name, value in self._settings.items() for word in (f"--{name}", value)]
+        self._spawn([self._program, *options], self._is_ready)
+
+    def restart(self) -> None:
+        """Stop the server in good order and start it again on the same port."""
+        self.stop()
+        self.start()
+
+    def url(self, database: int = 0) -> str:
+        """Return the address of a logical database."""
+        user = f":{self.password}@" if self.password else ""
+        return f"redis://{user}127.0.0.1:{self.port}/{database}"
+
+    def cli(self, *words: str | int) -> str:
+        """Run one command and return what it prints; raises ServerFailed."""
+        program = find_program("redis-cli", "redis-server")
+        login = ["-a", self.password, "--no-auth-warning"] if self.password else []
+        command: list[str | Path] = [program, "-e", "-h", "127.0.0.1", "-p", str(self.port), *login]
+        done = subprocess.run(
+            [*command, *map(str, words)], capture_output=True, text=True, check=False, timeout=JOIN_TIMEOUT
+        )
+        if done.returncode:
+            raise ServerFailed(f"redis-cli {words[0]}: {done.stdout.strip()} {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def _is_ready(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
+                probe.sendall(b"*1\r\n$4\r\nPING\r\n")
+                return not probe.recv(64).startswith(b"-LOADING")
+        except OSError:
+            return False
+
+
+class RedisCluster:
+    """Three nodes that share the slots, without replicas."""
+
+    def __init__(self) -> None:
+        self.nodes = [RedisServer(cluster=True) for _ in range(3)]
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.enter_context(node)
+            self._join()
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def url(self) -> str:
+        """Return the address of the cluster."""
+        return f"redis://127.0.0.1:{self.nodes[0].port}/?cluster=true"
+
+    def flush(self) -> None:
+        """Forget everything on every node."""
+        for node in self.nodes:
+            node.cli("FLUSHALL")
+
+    def _join(self) -> None:
+        # The bus listens on the port plus ten thousand, which `free_port` leaves room for.
+        first, *others = self.nodes
+        for number, node in enumerate(self.nodes):
+            start, end = number * SLOTS // 3, (number + 1) * SLOTS // 3 - 1
+            node.cli("CLUSTER", "ADDSLOTSRANGE", start, end)
+            node.cli("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in others:
+            first.cli("CLUSTER", "MEET", "127.0.0.1", node.port)
+        wait_until(lambda: all(map(_has_joined, self.nodes)), "the nodes to find each other", JOIN_TIMEOUT)
+
+
+def _has_joined(node: RedisServer) -> bool:
+    info = node.cli("CLUSTER", "INFO")
+    return "cluster_state:ok" in info and "cluster_known_nodes:3" in info

@@ -1,0 +1,89 @@
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.errors import InvalidItem, InvalidTask
+from shoal.core.model import MINUTE, RunSettings, Task
+from shoal.queue.intake import Intake, decode, encode_item, shorter
+
+INTAKE = Intake("run", RunSettings())
+
+
+def test_the_spellings_of_one_url_are_one_task():
+    one, other = (
+        INTAKE.entry(Task(url=url)) for url in ("HTTP://Example.com:80/a/../b#x", "http://example.com/b")
+    )
+    assert one.id == other.id
+    assert one.host == "example.com"
+
+
+def test_step_and_run_belong_to_the_identity():
+    url = "https://a.example/"
+    ids = {
+        INTAKE.entry(Task(url=url)).id,
+        INTAKE.entry(Task(url=url, step="detail")).id,
+        Intake("other", RunSettings()).entry(Task(url=url)).id,
+    }
+    assert len(ids) == 3
+
+
+def test_the_pages_of_a_host_share_the_beginning_of_their_ids():
+    ids = {INTAKE.entry(Task(url=f"https://a.example/{number}")).id for number in range(50)}
+    assert len(ids) == 50
+    assert len({task_id[:4] for task_id in ids}) == 1
+
+
+def test_a_payload_is_known_by_its_content_not_by_its_order():
+    one, other = (INTAKE.entry(Task(payload=payload)) for payload in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+    assert one.id == other.id
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"priority": 42}, "priority must be 0 to 9, got 42"),
+        ({"priority": True}, "priority"),
+        ({"priority": None}, "priority"),
+        ({"step": ""}, "step must be"),
+        ({"step": 3}, "wrong type"),
+        ({"step": "a\nb"}, "step must be"),
+        ({"partition": "x" * 201}, "partition must be"),
+        ({"key": ""}, "key must be"),
+        ({"key": "a\0b"}, "key must be"),
+        ({"key": "\ud800"}, "key must be"),
+        ({"delay": -MINUTE}, "delay must be"),
+        ({"delay": None}, "wrong type"),
+        ({"ttl": timedelta(0)}, "ttl must be"),
+        ({"ttl": timedelta.max}, "ttl must be"),
+        ({"depth": -1}, "depth must be"),
+        ({"payload": {"x": object()}}, "payload is not JSON"),
+        ({"payload": {"x": "a\0b"}}, "payload holds a NUL"),
+        ({"payload": {"x": "y" * (1 << 20)}}, "payload has"),
+        ({"url": "nonsense"}, "no scheme"),
+        ({"url": "https://a.example/" + "x" * 1_000_000}, "the limit is"),
+    ],
+)
+def test_a_task_that_cannot_be_queued_is_told_why(fields, reason):
+    with pytest.raises(InvalidTask, match=reason):
+        INTAKE.entry(Task(**fields))
+
+
+def test_the_six_characters_that_spell_a_nul_are_no_nul():
+    assert decode(INTAKE.entry(Task(payload={"js": "\\u0000"})).payload) == {"js": "\\u0000"}
+    assert decode(encode_item(["\\\\u0000"])) == ["\\\\u0000"]
+
+
+@given(st.text(alphabet="\\u0 \0", max_size=12))
+def test_a_nul_is_found_exactly_where_one_is(text):
+    if "\0" in text:
+        with pytest.raises(InvalidItem, match="NUL"):
+            encode_item({"x": text})
+    else:
+        assert decode(encode_item({"x": text})) == {"x": text}
+
+
+def test_the_smaller_time_to_live_wins():
+    assert shorter(None, None) is None
+    assert shorter(MINUTE, None) == shorter(None, MINUTE) == shorter(2 * MINUTE, MINUTE) == MINUTE
