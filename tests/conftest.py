@@ -14,6 +14,7 @@ from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import USER, PostgresServer
 from tests.servers.postgres_talk import PostgresTalk
 from tests.servers.process import ServerMissing
+from tests.servers.redis import RedisCluster, RedisServer
 
 Server = TypeVar("Server")
 TEMPLATE = "shoal_template"
@@ -87,6 +88,34 @@ async def lossy_postgres(postgres: PostgresServer, postgres_database: str) -> As
     """The test's database behind a proxy that loses answers when it is told to."""
     async with LossyProxy(postgres.port, PostgresTalk) as proxy:
         yield LossyPostgres(proxy, f"postgresql://{USER}@127.0.0.1:{proxy.port}/{postgres_database}")
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """A private Redis that forgets everything when it ends."""
+    with or_skip(RedisServer) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis: RedisServer) -> str:
+    """The address of the private Redis, emptied."""
+    redis.cli("FLUSHALL")
+    return redis.url()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[RedisCluster]:
+    """A private cluster of three Redis servers."""
+    with or_skip(RedisCluster) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def redis_cluster_url(redis_cluster: RedisCluster) -> str:
+    """The address of the private cluster, emptied."""
+    redis_cluster.flush()
+    return redis_cluster.url
 
 
 def or_skip(make: Callable[[], Server]) -> Server:

@@ -46,6 +46,19 @@ class VirtualClock:
         self._now += delta
 
 
+class SkewedClock:
+    """A server's clock, to which a queue adds what it is told."""
+
+    def __init__(self) -> None:
+        self.skew = timedelta(0)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.skew
+
+    async def forward(self, delta: timedelta) -> None:
+        self.skew += delta
+
+
 class ServerClock:
     """A PostgreSQL server's clock: it cannot be moved, so all that is stored is moved into the past."""
 
@@ -105,7 +118,7 @@ class Place:
 
     backend: str
     folder: Path
-    postgres_url: str = ""
+    url: str = ""
 
     def bench(self) -> AbstractAsyncContextManager[Bench]:
         return BACKENDS[self.backend](self)
@@ -137,10 +150,10 @@ async def _sqlite(place: Place) -> AsyncIterator[Bench]:
 async def _postgres(place: Place) -> AsyncIterator[Bench]:
     from shoal.queue.postgres.queue import PostgresQueue
 
-    clock = ServerClock(place.postgres_url)
+    clock = ServerClock(place.url)
 
     async def open_queue() -> Queue:
-        queue = await PostgresQueue.open(place.postgres_url)
+        queue = await PostgresQueue.open(place.url)
         clock.queues.append(queue)
         return queue
 
@@ -152,8 +165,26 @@ async def _postgres(place: Place) -> AsyncIterator[Bench]:
         await clock.close()
 
 
+@asynccontextmanager
+async def _redis(place: Place) -> AsyncIterator[Bench]:
+    from shoal.queue.redis.queue import RedisQueue
+
+    clock = SkewedClock()
+
+    async def open_queue() -> Queue:
+        return await RedisQueue.open(place.url, skew=lambda: clock.skew)
+
+    bench = Bench(await open_queue(), clock, open_queue)
+    try:
+        yield bench
+    finally:
+        await bench.queue.close()
+
+
 BACKENDS: dict[str, Callable[[Place], AbstractAsyncContextManager[Bench]]] = {
     "model": _model,
     "sqlite": _sqlite,
     "postgres": _postgres,
+    "redis": _redis,
+    "redis-cluster": _redis,
 }

@@ -7,12 +7,14 @@ import pytest
 from shoal.queue.contract import Queue
 from tests.conformance.backends import BACKENDS, Bench, Clock, Place
 
+URLS = {"postgres": "postgres_url", "redis": "redis_url", "redis-cluster": "redis_cluster_url"}
+
 
 @pytest.fixture(params=list(BACKENDS))
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A backend, and a fresh store for it."""
     name: str = request.param
-    url = request.getfixturevalue("postgres_url") if name == "postgres" else ""
+    url = request.getfixturevalue(URLS[name]) if name in URLS else ""
     return Place(name, tmp_path_factory.mktemp(name), url)
 
 

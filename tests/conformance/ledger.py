@@ -170,6 +170,13 @@ class Ledger:
         """End a lost lease."""
         self.fail(row, LEASE_LOST, bury=self.attempts_left(row) == 0)
 
+    def take_back_lost(self) -> int:
+        """End every lost lease, and return how many there were."""
+        lost = self.lost()
+        for row in lost:
+            self.take_back(row)
+        return len(lost)
+
     def lost(self) -> list[Row]:
         return [row for row in self.rows.values() if row.state is State.LEASED and row.deadline <= self.now()]
 

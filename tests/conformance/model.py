@@ -118,6 +118,7 @@ class ModelQueue(Looking):
         books, run = self.books, self.books.run(run_id)
         if run.state is not RunState.RUNNING:
             return Grant(drained=run.state is RunState.CANCELLED)
+        books.take_back_lost()
         books.wake_and_expire(books.of_run(run_id))
         leases: list[Lease] = []
         for row in books.candidates(run_id, steps, partitions):
@@ -224,11 +225,9 @@ class ModelQueue(Looking):
         return [Fate.ACCEPTED if row else Fate.STALE for row in rows]
 
     async def reclaim(self) -> int:
-        lost = self.books.lost()
-        for row in lost:
-            self.books.take_back(row)
+        count = self.books.take_back_lost()
         self.books.wake_and_expire(self.books.rows.values())
-        return len(lost)
+        return count
 
 
 def _lease(row: Row, start_in: timedelta, lease: timedelta) -> Lease:

@@ -24,6 +24,7 @@ def adopt(
     run = books.run(run_id)
     if run.state is not RunState.RUNNING:
         return _check_standstill(run, grant)
+    books.take_back_lost()
     books.wake_and_expire(books.of_run(run_id))
     _check_form(grant, limit)
     _check_progress(books, run, grant, steps, partitions)

@@ -25,7 +25,6 @@ async def test_a_dead_workers_task_comes_back_and_its_late_settle_is_refused(
 ) -> None:
     run, dead = await start_one(queue, lease=MINUTE)
     await clock.forward(MINUTE)
-    assert await queue.reclaim() == 1
     alive = await claim_one(queue, run, "worker-2")
     assert alive.task_id == dead.task_id
     before = await queue.stats(run.id)
@@ -59,7 +58,6 @@ async def test_a_late_settle_counts_as_long_as_nobody_has_reclaimed_the_lease(
 ) -> None:
     run, lease = await start_one(queue, lease=MINUTE)
     await clock.forward(HOUR)
-    assert not await claim(queue, run)
     assert await queue.settle([Done(lease, items=["late"])]) == [Fate.ACCEPTED]
     assert await queue.reclaim() == 0
     assert await data_of(queue, run) == ["late"]

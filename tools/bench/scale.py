@@ -14,8 +14,9 @@ class Scale:
     small: int = 10_000  # the cell that others are compared with
     pending: tuple[int, ...]
     one_host: int
-    many_hosts: tuple[int, int]  # tasks, hosts
-    blocked: tuple[int, int]  # tasks, hosts
+    # Tasks and hosts. As many tasks to a host as in the small cell: else a claim has to ask more hosts for a batch.
+    many_hosts: tuple[int, int]
+    blocked: tuple[int, int]
     churn: int  # claimed and settled while a transaction is open
     peer_seconds: float
     peer_rounds: int
@@ -30,8 +31,8 @@ QUICK = Scale(
     claims=200,
     pending=(100_000,),
     one_host=20_000,
-    many_hosts=(50_000, 10_000),
-    blocked=(50_000, 10_000),
+    many_hosts=(100_000, 10_000),
+    blocked=(100_000, 10_000),
     churn=20_000,
     peer_seconds=2,
     peer_rounds=1,

@@ -14,7 +14,7 @@ PATIENCE = 30 * SECOND
 
 
 class open_queue:
-    """Opens the queue at an address: `sqlite:///books.db` or `postgresql://user@host/database`.
+    """Opens the queue at an address: `sqlite:///books.db`, `postgresql://user@host/database`, `redis://host`.
 
     Use it as `async with open_queue(url) as queue`, or `queue = await open_queue(url)` and close it later.
     """
@@ -70,8 +70,20 @@ async def _postgres(url: str, patience: timedelta) -> Queue:
     return await PostgresQueue.open(url, patience=patience)
 
 
+async def _redis(url: str, patience: timedelta) -> Queue:
+    try:
+        from shoal.queue.redis.queue import RedisQueue
+    except ModuleNotFoundError as error:
+        if error.name not in ("redis", "hiredis"):
+            raise
+        raise MissingDriver("redis", "redis") from error
+    return await RedisQueue.open(url, patience=patience)
+
+
 BACKENDS: dict[str, Callable[[str, timedelta], Awaitable[Queue]]] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,
     "postgres": _postgres,
+    "redis": _redis,
+    "rediss": _redis,
 }

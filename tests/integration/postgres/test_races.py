@@ -1,6 +1,7 @@
 """Many processes at once: no host is held twice, no task is lost or done twice, no key enters twice."""
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -99,3 +100,19 @@ async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is
     found = len(reachable(seeds, pages))
     assert sum(report["accepted"] for report in reports) == found
     await assert_each_done_once(queue, run, found)
+
+
+@pytest.mark.alone
+async def test_workers_that_drop_their_leases_and_fail_still_complete_every_task_once(
+    queue, direct, postgres_url
+):
+    await direct.execute(REFEREE)
+    run = await queue.start_run("books", settings=replace(ONE_AT_A_TIME, max_attempts=1000))
+    await queue.enqueue(
+        run.id, [Task(url=page_url(page, hosts=100), priority=page % 3) for page in range(1500)]
+    )
+    orders = [{"url": postgres_url, "name": f"unlucky-{n}", "run": run.id} for n in range(6)]
+    async with crew("unlucky", orders) as workers:
+        completed = [task for tasks in await workers.reports() for task in tasks]
+    assert len(completed) == len(set(completed)) == 1500
+    await assert_each_done_once(queue, run, 1500)

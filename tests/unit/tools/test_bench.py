@@ -14,7 +14,7 @@ from tools.bench.draining import pace
 from tools.bench.report import Figure, at_least, at_most, percentile, shown, table, write_json
 from tools.bench.scale import BIG, DEFAULT, QUICK
 from tools.bench.scenarios import scenarios
-from tools.bench.workload import host, mostly_seen, new_tasks, url
+from tools.bench.workload import HOSTS, host, mostly_seen, new_tasks, url
 
 
 async def greet(gate, *, number, name):
@@ -116,10 +116,13 @@ def test_only_the_big_scale_streams_and_names_are_unique():
 
 @pytest.mark.parametrize("scale", [QUICK, DEFAULT, BIG], ids=lambda scale: scale.name)
 def test_every_load_can_be_split_between_two_processes(scale):
-    _, hosts = scale.blocked
     loads = [*scale.pending, scale.small + scale.churn, scale.one_host, scale.many_hosts[0], scale.blocked[0]]
     assert all(count % 2 == 0 for count in loads)
-    assert hosts % 100 == 0
+
+
+@pytest.mark.parametrize("scale", [QUICK, DEFAULT, BIG], ids=lambda scale: scale.name)
+def test_a_host_has_as_many_tasks_in_the_cells_that_are_compared(scale):
+    assert {tasks / hosts for tasks, hosts in (scale.many_hosts, scale.blocked)} == {scale.small / HOSTS}
 
 
 async def test_a_crew_answers_in_order_from_processes_of_its_own():

@@ -204,7 +204,7 @@ class PostgresQueue(Queue):
 
     async def reclaim(self) -> int:
         count = 0
-        while lost := await self._server.value(sql.TAKE_BACK, SWEEP):
+        while lost := await self._server.value(sql.RECLAIM, SWEEP):
             count += int(lost)
         await self._server.fetch(sql.TIDY, SWEEP)
         return count

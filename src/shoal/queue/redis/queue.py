@@ -276,8 +276,8 @@ class RedisQueue(Queue):
     # Looking
 
     async def stats(self, run_id: str) -> Stats:
-        answers = [await self._call("stats", shard, run_id) for shard in range(self._shards)]
-        return stats_from(answers)
+        calls = (self._call("stats", shard, run_id) for shard in range(self._shards))
+        return stats_from(await asyncio.gather(*calls))
 
     async def items(
         self, run_id: str, *, step: str | None = None, after: int = 0

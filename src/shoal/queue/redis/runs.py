@@ -1,5 +1,6 @@
 """The list of runs. Shard 0 has the truth; the others are told, and ask when they were not."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,37 +60,36 @@ class Runs:
 
     async def purge(self, run_id: str) -> None:
         """Delete a run and all it owns; raises UnknownRun."""
-        try:
-            number = await self._server.call("forget", HOME, run_id, "")
-        except UnknownRun:
-            raise UnknownRun(run_id, await self._ids()) from None
-        await self._clear(run_id, int(number))
+        # By its number, so that a repeated call finds the same run, and not one of the same id.
+        number = int((await self.fields(run_id))["number"])
+        await self._server.call("forget", HOME, run_id, number)
+        await self._clear(run_id, number)
 
     async def finish_what_others_left(self) -> None:
         """Go on with purges and changes whose caller was cut short."""
-        for number, run_id in await self._pairs("spreading"):
+        for number, _ in await self._pairs("spreading"):
             answer = await self._server.command("HGETALL", _key(f"run:{number}"))
             if answer:
                 await self._spread(_decoded(answer))
-            else:
-                await self._server.command("HDEL", _key("spreading"), number)
-                del run_id
         for number, run_id in await self._pairs("purging"):
             await self._clear(run_id, number)
 
     async def _clear(self, run_id: str, number: int) -> None:
         # Shard 0 last: it remembers that the purge is under way.
-        for shard in reversed(range(self._shards)):
-            if shard != HOME:
-                await self._server.call("forget", shard, run_id, number)
-            while await self._server.call("purge", shard, number):
-                pass
+        others = (self._clear_shard(shard, run_id, number) for shard in range(1, self._shards))
+        await asyncio.gather(*others)
+        await self._clear_shard(HOME, run_id, number)
+
+    async def _clear_shard(self, shard: int, run_id: str, number: int) -> None:
+        if shard != HOME:
+            await self._server.call("forget", shard, run_id, number)
+        while await self._server.call("purge", shard, number):
+            pass
 
     async def _spread(self, fields: dict[str, str]) -> None:
         if self._shards > 1:
-            for shard in range(1, self._shards):
-                await self._tell(shard, fields)
-        await self._server.command("HDEL", _key("spreading"), fields["number"])
+            await asyncio.gather(*(self._tell(shard, fields) for shard in range(1, self._shards)))
+            await self._server.command("HDEL", _key("spreading"), fields["number"])
 
     async def _tell(self, shard: int, fields: dict[str, str]) -> None:
         if shard == HOME:

@@ -5,7 +5,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from secrets import token_bytes
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -16,8 +16,9 @@ from redis.backoff import NoBackoff
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.queue.redis.address import read
+from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
-from shoal.queue.redis.translate import is_passing, reason_of, translated
+from shoal.queue.redis.translate import WrongType, is_passing, reason_of, translated
 
 Answer = TypeVar("Answer")
 Argument = bytes | str | int
@@ -38,7 +39,7 @@ class Server:
         self._patience = patience.total_seconds()
         self._skew = skew
         self._client: Any = None
-        self._answered: dict[int, deque[bytes]] = {}
+        self._answered: dict[int, deque[str]] = {}
 
     async def open(self) -> None:
         """Make sure that the server answers; raises QueueUnavailable or QueueRefused."""
@@ -52,11 +53,11 @@ class Server:
 
     async def call(self, script: str, shard: int, *args: Argument) -> Any:
         """Run a script that is safe to repeat."""
-        return await self._persist(lambda: self._run(SCRIPTS[script], shard, b"", b"", args))
+        return await self._scripted(shard, lambda: self._run(SCRIPTS[script], shard, "", "", args))
 
     async def once(self, script: str, shard: int, *args: Argument) -> Any:
         """Run a script that must take effect once: it is handed the id of its call."""
-        call = token_bytes(12)
+        call = token_hex(12)
         known = self._answered.setdefault(shard, deque(maxlen=64))
         tries = 0
 
@@ -65,8 +66,8 @@ class Server:
             tries += 1
             return await self._run(SCRIPTS[script], shard, call, acked, args)
 
-        acked = known.popleft() if known else b""
-        answer = await self._persist(attempt)
+        acked = known.popleft() if known else ""
+        answer = await self._scripted(shard, attempt)
         # A first try that was overtaken by its repetition may still arrive, and must find the receipt.
         if tries == 1:
             known.append(call)
@@ -121,7 +122,7 @@ class Server:
         return Redis.from_pool(pool)
 
     async def _run(
-        self, script: Script, shard: int, call: bytes, acked: bytes, args: tuple[Argument, ...]
+        self, script: Script, shard: int, call: str, acked: str, args: tuple[Argument, ...]
     ) -> Any:
         client = self._clients()
         skew = self._skew() // MICROSECOND
@@ -141,6 +142,20 @@ class Server:
             return await client.execute_command(*words)
         node = client.get_node_from_key(f"{{shoal:{shard}}}")
         return await client.execute_command(*words, target_nodes=node)
+
+    async def _scripted(self, shard: int, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        try:
+            return await self._persist(attempt)
+        except WrongType as error:
+            found = await foreign_key(self.command, shard)
+            if found is None:
+                raise
+            key, has, wanted = found
+            raise QueueError(
+                f"The queue at {self.address} keeps a {wanted} in {key!r}, "
+                f"but a {has} of somebody else is there. "
+                "Rename that, or give Shoal a database of its own: redis://host:6379/1"
+            ) from error
 
     async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""

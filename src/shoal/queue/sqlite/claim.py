@@ -71,6 +71,7 @@ class _Claim:
         self._store, self._wish, self._look = store, wish, look
         self._now = store.now()
         self._limit = min(wish.limit, MOST)
+        self._lease_time = micros(wish.lease)
         self._sections = self._narrowed()
 
     def grant(self) -> Grant:
@@ -114,10 +115,9 @@ class _Claim:
         return self._store.read("claim_lanes_of", list[DueLane], sections=self._sections, **known)
 
     def _front(self, lanes: Sequence[DueLane], hosts: dict[int, Burst]) -> list[Waiting]:
-        """Return the first tasks of lanes, at least as many of each as its host may give."""
-        count = max(hosts[lane.host].room for lane in lanes)
-        text = as_json([lane.id for lane in lanes])
-        return self._store.read("claim_tasks", list[Waiting], lanes=text, count=count)
+        """Return the first tasks of lanes, as many of each as its host may give."""
+        wanted = as_json([(lane.id, hosts[lane.host].room) for lane in lanes])
+        return self._store.read("claim_tasks", list[Waiting], wanted=wanted)
 
     def _hand_out(self, picks: Sequence[Pick]) -> list[Lease]:
         """Turn the picked tasks into leases."""
@@ -129,7 +129,7 @@ class _Claim:
         return [self._lease(row) for row in store.read("claim_read", list[LeaseRow], last=last)]
 
     def _rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
-        run, worker, deadline = self._look.run, self._worker(), self._now + micros(self._wish.lease)
+        run, worker, deadline = self._look.run, self._worker(), self._now + self._lease_time
         return [
             (
                 run,
@@ -156,15 +156,15 @@ class _Claim:
         tally.write(self._store)
 
     def _lease(self, row: LeaseRow) -> Lease:
-        deadline_in = duration(row.deadline - self._now)
+        deadline_in = row.deadline - self._now
         return Lease(
             run_id=self._wish.run_id,
             task_id=row.task_id,
             token=row.token,
             task=row.task.task(),
             attempt=row.attempt,
-            start_in=deadline_in - self._wish.lease,
-            deadline_in=deadline_in,
+            start_in=duration(deadline_in - self._lease_time),
+            deadline_in=duration(deadline_in),
         )
 
     def _worker(self) -> int:

@@ -79,8 +79,9 @@ class Desk:
         if not self._closed:
             self._closed = True
             self._inbox.put(None)
-        await _until(self._ended)
-        self._thread.join()
+        if self._thread.ident is not None:
+            await _until(self._ended)
+            self._thread.join()
 
     # In the thread
 
@@ -104,9 +105,12 @@ class Desk:
         """Wait for calls and serve them; False when it is time to end."""
         taken = self._take()
         calls = [call for call in taken if call is not None and not call.future.cancelled()]
-        if calls:
+        try:
             self._clerk.serve(store, calls)
-            _answer(calls)
+        except Exception as error:
+            for call in calls:
+                call.error = error
+        _answer(calls)
         return None not in taken
 
     def _take(self) -> list[Call | None]:

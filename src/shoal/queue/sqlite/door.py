@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -58,12 +59,9 @@ def not_a_queue(path: Path, reason: str) -> QueueError:
 
 
 def _unreachable(path: Path, reason: str) -> QueueError:
-    if path.is_dir():
-        return QueueUnavailable(str(path), "it is a folder, and a file is needed")
-    if path.parent.is_dir() and not os.access(path.parent, os.W_OK, effective_ids=_effective()):
-        return QueueReadOnly(str(path), f"the folder {path.parent} cannot be written")
+    with suppress(OSError):  # where we may not even look, SQLite's own reason is the best
+        if path.is_dir():
+            return QueueUnavailable(str(path), "it is a folder, and a file is needed")
+        if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+            return QueueReadOnly(str(path), f"the folder {path.parent} cannot be written")
     return QueueUnavailable(str(path), reason)
-
-
-def _effective() -> bool:
-    return os.access in os.supports_effective_ids

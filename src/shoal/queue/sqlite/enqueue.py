@@ -11,6 +11,8 @@ from shoal.queue.sqlite.moment import micros
 from shoal.queue.sqlite.store import LaneName, Store
 from shoal.queue.sqlite.texts import as_json
 
+MOST_REMEMBERED = 50_000  # lanes of one run
+
 
 class Receipt(msgspec.Struct):
     """How many keys were new, and the lanes that they may have gone to."""
@@ -61,7 +63,10 @@ def _lanes(store: Store, run: int, names: set[LaneName]) -> dict[LaneName, int]:
     strangers = names - known.keys()
     if strangers:
         _meet(store, run, list(strangers), known)
-    return {name: known[name] for name in names}
+    found = {name: known[name] for name in names}
+    if len(known) > MOST_REMEMBERED:
+        known.clear()
+    return found
 
 
 def _meet(store: Store, run: int, names: list[LaneName], known: dict[LaneName, int]) -> None:

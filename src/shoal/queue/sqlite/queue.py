@@ -71,17 +71,17 @@ class SqliteQueue(Queue):
         What was answered survives a crash of the process, and with `synchronous="full"` a power cut too.
         `patience` is how long to wait while other processes write.
         """
-        queue = cls(Address(Path(path), synchronous, patience), now)
+        queue = cls(Address(Path(path).absolute(), synchronous, patience), now)
         await queue._open()
         return queue
 
     async def _open(self) -> None:
-        await self._writer.open()
         try:
+            await self._writer.open()
             await self.migrate()
             await self._reader.open()
         except BaseException:
-            await self._writer.close()
+            await self.close()
             raise
 
     async def close(self) -> None:
@@ -158,11 +158,10 @@ class SqliteQueue(Queue):
         return await self._writer.call(settle.extend, leases, lease)
 
     async def reclaim(self) -> int:
-        count = 0
-        while lost := await self._writer.call(sweep.reclaim):
+        count = lost = await self._writer.call(sweep.reclaim)
+        while lost == sweep.AT_ONCE:
+            lost = await self._writer.call(sweep.reclaim)
             count += lost
-        await self._writer.call(sweep.sweep)
-        await self._writer.call(purge.clear)  # some of what a purge left that was cut short
         return count
 
     # Looking

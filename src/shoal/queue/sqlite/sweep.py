@@ -2,6 +2,7 @@
 
 import msgspec
 
+from shoal.queue.sqlite import purge
 from shoal.queue.sqlite.endings import Endings, Held
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.tally import DELAYED, EXPIRED, PENDING, Tally
@@ -31,21 +32,18 @@ class Due(msgspec.Struct, array_like=True, frozen=True):
 
 
 def reclaim(store: Store) -> int:
-    """Take back some of the leases whose deadline has passed, and return how many."""
-    lost = store.read("lease_lost", list[Held], now=store.now(), limit=AT_ONCE)
+    """Let time pass in every run; return how many leases were taken back, of which there may be more."""
+    now = store.now()
+    lost = store.read("lease_lost", list[Held], now=now, limit=AT_ONCE)
     if lost:
         endings = Endings(store)
         for held in lost:
             endings.fail(held, LEASE_LOST, bury=False)
         endings.write()
-    return len(lost)
-
-
-def sweep(store: Store) -> None:
-    """Let time pass in every run."""
-    now = store.now()
     for run in store.read("sweep_runs", list[int], now=now):
         let_time_pass(store, now, run=run)
+    purge.clear(store)  # some of what a purge left that was cut short
+    return len(lost)
 
 
 def let_time_pass(store: Store, now: int, *, run: int) -> None:

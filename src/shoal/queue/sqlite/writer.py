@@ -22,7 +22,9 @@ class Writer:
         return Store(connect(self._address), self._clock)
 
     def close(self, store: Store) -> None:
-        with suppress(apsw.Error):  # others may be reading; the last one to close will do it
+        # As far as it goes without waiting for others; the last one to close does the rest.
+        store.connection.set_busy_timeout(0)
+        with suppress(apsw.Error):
             store.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         store.connection.close()
 

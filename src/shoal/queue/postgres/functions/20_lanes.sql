@@ -1,8 +1,14 @@
--- Lanes are woken by whoever gives them work or frees their host. Rows are locked in one order everywhere, so that two calls never wait for each other.
+-- Lanes are woken by whoever gives them work or frees their host. Rows are locked in one order everywhere, and once in a transaction,
+-- so that two calls never wait for each other.
+
+CREATE OR REPLACE FUNCTION shoal.both(a shoal.lanes, b shoal.lanes) RETURNS shoal.lanes
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT ROW((a).runs || (b).runs, (a).hosts || (b).hosts, (a).sections || (b).sections, (a).shards || (b).shards, (a).bands || (b).bands)::shoal.lanes
+$$;
 
 -- Make the lanes due that have just been given tasks. Nothing is ever made due in the past: a claimer may have looked there already.
 -- A lane that is due already, and not about to be closed, is not written: a busy lane is no hot row.
-CREATE OR REPLACE FUNCTION shoal.arm(p_run int, p_lanes shoal.lanes) RETURNS void
+CREATE OR REPLACE FUNCTION shoal.arm(p_lanes shoal.lanes) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -12,14 +18,14 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO shoal.lane (host, section, shard, run, band, due_at)
-    SELECT n.host, n.section, n.shard, p_run, max(n.band), clock_timestamp()
-    FROM unnest(p_hosts, p_sections, p_shards, p_bands) AS n(host, section, shard, band)
+    SELECT n.host, n.section, n.shard, n.run, max(n.band), clock_timestamp()
+    FROM unnest(p_lanes.runs, p_hosts, p_sections, p_shards, p_bands) AS n(run, host, section, shard, band)
     LEFT JOIN LATERAL (
         SELECT true AS known FROM shoal.lane l
         WHERE l.host = n.host AND l.section = n.section AND l.shard = n.shard OFFSET 0
     ) l ON true
     WHERE l.known IS NULL
-    GROUP BY n.host, n.section, n.shard
+    GROUP BY n.host, n.section, n.shard, n.run
     ORDER BY n.host, n.section, n.shard
     ON CONFLICT DO NOTHING;
 
@@ -61,6 +67,9 @@ DECLARE
     ts    timestamptz := clock_timestamp();
     woken tid[];
 BEGIN
+    IF p_hosts IS NULL THEN
+        RETURN;
+    END IF;
     SELECT array_agg(w.place) INTO woken FROM (
         SELECT l.ctid AS place FROM shoal.lane l
         JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = l.host

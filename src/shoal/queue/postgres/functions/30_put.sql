@@ -53,7 +53,7 @@ BEGIN
         FROM totals HAVING count(*) > 0
     )
     SELECT (SELECT coalesce(sum(n), 0) FROM totals) AS added,
-           ROW(array_agg(host), array_agg(section), array_agg(shard), array_agg(priority))::shoal.lanes AS lanes
+           ROW(array_agg(p_run), array_agg(host), array_agg(section), array_agg(shard), array_agg(priority))::shoal.lanes AS lanes
     INTO got
     FROM (SELECT host, section, shard, max(priority) AS priority FROM ready GROUP BY 1, 2, 3) touched;
     added := got.added;
@@ -77,7 +77,7 @@ BEGIN
     run := shoal.known_run(p_run_id);
     SELECT * INTO done FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
                                       p_ttl, p_delay, p_url, p_key, p_payload, NULL, NULL);
-    PERFORM shoal.arm(run.id, done.lanes);
+    PERFORM shoal.arm(done.lanes);
     INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[done.added]);
     RETURN done.added;
 END $$;

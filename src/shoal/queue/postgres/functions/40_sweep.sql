@@ -1,15 +1,15 @@
 -- Moves that time alone calls for. Each is bounded, skips what another holds, and may be run by anyone at any time.
 
--- Delays that are over: the tasks become pending. Returns a moment behind which nothing is left to promote.
-CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int) RETURNS timestamptz
+-- Delays that are over: the tasks become pending. Says a moment behind which nothing is left to promote, and the lanes to arm.
+CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int, OUT seen timestamptz, OUT lanes shoal.lanes)
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
     ts     timestamptz := clock_timestamp();
     picked tid[];
     latest timestamptz;
-    lanes  shoal.lanes;
 BEGIN
+    seen := ts;
     SELECT array_agg(due.ctid), max(due.due_at) INTO picked, latest
     FROM (
         SELECT d.ctid, d.due_at FROM shoal.delayed d
@@ -18,7 +18,10 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) due;
     IF picked IS NULL THEN
-        RETURN ts;
+        RETURN;
+    END IF;
+    IF cardinality(picked) = p_limit THEN
+        seen := latest;
     END IF;
     WITH moved AS (
         DELETE FROM shoal.delayed WHERE ctid = ANY (picked)
@@ -35,10 +38,8 @@ BEGIN
         INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
         SELECT p_run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes
     )
-    SELECT array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
+    SELECT array_agg(p_run), array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
     FROM (SELECT host, section, shard, max(priority) AS priority FROM moved GROUP BY 1, 2, 3) touched;
-    PERFORM shoal.arm(p_run, lanes);
-    RETURN CASE WHEN cardinality(picked) < p_limit THEN ts ELSE latest END;
 END $$;
 
 -- Times to live that are over: the tasks are listed as expired.
@@ -120,11 +121,15 @@ $$;
 CREATE OR REPLACE FUNCTION shoal.tidy(p_limit int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    one int;
+    one   int;
+    due   record;
+    lanes shoal.lanes;
 BEGIN
     FOR one IN SELECT r.id FROM shoal.run r WHERE EXISTS (SELECT 1 FROM shoal.delayed d WHERE d.run = r.id AND d.due_at <= clock_timestamp()) LOOP
-        PERFORM shoal.promote(one, '-infinity', p_limit);
+        SELECT * INTO due FROM shoal.promote(one, '-infinity', p_limit);
+        lanes := shoal.both(lanes, due.lanes);
     END LOOP;
+    PERFORM shoal.arm(lanes);
     PERFORM shoal.expire(p_limit);
     PERFORM shoal.fold();
     DELETE FROM shoal.receipt WHERE at < clock_timestamp() - interval '10 minutes';

@@ -1,5 +1,6 @@
 -- Lease tasks whose hosts may be asked now.
 --
+-- 0. Do what time alone calls for: take lost leases back, promote delayed tasks, expire old ones.
 -- 1. Lock lanes that are due, then their hosts, skipping what another claimer holds: a claimer never waits.
 -- 2. Only then, in statements of their own and so with newer snapshots, count the leases of those hosts and take from the bundles. One statement
 --    that locks and counts would count in the snapshot it began with, and give a host out twice.
@@ -35,7 +36,9 @@ DECLARE
     top    smallint;                -- the band they are in
     -- Tracks: the (section, band) pairs to look into, the highest band first.
     t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
-    later  timestamptz;             -- floor of the delayed tasks
+    lost   record;
+    late   record;
+    t_lost timestamptz; t_later timestamptz;  -- floors of the lost leases and of the delayed tasks
     -- Lanes picked in a round.
     l_host int[]; l_section int[]; l_shard smallint[];
     s_host int[]; s_shard smallint[]; s_first timestamptz;
@@ -53,9 +56,13 @@ BEGIN
         FROM shoal.lease l WHERE l.token = ANY (told) AND l.worker = p_worker;
         wanted := p_limit - coalesce(cardinality(g_task), 0);
     ELSIF run.state = 'running' THEN
-        later := coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity');
-        later := shoal.promote(run.id, later, 1000) - interval '1 second';
+        SELECT * INTO lost FROM shoal.take_back(coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity'), 1000);
+        SELECT * INTO late FROM shoal.promote(run.id, coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity'), 1000);
         PERFORM shoal.expire(500);
+        PERFORM shoal.arm(shoal.both(lost.lanes, late.lanes));
+        PERFORM shoal.wake(lost.freed);
+        t_later := late.seen - interval '1 second';
+        t_lost := lost.seen - interval '1 second';
 
         SELECT array_agg(k.section), array_agg(k.band), array_agg(k.key), array_agg(coalesce(p_floors[array_position(p_floor_keys, k.key)], '-infinity'))
         INTO t_section, t_band, t_key, t_floor
@@ -264,7 +271,7 @@ BEGIN
                 ORDER BY due_at LIMIT 1
             ) l
             UNION ALL
-            (SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > later ORDER BY d.due_at LIMIT 1)
+            (SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later ORDER BY d.due_at LIMIT 1)
             UNION ALL
             (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1)
         ) known;
@@ -275,6 +282,6 @@ BEGIN
     END IF;
     task := NULL; token := NULL; attempt := NULL; start_in := NULL; step := NULL; partition := NULL; priority := NULL;
     depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
-    floor_keys := 0::bigint || t_key; floors := later || t_floor;
+    floor_keys := ARRAY[0, 1]::bigint[] || t_key; floors := ARRAY[t_later, t_lost] || t_floor;
     RETURN NEXT;
 END $$;

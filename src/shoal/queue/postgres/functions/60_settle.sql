@@ -56,7 +56,7 @@ BEGIN
         FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
-           (SELECT ROW(array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
+           (SELECT ROW(array_agg(p_run.id), array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
            (SELECT array_agg(host) FROM gates) AS hosts, (SELECT array_agg(pause) FROM gates) AS pauses, (SELECT array_agg(slow) FROM gates) AS delays
     INTO got;
     accepted := got.accepted;
@@ -117,13 +117,10 @@ BEGIN
     IF cardinality(p_ids) > 0 AND cardinality(ended.accepted) > 0 THEN
         SELECT * INTO added FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
                                            p_ttl, p_delay, p_url, p_key, p_payload, p_follow_of, ended.accepted);
-        lanes := ROW((lanes).hosts || (added.lanes).hosts, (lanes).sections || (added.lanes).sections,
-                     (lanes).shards || (added.lanes).shards, (lanes).bands || (added.lanes).bands)::shoal.lanes;
+        lanes := shoal.both(lanes, added.lanes);
     END IF;
-    PERFORM shoal.arm(run.id, lanes);
-    IF ended.freed IS NOT NULL THEN
-        PERFORM shoal.wake(ended.freed);
-    END IF;
+    PERFORM shoal.arm(lanes);
+    PERFORM shoal.wake(ended.freed);
     INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ended.accepted);
     RETURN ended.accepted;
 END $$;
@@ -146,21 +143,25 @@ BEGIN
     RETURN accepted;
 END $$;
 
--- Take back a bounded number of leases whose deadline has passed; returns how many.
-CREATE OR REPLACE FUNCTION shoal.take_back(p_limit int) RETURNS int
+-- Take back a bounded number of leases whose deadline has passed. Says how many, a moment behind which no more are left, the hosts to wake and the lanes to arm.
+CREATE OR REPLACE FUNCTION shoal.take_back(
+    p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT lanes shoal.lanes
+)
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
     lost  record;
     owner shoal.run;
     ended record;
-    total int := 0;
+    ts    timestamptz := clock_timestamp();
 BEGIN
+    total := 0;
+    seen := ts;
     FOR lost IN
         SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens, array_agg('L'::text) AS letters,
-               array_agg('lease lost'::text) AS errors, array_agg(0) AS none, array_agg(NULL::interval) AS never
+               array_agg('lease lost'::text) AS errors, array_agg(0) AS none, array_agg(NULL::interval) AS never, min(l.deadline) AS first
         FROM (
-            SELECT run, task, token FROM shoal.lease WHERE deadline <= clock_timestamp()
+            SELECT run, task, token, deadline FROM shoal.lease WHERE deadline > p_floor AND deadline <= ts
             ORDER BY deadline LIMIT p_limit FOR UPDATE SKIP LOCKED
         ) l GROUP BY l.run ORDER BY l.run
     LOOP
@@ -170,11 +171,20 @@ BEGIN
             CONTINUE;
         END IF;
         SELECT * INTO ended FROM shoal.finish(owner, lost.tasks, lost.tokens, lost.letters, lost.never, lost.errors, lost.never, lost.never, lost.none, lost.none);
-        PERFORM shoal.arm(owner.id, ended.lanes);
-        IF ended.freed IS NOT NULL THEN
-            PERFORM shoal.wake(ended.freed);
-        END IF;
+        freed := freed || ended.freed;
+        lanes := shoal.both(lanes, ended.lanes);
         total := total + cardinality(ended.accepted);
+        seen := least(seen, lost.first);
     END LOOP;
-    RETURN total;
+END $$;
+
+CREATE OR REPLACE FUNCTION shoal.reclaim(p_limit int) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+    lost record;
+BEGIN
+    SELECT * INTO lost FROM shoal.take_back('-infinity', p_limit);
+    PERFORM shoal.arm(lost.lanes);
+    PERFORM shoal.wake(lost.freed);
+    RETURN lost.total;
 END $$;

@@ -53,9 +53,9 @@ BEGIN
         INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
         SELECT run.id, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes HAVING count(*) > 0
     )
-    SELECT array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
+    SELECT array_agg(run.id), array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
     FROM (SELECT host, section, shard, max(priority) AS priority FROM ready GROUP BY 1, 2, 3) touched;
-    PERFORM shoal.arm(run.id, lanes);
+    PERFORM shoal.arm(lanes);
     INSERT INTO shoal.receipt VALUES (p_call, ts, ARRAY[coalesce(cardinality(places), 0)]);
     RETURN coalesce(cardinality(places), 0);
 END $$;

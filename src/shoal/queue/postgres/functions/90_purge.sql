@@ -28,7 +28,5 @@ BEGIN
     DELETE FROM shoal.host_tally t WHERE t.run = run.id;
     DELETE FROM shoal.worker_tally t WHERE t.run = run.id;
     DELETE FROM shoal.worker t WHERE t.run = run.id;
-    IF freed IS NOT NULL THEN
-        PERFORM shoal.wake(freed);
-    END IF;
+    PERFORM shoal.wake(freed);
 END $$;

@@ -168,7 +168,7 @@ CREATE TABLE shoal.dead (
 );
 
 -- Lanes by their columns, as one function hands them to another.
-CREATE TYPE shoal.lanes AS (hosts int[], sections int[], shards smallint[], bands smallint[]);
+CREATE TYPE shoal.lanes AS (runs int[], hosts int[], sections int[], shards smallint[], bands smallint[]);
 
 CREATE TABLE shoal.expired (
     run        int NOT NULL,

@@ -211,6 +211,7 @@ local function write_leases()
     tell('HSET', run.R .. 'leases', fields)
     tell('ZADD', run.R .. 'deadlines', deadlines)
     call('ZADD', P .. 'moments', 'LT', now + lease_time, run.number)
+    call('ZADD', P .. 'overdue', 'LT', now + lease_time, run.number)
     for name, tokens in pairs(live) do
         local gate, host = gates[name], hosts[name]
         tell('SADD', P .. 'live:' .. name, tokens)
@@ -238,8 +239,7 @@ local function outlook(tracks, remaining)
     end
     due = min(due, head_of(run, 'delayed'))
     if remaining > 0 then
-        -- The end of a lease may help; one that is overdue waits for a reclaim, and asking at once would be in vain.
-        due = min(due, max(head_of(run, 'deadlines'), now + 250000))
+        due = min(due, head_of(run, 'deadlines'))
     end
     return due, highest
 end
@@ -289,6 +289,7 @@ if run.state ~= 'running' then
 end
 
 local tracks, answer, names = {}, '', {}
+take_back_lost()
 more = let_time_pass(run)
 local is_held = held_back()
 if not is_held then

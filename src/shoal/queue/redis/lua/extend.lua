@@ -26,5 +26,6 @@ tell('HSET', run.R .. 'leases', fields)
 tell('ZADD', run.R .. 'deadlines', moved)
 if #moved > 0 then
     call('ZADD', P .. 'moments', 'LT', deadline, run.number)
+    call('ZADD', P .. 'overdue', 'LT', deadline, run.number)
 end
 return accepted

@@ -2,8 +2,6 @@
 -- The run is the one whose moment has come first, so that a hundred runs at rest cost nothing.
 -- Answers how many leases were taken back, whether there is more to do, and how many purges and changes were cut short.
 
-local TAKE_BACK = 250
-
 local told = remembered()
 if told then
     return unpacked(told)
@@ -19,26 +17,13 @@ if not run then
     return {0, 1, 0}
 end
 
-local lost, tokens = call('ZRANGEBYSCORE', run.R .. 'deadlines', '-inf', now, 'LIMIT', 0, TAKE_BACK), {}
-for i, value in ipairs(read_fields(run.R .. 'leases', lost)) do
-    local _, token = 0, 0
-    if value then
-        _, token = unpack_limit(value, 1, 1)
-    end
-    tokens[i] = token
-end
-local _, list, _, freed = finish(run, lost, tokens, function()
-    return LOST, 'lease lost', 0
-end)
-free_hosts(freed, {})
-write_entered(run)
-write_dead(run)
+local count_lost = take_back(run)
 let_time_pass(run)
 write_counts(run)
 write_gates()
 note_moment(run)
-if #list > 0 then
-    remember(pack({#list, 1, 0}))
+if count_lost > 0 then
+    remember(pack({count_lost, 1, 0}))
 end
 forget_acked()
-return {#list, 1, 0}
+return {count_lost, 1, 0}

@@ -8,6 +8,8 @@ local key = P .. 'run:' .. run.number
 if run.state ~= ARGV[5] and run.state ~= 'cancelled' then
     call('HSET', key, 'state', ARGV[5])
     call('HINCRBY', key, 'version', 1)
-    call('HSET', P .. 'spreading', run.number, run.id)
+    if call('HGET', P .. 'meta', 'shards') ~= '1' then
+        call('HSET', P .. 'spreading', run.number, run.id)
+    end
 end
 return call('HGETALL', key)

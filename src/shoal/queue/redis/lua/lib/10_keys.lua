@@ -11,6 +11,7 @@
 --   lanes:H     intset   the lanes of host H that hold tasks: (run * 65536 + section) * 10 + priority
 --   live:H      intset   the tokens of the live leases of host H: per_host is counted here, never in a number
 --   moments     zset     run number -> a moment before which time alone changes nothing in it
+--   overdue     zset     run number -> a moment before which none of its leases is lost
 --   receipt:C   string   what call C answered, for ten minutes or until the caller says it knows
 --   outbox      stream   follow-up tasks of other shards
 --   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs

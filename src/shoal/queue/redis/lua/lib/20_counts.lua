@@ -69,4 +69,5 @@ local function write_counts(run)
     add_rows(run.R .. 'tally', section_counts)
     tell('RPUSH', run.R .. 'visited', add_rows(run.R .. 'hosts', host_counts))
     add_rows(run.R .. 'workers', worker_counts)
+    section_counts, host_counts, worker_counts = {}, {}, {}
 end

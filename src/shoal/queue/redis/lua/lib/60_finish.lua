@@ -48,6 +48,7 @@ local function write_dead(run)
     end
     tell('ZADD', run.R .. 'graves', order)
     tell('HSET', run.R .. 'dead', letters)
+    graves, letters = {}, {}
 end
 
 -- One attempt has failed: the task dies or waits again.

@@ -1,6 +1,7 @@
 -- Moves that time alone calls for, some at a time.
 
 local AT_ONCE = 500
+local TAKE_BACK = 250
 
 local function due_ids(run, set)
     return call('ZRANGEBYSCORE', run.R .. set, '-inf', now, 'LIMIT', 0, AT_ONCE)
@@ -46,6 +47,44 @@ end
 local function head_of(run, set)
     local head = call('ZRANGE', run.R .. set, 0, 0, 'WITHSCORES')
     return tonumber(head[2]) or huge
+end
+
+-- Lost leases of a run end; returns how many did.
+local function take_back(run)
+    local lost, tokens = call('ZRANGEBYSCORE', run.R .. 'deadlines', '-inf', now, 'LIMIT', 0, TAKE_BACK), {}
+    for i, value in ipairs(read_fields(run.R .. 'leases', lost)) do
+        local _, token = 0, 0
+        if value then
+            _, token = unpack_limit(value, 1, 1)
+        end
+        tokens[i] = token
+    end
+    local _, list, _, freed = finish(run, lost, tokens, function()
+        return LOST, 'lease lost', 0
+    end)
+    free_hosts(freed, {})
+    write_entered(run)
+    write_dead(run)
+    write_counts(run)
+    local first = head_of(run, 'deadlines')
+    if first < huge then
+        call('ZADD', P .. 'overdue', first, run.number)
+    else
+        call('ZREM', P .. 'overdue', run.number)
+    end
+    return #list
+end
+
+-- Lost leases of any run end, for they hold places at hosts; some at a time.
+local function take_back_lost()
+    for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'overdue', '-inf', now, 'LIMIT', 0, 3)) do
+        local run = run_numbered(number)
+        if run then
+            take_back(run)
+        else
+            call('ZREM', P .. 'overdue', number)
+        end
+    end
 end
 
 -- Note when to look at a run again.

@@ -1,0 +1,44 @@
+"""Finding the key that somebody else keeps under one of Shoal's names."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+OF_SHARD = {
+    "hash": ("meta", "runs", "gates", "purging", "spreading"),
+    "zset": ("moments", "overdue"),
+    "list": ("hosts",),
+    "stream": ("outbox",),
+    "set": ("gone",),
+}
+OF_RUN = {
+    "hash": ("sections", "names", "leases", "bodies", "seen", "dead", "tally", "hosts", "workers", "beats"),
+    "zset": ("deadlines", "delayed", "expiry", "graves"),
+    "list": ("expired", "visited"),
+    "stream": ("items", "rejects"),
+    "set": ("tracks",),
+}
+Command = Callable[..., Awaitable[Any]]
+
+
+async def foreign_key(command: Command, shard: int) -> tuple[str, str, str] | None:
+    """Return the first key of the wrong type, the type it has, and the type it should have."""
+    prefix = f"{{shoal:{shard}}}:"
+    if found := await _first(command, prefix, OF_SHARD):
+        return found
+    for number in sorted(await command("HVALS", f"{prefix}runs"), key=int):
+        found = await _first(command, f"{prefix}run:{int(number)}", {"hash": ("",)})
+        found = found or await _first(command, f"{prefix}{int(number)}:", OF_RUN)
+        if found:
+            return found
+    return None
+
+
+async def _first(
+    command: Command, prefix: str, types: dict[str, tuple[str, ...]]
+) -> tuple[str, str, str] | None:
+    for wanted, names in types.items():
+        for name in names:
+            has = (await command("TYPE", prefix + name)).decode()
+            if has not in ("none", wanted):
+                return prefix + name, has, wanted
+    return None

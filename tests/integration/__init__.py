@@ -1,0 +1,1 @@
+"""Each backend under real conditions."""

@@ -1,0 +1,1 @@
+"""The Redis queue against real servers: many processes, lost answers, deaths and other trouble."""

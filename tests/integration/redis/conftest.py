@@ -1,0 +1,22 @@
+"""Queues on a Redis of the tests' own, and ways to look behind them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from shoal.queue.redis.queue import RedisQueue
+
+
+@pytest.fixture
+async def queue(redis_url: str) -> AsyncIterator[RedisQueue]:
+    async with await RedisQueue.open(redis_url) as queue:
+        yield queue
+
+
+@pytest.fixture
+async def direct(redis_url: str) -> AsyncIterator[Any]:
+    """A connection to the test's server, past the queue."""
+    async with Redis.from_url(redis_url) as client:
+        yield client

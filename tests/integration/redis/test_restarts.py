@@ -1,0 +1,79 @@
+"""A server that dies in the middle of the work: what it kept is neither lost nor done twice."""
+
+import asyncio
+
+import pytest
+
+from shoal.core.model import SECOND, ZERO, Done, RunSettings, Task
+from shoal.queue.redis.queue import RedisQueue
+from tests.conformance.helpers import claim, page, start
+from tests.conftest import or_skip
+from tests.integration.redis.crew import reports_of
+from tests.servers.redis import RedisServer
+
+PAGES = 12_000
+
+
+@pytest.fixture
+def server():
+    """A server of the test's own that keeps its log, for it will be killed."""
+    with or_skip(lambda: RedisServer(append=True)) as server:
+        yield server
+
+
+async def test_a_server_killed_in_the_middle_of_a_run_loses_no_task_and_doubles_no_item(server):
+    # A killed process has handed its log to the system: only a crash of the machine costs the last second.
+    async with await RedisQueue.open(server.url()) as queue:
+        settings = RunSettings(host_delay=ZERO, per_host=50, max_attempts=9)
+        run = await queue.start_run("books", settings=settings)
+        await queue.enqueue(run.id, [Task(url=f"https://h{n % 40}.example/{n}") for n in range(500)])
+        orders = [
+            {"url": server.url(), "name": f"worker-{n}", "run": run.id, "pages": PAGES} for n in range(4)
+        ]
+        working = asyncio.create_task(reports_of("claimer", orders))
+        for share in (0.1, 0.4):
+            while (await queue.stats(run.id)).completed < PAGES * share:
+                await asyncio.sleep(0.02)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        reports = await working
+        stats = await queue.stats(run.id)
+        items = [item.data async for item in queue.items(run.id)]
+        assert stats.remaining == 0
+        assert stats.tasks == stats.completed == stats.items == len(items) == len(set(items))
+        assert sum(report["accepted"] for report in reports) == stats.completed
+        assert stats.tasks == len(_reachable(range(500)))
+
+
+def _reachable(seeds):
+    found, todo = set(seeds), list(seeds)
+    while todo:
+        number = todo.pop()
+        fresh = {(number * 2 + n) % PAGES for n in (1, 2)} - found
+        found |= fresh
+        todo += fresh
+    return found
+
+
+async def test_after_a_restart_claims_are_held_back_for_the_longest_delay(server):
+    async with await RedisQueue.open(server.url()) as queue:
+        run = await start(queue, page(1), page(2, "b.example"), host_delay=SECOND)
+        await queue.settle([Done(lease) for lease in await claim(queue, run, limit=1)])
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+        grant = await queue.claim("worker-1", run_id=run.id)
+        assert (list(grant.leases), grant.drained) == ([], False)
+        assert SECOND / 2 < grant.next_due <= SECOND
+        await asyncio.sleep(grant.next_due.total_seconds())
+        assert len(await claim(queue, run)) == 1
+
+
+async def test_a_call_waits_for_a_server_that_is_paused(server):
+    async with await RedisQueue.open(server.url()) as queue:
+        run = await start(queue, page())
+        server.pause()
+        claiming = asyncio.create_task(claim(queue, run))
+        done, _ = await asyncio.wait([claiming], timeout=0.2)
+        assert not done
+        server.resume()
+        assert len(await claiming) == 1

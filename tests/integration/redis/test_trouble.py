@@ -1,0 +1,179 @@
+"""Trouble with the server reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
+
+import asyncio
+from itertools import islice
+
+import pytest
+
+from shoal.core.errors import (
+    InvalidSetting,
+    QueueError,
+    QueueFull,
+    QueueReadOnly,
+    QueueRefused,
+    QueueUnavailable,
+    SchemaTooNew,
+    UnknownRun,
+)
+from shoal.core.model import MINUTE, SECOND, Done, Fate
+from shoal.queue.open import open_queue
+from shoal.queue.redis.queue import RedisQueue
+from tests.conformance.helpers import claim, page, pages, start
+from tests.conftest import or_skip
+from tests.servers.process import free_port
+from tests.servers.redis import RedisServer
+
+PASSWORD = "correct-horse"
+IMPATIENT = SECOND / 3
+
+
+async def refusal(url, kind, patience=IMPATIENT):
+    """Open a queue that cannot be opened, and return what is said."""
+    with pytest.raises(kind) as caught:
+        await RedisQueue.open(url, patience=patience)
+    said = str(caught.value)
+    assert PASSWORD not in said
+    return said
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with or_skip(lambda: RedisServer(password=PASSWORD)) as server:
+        yield server
+
+
+async def test_nobody_listens():
+    said = await refusal(f"redis://:{PASSWORD}@127.0.0.1:{free_port()}/0", QueueUnavailable)
+    assert "cannot be reached" in said
+
+
+async def test_a_host_that_does_not_exist():
+    await refusal("redis://nowhere.invalid:6379/0", QueueUnavailable)
+
+
+@pytest.mark.parametrize("user", ["", ":wrong@", "nobody:correct-horse@"])
+async def test_a_wrong_password_or_none_is_refused_at_once(guarded, user):
+    said = await refusal(f"redis://{user}127.0.0.1:{guarded.port}/0", QueueRefused, patience=MINUTE)
+    assert "Check the user, password" in said
+
+
+async def test_the_right_password_is_let_in_and_never_shown(guarded):
+    async with await RedisQueue.open(guarded.url()) as queue:
+        with pytest.raises(UnknownRun) as caught:
+            await queue.stats("nowhere")
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://", "names no server"),
+        ("redis:///0", "names no server"),
+        ("redis://localhost/0?clutser=true", "clutser"),
+        ("redis://localhost/0?cluster=perhaps", "cluster=true"),
+        ("redis://localhost/3?cluster=true", "cluster has only one"),
+    ],
+)
+async def test_an_address_that_cannot_be_read_is_refused(url, says):
+    with pytest.raises(InvalidSetting, match=says):
+        await RedisQueue.open(url)
+
+
+async def test_a_full_server_takes_no_task_but_lets_the_work_be_settled():
+    with or_skip(lambda: RedisServer(maxmemory="6mb")) as server:
+        async with await RedisQueue.open(server.url()) as queue:
+            run = await start(queue, *pages(50))
+            leases = await claim(queue, run, limit=10)
+            bulky = (page(n, payload={"text": "x" * 900}) for n in range(20_000))
+            with pytest.raises(QueueFull, match="maxmemory"):
+                await queue.enqueue(run.id, bulky)
+            before, refused = await queue.stats(run.id), False
+            while not refused:  # the room that the call itself took is free again
+                before = await queue.stats(run.id)
+                try:
+                    await queue.enqueue(run.id, islice(bulky, 5))
+                except QueueFull:
+                    refused = True
+            assert await queue.stats(run.id) == before
+            assert await queue.settle([Done(lease) for lease in leases]) == [Fate.ACCEPTED] * 10
+            assert len(await claim(queue, run, limit=5)) == 5
+
+
+async def test_a_replica_cannot_be_written(redis):
+    with or_skip(lambda: RedisServer(settings={"replicaof": f"127.0.0.1 {redis.port}"})) as replica:
+        said = await refusal(replica.url(), QueueReadOnly, patience=5 * SECOND)
+    assert "replica" in said
+
+
+@pytest.mark.parametrize(("key", "name"), [("meta", "a string"), ("runs", "a list")])
+async def test_a_key_of_somebody_else_is_named(direct, redis_url, key, name):
+    if name == "a string":
+        await direct.set(f"{{shoal:0}}:{key}", "mine")
+    else:
+        await direct.rpush(f"{{shoal:0}}:{key}", "mine")
+    with pytest.raises(QueueError, match=f"shoal:0}}:{key}'.*{name}"):
+        async with await RedisQueue.open(redis_url) as queue:
+            await queue.start_run("books")
+    assert await direct.exists(f"{{shoal:0}}:{key}")
+
+
+async def test_a_key_of_somebody_else_in_a_run_is_named(queue, direct):
+    run = await start(queue, page())
+    await direct.set("{shoal:0}:1:leases", "mine")
+    with pytest.raises(QueueError, match=r"\{shoal:0\}:1:leases"):
+        await claim(queue, run)
+
+
+async def test_a_newer_store_is_left_alone(direct, redis_url):
+    await direct.hset("{shoal:0}:meta", mapping={"version": 99, "shards": 1})
+    with pytest.raises(SchemaTooNew, match="99"):
+        await RedisQueue.open(redis_url)
+
+
+async def test_a_store_with_another_number_of_shards_is_left_alone(direct, redis_url):
+    await direct.hset("{shoal:0}:meta", mapping={"version": 1, "shards": 16})
+    with pytest.raises(QueueError, match="cluster=true"):
+        await RedisQueue.open(redis_url)
+
+
+async def test_a_cluster_must_be_called_one(redis_cluster):
+    with pytest.raises(QueueError, match=r"\?cluster=true"):
+        await RedisQueue.open(redis_cluster.nodes[1].url())
+
+
+async def test_scripts_that_the_server_has_forgotten_are_sent_again(queue, direct):
+    run = await start(queue, *pages(2))
+    await direct.script_flush()
+    assert len(await claim(queue, run)) == 2
+
+
+async def test_a_closed_queue_says_so(redis_url):
+    queue = await RedisQueue.open(redis_url)
+    await queue.close()
+    with pytest.raises(QueueError, match="closed"):
+        await queue.runs()
+
+
+async def test_an_address_opens_the_queue(redis_url):
+    async with open_queue(redis_url) as queue:
+        assert isinstance(queue, RedisQueue)
+
+
+async def test_many_open_a_new_store_at_once(redis_url):
+    queues = await asyncio.gather(*(RedisQueue.open(redis_url) for _ in range(8)))
+    await asyncio.gather(*(queue.close() for queue in queues))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"append": True, "fsync": "always"}, "costs nothing"),
+        ({"append": True}, "last second"),
+        ({"settings": {"save": "900 1 60 10000"}}, "900 seconds"),
+        ({}, "whole queue"),
+    ],
+)
+async def test_durability_says_what_a_crash_can_cost(settings, says):
+    with or_skip(lambda: RedisServer(**settings)) as server:
+        async with await RedisQueue.open(server.url()) as queue:
+            assert says in await queue.durability()

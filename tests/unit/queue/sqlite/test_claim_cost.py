@@ -1,0 +1,122 @@
+"""A claim costs the same, however many tasks wait, are blocked, or are done with."""
+
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import ZERO, RunSettings
+from shoal.queue.sqlite import runs
+from shoal.queue.sqlite.claim import Wish, claim
+from shoal.queue.sqlite.moment import since_epoch
+from tests.unit.queue.sqlite.conftest import NOON
+
+LIMIT = 50
+FREE = 100  # hosts whose gate is open, half of them in each partition
+
+FILL = """
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT :tasks)
+INSERT INTO task (run, id, lane, priority, depth, url)
+SELECT :run, randomblob(16), i % :hosts + 1, 0, 0, 'https://host' || i % :hosts || '.example/' || i FROM n;
+
+INSERT INTO host (id, name) SELECT DISTINCT lane, 'host' || lane || '.example' FROM task WHERE run = :run
+ON CONFLICT DO NOTHING;
+INSERT INTO section (id, run, step, partition)
+VALUES (2 * :run, :run, 'main', ''), (2 * :run + 1, :run, 'main', 'ca');
+INSERT INTO lane (run, section, host, pending)
+SELECT :run, 2 * :run + lane % 2, lane, count(*) FROM task WHERE run = :run GROUP BY lane;
+UPDATE task SET lane = (SELECT id FROM lane WHERE lane.run = :run AND lane.host = task.lane) WHERE run = :run;
+INSERT INTO ready (lane, place, attempt) SELECT lane, 9 << 52 | seq, 0 FROM task WHERE run = :run;
+"""
+
+
+def fill(store, run_id, tasks, hosts, **settings):
+    """Start a run whose tasks are spread over hosts and two partitions."""
+    with store.connection:
+        run = runs.start(store, "books", RunSettings(**{"host_delay": ZERO, **settings}), run_id)
+        values = {"run": runs.known(store, run.id).no, "tasks": tasks, "hosts": hosts}
+        store.connection.execute(FILL, values)
+        arm(store)
+
+
+def arm(store):
+    lanes = store.connection.execute("SELECT json_group_array(id) FROM lane").get
+    store.tell("arm", lanes=lanes, hosts="[]")
+
+
+def steps_of_a_claim(store, run_id, asked):
+    """Return how many steps SQLite's machine makes for a claim that gets all it asks for."""
+    count = 0
+
+    def step():
+        nonlocal count
+        count += 1
+        return False
+
+    store.connection.set_progress_handler(step, 1)
+    with store.connection:
+        grant = claim(store, Wish("worker", run_id, LIMIT, timedelta(minutes=5), **asked))
+    store.connection.set_progress_handler(None)
+    assert len(grant.leases) == LIMIT
+    return count
+
+
+@pytest.fixture(params=[{}, {"partitions": ["ca"]}], ids=["all", "partition"])
+def asked(request):
+    return request.param
+
+
+@pytest.fixture
+def few(store, asked):
+    """The steps of a claim where a thousand tasks wait on free hosts."""
+    fill(store, "few", 1_000, 2 * FREE)
+    steps = steps_of_a_claim(store, "few", asked)
+    with store.connection:
+        store.connection.execute("DELETE FROM lease; UPDATE host SET last_start = 0")
+    return steps
+
+
+@pytest.mark.parametrize("hosts", [200, 40_000], ids=["deep", "wide"])
+def test_two_hundred_thousand_waiting_tasks_do_not_make_a_claim_dearer(few, store, asked, hosts):
+    fill(store, "many", 200_000, hosts)
+    assert steps_of_a_claim(store, "many", asked) < 2 * few
+
+
+@pytest.mark.parametrize("how", ["paused", "asked just now", "full"])
+def test_ninety_nine_blocked_hosts_in_a_hundred_do_not_make_a_claim_dearer(few, store, asked, how):
+    fill(store, "blocked", 500 * FREE, 100 * FREE, host_delay=timedelta(milliseconds=250))
+    block(store, how)
+    assert steps_of_a_claim(store, "blocked", asked) < 2 * few
+
+
+def block(store, how):
+    """Close the gates of all hosts but a few."""
+    now = since_epoch(NOON)
+    change = {
+        "paused": f"UPDATE host SET paused_until = {now} + 60000000 WHERE id > {FREE}",
+        "asked just now": f"UPDATE host SET last_start = {now} WHERE id > {FREE}",
+        "full": f"""
+            INSERT INTO lease (task, run, lane, place, host, attempt, worker, deadline)
+            SELECT x'00', 1, 1, 0, host.id, 1, 1, {now} + 60000000
+            FROM host CROSS JOIN json_each('[1, 2, 3, 4]') WHERE host.id > {FREE}
+        """,
+    }
+    with store.connection:
+        store.connection.execute(change[how])
+        arm(store)
+
+
+def test_what_waits_for_its_time_or_is_done_with_does_not_make_a_claim_dearer(few, store, asked):
+    fill(store, "old", 20_000, 2 * FREE)
+    later = since_epoch(NOON) + 60_000_000
+    with store.connection:
+        store.connection.execute(f"""
+            INSERT INTO item (run, section, seq, stored_at, data) SELECT run, 1, seq, 0, '' FROM task;
+            INSERT INTO dead (run, seq, attempts, buried_at, error) SELECT run, seq, 1, 0, '' FROM task;
+            INSERT INTO expired (run, seq, expired_at) SELECT run, seq, 0 FROM task;
+            INSERT INTO delayed (seq, run, due, lane, place, attempt)
+            SELECT seq, run, {later}, 1, 0, 0 FROM task;
+            INSERT INTO expiry (run, at, seq) SELECT run, {later}, seq FROM task;
+            INSERT INTO failure (seq, token, attempt, worker, ended_at, error)
+            SELECT seq, 1, 1, 1, 0, '' FROM task
+        """)
+    assert steps_of_a_claim(store, "old", asked) < 2 * few

@@ -1,0 +1,67 @@
+"""Files that are new, known, too new, or not ours."""
+
+import apsw
+import pytest
+
+from shoal.core.errors import InvalidSetting, QueueError, SchemaTooNew
+from shoal.queue.sqlite.database import OURS, Address, connect
+from shoal.queue.sqlite.migrate import migrate, scripts
+from shoal.queue.sqlite.queue import SqliteQueue
+
+
+async def test_a_new_file_gets_the_schema_and_our_mark(store):
+    assert store.connection.pragma("user_version") == len(scripts())
+    assert store.connection.pragma("application_id") == OURS
+    assert store.connection.pragma("journal_mode") == "wal"
+
+
+async def test_migrating_again_changes_nothing(queue):
+    run = await queue.start_run("books")
+    assert await queue.migrate() == len(scripts())
+    assert await queue.run(run.id) == run
+
+
+async def test_a_file_of_a_newer_shoal_is_refused_and_left_alone(store, address):
+    store.connection.pragma("user_version", len(scripts()) + 1)
+    with pytest.raises(SchemaTooNew) as refusal:
+        await SqliteQueue.open(address.path)
+    assert (refusal.value.found, refusal.value.known) == (len(scripts()) + 1, len(scripts()))
+    assert store.connection.pragma("user_version") == len(scripts()) + 1
+
+
+async def test_a_script_that_breaks_leaves_the_old_version(store, monkeypatch):
+    monkeypatch.setattr(
+        "shoal.queue.sqlite.migrate.scripts", lambda: [*scripts(), "CREATE TABLE more (a); nonsense"]
+    )
+    with pytest.raises(apsw.SQLError), store.connection:
+        migrate(store)
+    assert store.connection.pragma("user_version") == len(scripts())
+    assert not list(store.connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'more'"))
+
+
+async def test_a_database_of_another_program_is_refused_and_left_alone(address):
+    other = apsw.Connection(str(address.path))
+    other.execute("CREATE TABLE precious (data)")
+    with pytest.raises(QueueError, match="another program"):
+        await SqliteQueue.open(address.path)
+    assert other.pragma("journal_mode") == "delete"
+    assert list(other.execute("SELECT name FROM sqlite_schema")) == [("precious",)]
+    other.close()
+
+
+async def test_an_empty_file_becomes_a_queue(address):
+    address.path.touch()
+    async with await SqliteQueue.open(address.path) as queue:
+        assert await queue.runs() == []
+
+
+@pytest.mark.parametrize(("asked", "level"), [("normal", 1), ("full", 2)])
+def test_how_safe_a_commit_is_can_be_chosen(tmp_path, asked, level):
+    connection = connect(Address(tmp_path / "queue.db", synchronous=asked))
+    assert connection.pragma("synchronous") == level
+    connection.close()
+
+
+def test_a_level_that_nobody_knows_is_refused(tmp_path):
+    with pytest.raises(InvalidSetting, match="normal or full"):
+        Address(tmp_path / "queue.db", synchronous="off")

@@ -1,0 +1,46 @@
+"""Queries by name: every file is a valid query, and rows go in however many they are."""
+
+import re
+from importlib.resources import files
+
+import apsw
+import pytest
+
+from shoal.queue.sqlite.store import ROWS, query, query_for_rows
+
+NAMES = sorted(file.name.removesuffix(".sql") for file in (files("shoal.queue.sqlite") / "sql").iterdir())
+# What may be large: no query of a verb may walk through all of it.
+LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|lane|host"
+# Looked at by people, or once in a run's life.
+RARE = {"purge_lanes", "worker_read", "purge_workers", "purge_sections"}
+
+
+def explain(store, name):
+    """Return the steps of a query's plan."""
+    text = query(name)
+    values = [None] * text.count("?") or dict.fromkeys(re.findall(r":(\w+)", text))
+    return [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_query_can_be_prepared_and_walks_through_no_large_table(store, name):
+    walks = [step for step in explain(store, name) if re.match(rf"SCAN ({LARGE})\b", step)]
+    assert not walks or name in RARE
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 31, 33, 127, 128, 129, 300])
+def test_rows_go_in_however_many_they_are(store, count):
+    rows = [(1, place, 0) for place in range(count)]
+    assert store.many("ready_add", rows) == count
+    found = store.connection.execute("SELECT lane, place, attempt FROM ready ORDER BY place")
+    assert list(found) == rows
+
+
+def test_each_size_is_one_statement(store):
+    for size in ROWS:
+        assert query_for_rows("ready_add", size).count("(?, ?, ?)") == size
+
+
+def test_a_row_that_breaks_a_rule_of_the_table_is_not_passed_over(store):
+    with pytest.raises(apsw.ConstraintError):
+        store.many("ready_add", [(1, 1, 0), (1, 1, 0)])
