@@ -14,7 +14,7 @@ class Scale:
     small: int = 10_000  # the cell that others are compared with
     pending: tuple[int, ...]
     one_host: int
-    # Tasks and hosts. As many tasks to a host as in the small cell: else a claim has to ask more hosts for a batch.
+    # Tasks and hosts. As many tasks to a host as in the small cell: with fewer, a claim asks more hosts.
     many_hosts: tuple[int, int]
     blocked: tuple[int, int]
     churn: int  # claimed and settled while a transaction is open

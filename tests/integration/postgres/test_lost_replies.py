@@ -121,7 +121,7 @@ async def test_reclaim_counts_what_it_took_back(shaky, queue, direct):
     run = await start(queue, *pages(5), max_attempts=2)
     await claim_all(queue, run, lease=MINUTE)
     await direct.execute("UPDATE shoal.lease SET deadline = clock_timestamp()")
-    async with shaky.on("shoal.take_back(") as it:
+    async with shaky.on("shoal.reclaim(") as it:
         assert await it.reclaim() == 5
     stats = await queue.stats(run.id)
     assert (stats.pending, stats.leased) == (5, 0)

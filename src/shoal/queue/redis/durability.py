@@ -16,6 +16,9 @@ async def durability(server: Server) -> str:
 
 
 async def _said(server: Server) -> str:
+    policy = await server.setting(0, "maxmemory-policy")
+    if policy not in (None, "noeviction") and await server.setting(0, "maxmemory") not in (None, "0"):
+        return f"the server throws keys away when it is full ({policy}), and tasks with them; set noeviction"
     appendonly = await server.setting(0, "appendonly")
     if appendonly is None:
         return "the server does not say how it saves; ask its operator whether appendonly is on"

@@ -316,9 +316,9 @@ class RedisQueue(Queue):
         count = 0
         for shard in range(self._shards):
             # Only up to the youngest of now: a letter that dies again meanwhile is not treated twice.
-            after, until = 0, await self._reader.last_grave(shard, number)
-            while after < until and (page := await self._reader.graves(shard, number, after, until)):
-                after = page[-1][0]
+            until = await self._reader.last_grave(shard, number)
+            after, page = await self._reader.graves(shard, number, 0, until)
+            while until and after:
                 meant = [
                     letter.id
                     for _, letter in page
@@ -327,6 +327,7 @@ class RedisQueue(Queue):
                 if meant:
                     packed = b"".join(map(bytes.fromhex, meant))
                     count += int(await self._once("dead", shard, run_id, verb, packed))
+                after, page = await self._reader.graves(shard, number, after, until)
         return count
 
     # Hosts and workers

@@ -107,8 +107,10 @@ class Reader:
         )
         return int(found[1]) if found else 0
 
-    async def graves(self, shard: int, number: int, after: int, until: int) -> list[tuple[int, DeadLetter]]:
-        """Return a page of the dead letters of a shard, with their order."""
+    async def graves(
+        self, shard: int, number: int, after: int, until: int
+    ) -> tuple[int, list[tuple[int, DeadLetter]]]:
+        """Return where a page of a shard's dead letters ends, 0 behind the last, and the page with its order."""
         found = await self._command(
             shard,
             "ZRANGEBYSCORE",
@@ -121,21 +123,22 @@ class Reader:
             PAGE,
         )
         if not found:
-            return []
+            return 0, []
         names = await self._names(shard, number)
         letters = await self._command(shard, "HMGET", f"{number}:dead", *found[::2])
-        return [
+        # One that was replayed meanwhile is no longer there.
+        return int(found[-1]), [
             (int(order), dead_letter(read_letter(letter), names))
             for order, letter in zip(found[1::2], letters, strict=True)
             if letter is not None
         ]
 
     async def _graves(self, shard: int, number: int) -> AsyncIterator[tuple[tuple[int, int], DeadLetter]]:
-        after = 0
-        while page := await self.graves(shard, number, after, 0):
+        after, page = await self.graves(shard, number, 0, 0)
+        while after:
             for order, letter in page:
                 yield (order, shard), letter
-            after = page[-1][0]
+            after, page = await self.graves(shard, number, after, 0)
 
     async def _items(
         self, shard: int, number: int, step: str | None, after: int

@@ -10,7 +10,7 @@ from shoal.queue.intake import NO_HOST, Intake, encode_item
 from shoal.queue.redis.server import Argument
 from shoal.queue.redis.wire import Parcel, columns, micros, pack, parcel, shard_of, shard_of_name
 
-MOST = 1_000  # outcomes of one call
+MOST, MOST_FOLLOW = 1_000, 2_000  # outcomes of one call, and follow-up tasks unless they are of one outcome
 Brakes = tuple[int, str, int | None, int | None]
 
 
@@ -33,6 +33,11 @@ class Settlement:
     follow: list[tuple[int, Parcel]] = field(default_factory=list)
     sent: list[tuple[int, int]] = field(default_factory=list)
     sent_blobs: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more outcome would make the call long."""
+        return len(self.positions) >= MOST or len(self.follow) >= MOST_FOLLOW
 
     def add(self, position: int, outcome: Outcome, intake: Intake) -> None:
         """Take in one outcome; raises InvalidItem or InvalidTask."""
@@ -102,7 +107,7 @@ def settlements(
             outcome = outcomes[position]
             shard = shard_of_lease(outcome.lease, shards)
             chain = chains.setdefault(shard, [])
-            if not chain or chain[-1].run_id != run_id or len(chain[-1].positions) == MOST:
+            if not chain or chain[-1].run_id != run_id or chain[-1].is_full:
                 chain.append(Settlement(run_id, shard, shards))
             chain[-1].add(position, outcome, intakes[run_id])
     return chains

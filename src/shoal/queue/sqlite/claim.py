@@ -75,6 +75,7 @@ class _Claim:
         self._sections = self._narrowed()
 
     def grant(self) -> Grant:
+        sweep.take_back_lost(self._store, self._now)
         moments = (self._look.next_expiry, self._look.next_delayed)
         if any(moment is not None and moment <= self._now for moment in moments):
             sweep.let_time_pass(self._store, self._now, run=self._look.run)

@@ -62,6 +62,10 @@ def _unreachable(path: Path, reason: str) -> QueueError:
     with suppress(OSError):  # where we may not even look, SQLite's own reason is the best
         if path.is_dir():
             return QueueUnavailable(str(path), "it is a folder, and a file is needed")
-        if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+        if path.parent.is_dir() and not _may_write(path.parent):
             return QueueReadOnly(str(path), f"the folder {path.parent} cannot be written")
     return QueueUnavailable(str(path), reason)
+
+
+def _may_write(folder: Path) -> bool:
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)

@@ -34,15 +34,21 @@ class Due(msgspec.Struct, array_like=True, frozen=True):
 def reclaim(store: Store) -> int:
     """Let time pass in every run; return how many leases were taken back, of which there may be more."""
     now = store.now()
+    count = take_back_lost(store, now)
+    for run in store.read("sweep_runs", list[int], now=now):
+        let_time_pass(store, now, run=run)
+    purge.clear(store)  # some of what a purge left that was cut short
+    return count
+
+
+def take_back_lost(store: Store, now: int) -> int:
+    """End the leases whose deadline has passed; return how many, of which there may be more."""
     lost = store.read("lease_lost", list[Held], now=now, limit=AT_ONCE)
     if lost:
         endings = Endings(store)
         for held in lost:
             endings.fail(held, LEASE_LOST, bury=False)
         endings.write()
-    for run in store.read("sweep_runs", list[int], now=now):
-        let_time_pass(store, now, run=run)
-    purge.clear(store)  # some of what a purge left that was cut short
     return len(lost)
 
 

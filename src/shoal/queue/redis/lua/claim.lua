@@ -78,19 +78,18 @@ end
 
 -- What a host may give in this claim.
 local hosts = {['']  = {name = '', room = huge, gap = 0, free = 0, live = -huge, given = 0}}
-local function open(names)
-    load_gates(names)
-    for _, name in ipairs(names) do
-        if not hosts[name] then
-            local gate = gates[name]
-            local host = {name = name, gap = max(run.delay, gate.delay), free = free_at(gate, run), live = 0, room = 0, given = 0}
-            if host.free <= now then
-                host.live = call('SCARD', P .. 'live:' .. name)
-                host.room = max(0, min(run.per_host - host.live, host.gap > 0 and ceil(horizon / host.gap) or huge))
-            end
-            hosts[name] = host
+local function open(name)
+    local host = hosts[name]
+    if not host then
+        local gate = gates[name]
+        host = {name = name, gap = max(run.delay, gate.delay), free = free_at(gate, run), live = 0, room = 0, given = 0}
+        if host.free <= now then
+            host.live = call('SCARD', P .. 'live:' .. name)
+            host.room = max(0, min(run.per_host - host.live, host.gap > 0 and ceil(horizon / host.gap) or huge))
         end
+        hosts[name] = host
     end
+    return host
 end
 
 local function lease(track, host, element, expires)
@@ -147,7 +146,7 @@ end
 local function look(track, names)
     local again, gone = {}, {}
     for _, name in ipairs(names) do
-        local host = hosts[name]
+        local host = open(name)
         local most, left = min(host.room, wanted, host.gap == 0 and SHARE or huge), true
         looks = looks - 1
         if most > 0 then
@@ -173,18 +172,22 @@ local function look(track, names)
 end
 
 local function gather(tracks)
+    local share = run.delay == 0 and SHARE or ceil(horizon / run.delay)
     for _, track in ipairs(tracks) do
         while wanted > 0 and track.priority >= lowest do
             if looks <= 0 then
                 more = true
                 return
             end
-            local names = call('ZRANGEBYSCORE', track.key, '-inf', now, 'LIMIT', 0, min(wanted, LANES))
+            -- As many lanes as are needed if each gives its share; if they give less, more at the next turn.
+            local lanes = min(LANES, ceil(wanted / share) + 2)
+            local before, names = wanted, call('ZRANGEBYSCORE', track.key, '-inf', now, 'LIMIT', 0, lanes)
             if #names == 0 then
                 break
             end
-            open(names)
+            load_gates(names)
             look(track, names)
+            share = max(1, min(share, ceil((before - wanted) / #names)))
         end
     end
 end

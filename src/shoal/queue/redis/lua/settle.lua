@@ -20,6 +20,10 @@ for at = 1, #ARGV[5], 16 do
     ids[#ids + 1] = ARGV[5]:sub(at, at + 15)
 end
 
+-- Whatever can fail does so here, before the first lease is touched.
+local columns = unpacked(ARGV[11])
+section_numbers(run, columns[2])
+
 local accepted, list, hosts, freed = finish(run, ids, unpacked(ARGV[6]), function(i)
     local extra = extras[i]
     if extra then
@@ -75,7 +79,6 @@ end
 if #list > 0 then
     store('items', unpacked(ARGV[9]), ITEMS, W_ITEMS)
     store('rejects', unpacked(ARGV[10]), REJECTED)
-    local columns = unpacked(ARGV[11])
     put(run, columns, blob, accepted, now)
     blob = blob + #columns[3]
     for _, part in ipairs(unpacked(ARGV[12])) do

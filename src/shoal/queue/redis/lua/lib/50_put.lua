@@ -65,12 +65,15 @@ local function write_seen(run)
     tell('HSET', run.R .. 'seen', fields)
 end
 
--- The numbers of sections, which are made when they are first seen.
+-- The numbers of sections, which are made when they are first seen. A lane's number has room for 65,536.
 local function section_numbers(run, names)
     local found = read_fields(run.R .. 'sections', names)
     for i, name in ipairs(names) do
         if not found[i] then
             found[i] = call('HLEN', run.R .. 'sections')
+            if found[i] >= 65536 then
+                error('a run can have 65,536 pairs of step and partition; use fewer partitions')
+            end
             call('HSET', run.R .. 'sections', name, found[i])
             call('HSET', run.R .. 'names', found[i], name)
         end

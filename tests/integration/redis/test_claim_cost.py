@@ -1,0 +1,71 @@
+"""What a claim costs does not grow with what it cannot hand out; counted in commands, for time is noise."""
+
+import pytest
+
+from shoal.core.model import Bury, Done
+from tests.conformance.helpers import HOUR, claim, claim_all, page, start
+
+PLAY = 5  # commands
+
+
+async def commands_of(direct, call):
+    """Return how many commands the scripts of a call have made."""
+    await direct.config_resetstat()
+    await call
+    stats = await direct.info("commandstats")
+    return sum(one["calls"] for name, one in stats.items() if name != "cmdstat_config|resetstat")
+
+
+async def cost(queue, direct, run):
+    """Return the cost of handing out one task of a host that is free."""
+    await queue.enqueue(run.id, [page("free", "free.example")])
+    return await commands_of(direct, claim(queue, run, limit=1))
+
+
+@pytest.fixture
+async def plain(queue, direct):
+    """What a claim costs in a run that has nothing else."""
+    return await cost(queue, direct, await start(queue, run_id="plain"))
+
+
+async def test_tasks_that_wait_in_a_lane_cost_nothing(queue, direct, plain):
+    run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(5_000)))
+    assert await commands_of(direct, claim(queue, run, limit=1)) <= plain + PLAY
+
+
+async def test_hosts_that_keep_their_gap_are_met_once(queue, direct, plain):
+    run = await start(
+        queue, *(page(n, f"h{n % 500}.example", priority=9) for n in range(1_000)), host_delay=HOUR
+    )
+    assert len(await claim_all(queue, run, limit=100)) == 500
+    assert await cost(queue, direct, run) <= plain + PLAY
+
+
+async def test_hosts_that_are_full_are_met_once(queue, direct, plain):
+    run = await start(queue, *(page(n, f"h{n % 500}.example", priority=9) for n in range(1_000)), per_host=1)
+    assert len(await claim_all(queue, run, limit=100)) == 500
+    assert await cost(queue, direct, run) <= plain + PLAY
+
+
+async def test_hosts_that_are_paused_are_met_once(queue, direct, plain):
+    run = await start(queue, *(page(n, f"h{n}.example", priority=9) for n in range(500)))
+    for number in range(500):
+        await queue.pause_host(f"h{number}.example", HOUR)
+    assert await claim_all(queue, run) == []
+    assert await cost(queue, direct, run) <= plain + PLAY
+
+
+async def test_what_is_done_dead_or_delayed_costs_nothing(queue, direct, plain):
+    tasks = [page(n, f"h{n % 50}.example", delay=HOUR if n % 3 == 0 else 0 * HOUR) for n in range(1_500)]
+    run = await start(queue, *tasks)
+    leases = await claim_all(queue, run, limit=500)
+    await queue.settle([Done(lease) if n % 2 else Bury(lease, "no") for n, lease in enumerate(leases)])
+    assert await cost(queue, direct, run) <= plain + PLAY
+
+
+async def test_other_runs_at_rest_cost_nothing(queue, direct, plain):
+    for number in range(100):
+        await start(queue, page(number, delay=HOUR), run_id=f"rest-{number}")
+    run = await start(queue)
+    assert await cost(queue, direct, run) <= plain + PLAY
+    assert await commands_of(direct, queue.reclaim()) < 15

@@ -1,0 +1,18 @@
+"""A process that enqueues tasks, some of which others enqueue as well, and reports what became of them."""
+
+from dataclasses import asdict
+
+from shoal.core.model import Task
+from shoal.queue.sqlite.queue import SqliteQueue
+from tests.integration.sqlite.crew import Orders, main, ready
+
+
+async def produce(orders: Orders) -> dict[str, int]:
+    async with await SqliteQueue.open(orders["path"]) as queue:
+        await ready()
+        tasks = (Task(url=f"https://h{n % 50}.example/{n}") for n in range(orders["first"], orders["last"]))
+        return asdict(await queue.enqueue(orders["run"], tasks))
+
+
+if __name__ == "__main__":
+    main(produce)

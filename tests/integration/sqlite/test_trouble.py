@@ -1,0 +1,227 @@
+"""Files and disks as they are: each trouble is told plainly, and when it is over the same queue goes on."""
+
+import asyncio
+import os
+import tempfile
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueUnavailable
+from shoal.core.model import Done, Task
+from shoal.queue.sqlite.queue import SqliteQueue
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "queue.db"
+
+
+@pytest.fixture
+async def queue(path):
+    async with await SqliteQueue.open(path, patience=timedelta(milliseconds=50)) as queue:
+        yield queue
+
+
+@pytest.fixture
+def public(tmp_path):
+    """A folder that everybody may enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def without_privileges():
+    """Be nobody for a while where the tests run as root, to whom nothing is forbidden."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def pages(count, first=0, **fields):
+    return [Task(url=f"https://h{n % 10}.example/{n}", **fields) for n in range(first, first + count)]
+
+
+async def test_missing_folders_are_made(tmp_path):
+    path = tmp_path / "a" / "b" / "queue.db"
+    async with await SqliteQueue.open(path) as queue:
+        await queue.start_run("books")
+    assert path.exists()
+
+
+async def test_a_closed_queue_leaves_one_file(path):
+    async with await SqliteQueue.open(path) as queue:
+        run = await queue.start_run("books")
+        await queue.enqueue(run.id, pages(100))
+    assert [file.name for file in path.parent.iterdir()] == ["queue.db"]
+
+
+async def test_a_log_without_its_database_is_no_obstacle(path):
+    async with await SqliteQueue.open(path) as queue:
+        run = await queue.start_run("books")
+        log = Path(f"{path}-wal").read_bytes()
+        assert log
+    path.unlink()
+    Path(f"{path}-wal").write_bytes(log)
+    async with await SqliteQueue.open(path) as queue:
+        assert run.id not in {known.id for known in await queue.runs()}
+        await queue.start_run("books")
+
+
+@pytest.mark.parametrize(
+    "content", [b"This is a poem, not a database.\n" * 100, b"SQLite format 3\0" + b"\xff" * 5000]
+)
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(path, content):
+    path.write_bytes(content)
+    with pytest.raises(QueueError, match=r"--queue"):
+        await SqliteQueue.open(path)
+    assert path.read_bytes() == content
+
+
+async def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(QueueUnavailable, match="it is a folder"):
+        await SqliteQueue.open(tmp_path)
+
+
+async def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(QueueUnavailable):
+        await SqliteQueue.open(tmp_path / "file" / "queue.db")
+
+
+async def test_a_read_only_file_is_refused(public):
+    path = public / "queue.db"
+    async with await SqliteQueue.open(path):
+        pass
+    path.chmod(0o444)
+    with without_privileges(), pytest.raises(QueueReadOnly, match="right to write"):
+        await SqliteQueue.open(path)
+
+
+async def test_a_folder_that_cannot_be_written_is_refused(public):
+    public.chmod(0o555)
+    with without_privileges(), pytest.raises(QueueReadOnly, match="right to write"):
+        await SqliteQueue.open(public / "queue.db")
+    with without_privileges(), pytest.raises(QueueReadOnly, match="right to write"):
+        await SqliteQueue.open(public / "deeper" / "queue.db")
+    public.chmod(0o755)
+
+
+async def limit_pages(queue, most):
+    """Let the file grow to this many pages and no more, as a full disk would."""
+
+    def limit(store):
+        store.connection.pragma("max_page_count", most)
+
+    await queue._writer.call(limit)
+
+
+async def test_a_full_disk_loses_nothing_and_the_queue_goes_on_when_there_is_room(queue):
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, pages(10))
+    grant = await queue.claim("me", run_id=run.id, limit=1)
+    before = await queue.stats(run.id)
+    await limit_pages(queue, 1)
+    with pytest.raises(QueueFull, match="free some space"):
+        await queue.enqueue(run.id, pages(5000, first=10, payload={"text": "x" * 500}))
+    with pytest.raises(QueueFull):
+        await queue.settle([Done(grant.leases[0], items=["x" * 100_000])])
+    assert await queue.stats(run.id) == before
+    await limit_pages(queue, 1 << 30)
+    await queue.settle([Done(grant.leases[0], items=["x" * 100_000])])
+    report = await queue.enqueue(run.id, pages(5000, first=10, payload={"text": "x" * 500}))
+    assert report.added == 5000
+    assert (await queue.stats(run.id)).completed == 1
+
+
+async def test_on_a_full_disk_small_calls_beside_a_large_one_are_made(queue):
+    run = await queue.start_run("books")
+    await limit_pages(queue, 1)
+    large = queue.enqueue(run.id, pages(2000, payload={"text": "x" * 1000}))
+    answers = await asyncio.gather(
+        large, *(queue.beat(f"worker-{n}", run_id=run.id) for n in range(3)), return_exceptions=True
+    )
+    assert isinstance(answers[0], QueueFull)
+    assert answers[1:] == [None] * 3
+    assert len(await queue.workers(run.id)) == 3
+
+
+async def test_a_file_that_stays_locked_is_told_and_can_be_used_again_afterwards(queue, path):
+    run = await queue.start_run("books")
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(QueueUnavailable, match="another process keeps the file locked"):
+        await queue.enqueue(run.id, pages(1))
+    assert (await queue.stats(run.id)).tasks == 0  # looking needs no lock
+    other.execute("ROLLBACK")
+    other.close()
+    assert (await queue.enqueue(run.id, pages(1))).added == 1
+
+
+async def test_a_writer_that_is_only_slow_is_waited_for(path):
+    async with await SqliteQueue.open(path) as queue:
+        run = await queue.start_run("books")
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        adding = asyncio.create_task(queue.enqueue(run.id, pages(1)))
+        await queue.stats(run.id)
+        other.execute("ROLLBACK")
+        other.close()
+        assert (await adding).added == 1
+
+
+async def test_a_stream_that_is_read_slowly_does_not_hold_up_the_writer(queue):
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(payload={"n": n}) for n in range(1200)])
+    grant = await queue.claim("me", run_id=run.id, limit=1200)
+    await queue.settle([Done(lease, items=[lease.task.payload]) for lease in grant.leases[:1100]])
+    seen = 0
+    async for _ in queue.items(run.id):
+        seen += 1
+        if seen == 600:
+            await queue.settle([Done(lease, items=["late"]) for lease in grant.leases[1100:]])
+    assert seen == 1200
+
+
+async def test_a_closed_queue_says_so_and_closing_again_is_nothing(path):
+    queue = await SqliteQueue.open(path)
+    run = await queue.start_run("books")
+    await queue.close()
+    await queue.close()
+    for verb in (queue.stats(run.id), queue.enqueue(run.id, []), queue.claim("me", run_id=run.id)):
+        with pytest.raises(QueueError, match="closed"):
+            await verb
+    with pytest.raises(QueueError, match="closed"):
+        async for _ in queue.items(run.id):
+            pass
+
+
+async def test_a_purge_that_was_cut_short_is_finished_by_whoever_reclaims(queue, path):
+    run = await queue.start_run("books", run_id="old")
+    await queue.enqueue(run.id, pages(100))
+
+    def forget(store):
+        store.tell("purge_run", run=1)
+        store.tell("purge_mark", run=1)
+
+    await queue._writer.call(forget)
+    again = await queue.start_run("books", run_id="old")
+    assert (await queue.enqueue(again.id, pages(100))).added == 100
+    for _ in range(3):
+        await queue.reclaim()
+    connection = apsw.Connection(str(path))
+    assert list(connection.execute("SELECT run, count(*) FROM task GROUP BY run")) == [(2, 100)]
+    assert list(connection.execute("SELECT count(*) FROM purged")) == [(0,)]
+    connection.close()
+    assert len((await queue.claim("me", run_id=again.id, limit=100)).leases) == 10
