@@ -102,6 +102,29 @@ async def test_a_shard_that_was_not_told_of_a_run_asks(queue, direct):
     assert len(await claim_all(queue, run)) == 40
 
 
+async def test_a_key_enters_once_whatever_host_it_is_given_with(queue):
+    run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
+    tasks = [page(n, f"h{n}.example", key="same") for n in range(20)] + [Task(key="same")]
+    reports = await asyncio.gather(*(queue.enqueue(run.id, [task]) for task in tasks))
+    assert sum(report.added for report in reports) == 1
+    assert sum(report.duplicate for report in reports) == 20
+    lease = await claim_one(queue, run)
+    follow = [page(1, "other.example", key="same"), Task(url="http://h1.example/plain")]
+    await queue.settle([Done(lease, follow=follow * 2)])
+    assert [one.task.url for one in await claim_all(queue, run)] == ["http://h1.example/plain"]
+    assert (await queue.stats(run.id)).tasks == 2
+
+
+async def test_of_two_outcomes_that_bring_the_same_key_from_two_shards_the_first_wins(queue):
+    run = await start(queue, *elsewhere(10))
+    leases = await claim_all(queue, run)
+    await queue.settle(
+        [Done(lease, follow=[Task(key="same", payload={"n": n})]) for n, lease in enumerate(leases)]
+    )
+    (lease,) = await claim_all(queue, run)
+    assert lease.task.payload == {"n": 0}
+
+
 async def test_items_of_all_shards_come_in_the_order_of_their_ids(queue):
     run = await start(queue, *elsewhere(60))
     leases = await claim_all(queue, run)

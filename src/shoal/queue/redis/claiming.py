@@ -74,14 +74,14 @@ class Claiming:
     async def _drained(self, heads: list[ClaimHead]) -> bool:
         """Say whether nothing is left anywhere.
 
-        A follow-up task may have gone from a shard not yet looked at to one that was: so all are looked
-        at twice, and no task may have entered in between.
+        A task may have gone from a shard not yet looked at to one that was: so all are looked at twice,
+        and nothing may have moved in between.
         """
         if not all(head.drained for head in heads):
             return False
         again = await self._look()
-        return all(head.drained for head in again) and [head.entered for head in again] == [
-            head.entered for head in heads
+        return all(head.drained for head in again) and [head.moves for head in again] == [
+            head.moves for head in heads
         ]
 
     async def _look(self) -> list[ClaimHead]:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
 
-from shoal.core.errors import UnknownRun
+from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.model import (
     NOTHING,
     SECOND,
@@ -38,20 +39,22 @@ from shoal.queue.redis.settling import Settlement, settlements, shard_of_lease
 from shoal.queue.redis.wire import (
     Parcel,
     columns,
+    homes_of,
     micros,
     moment,
     pack,
     parcel,
     read_parcels,
     run_from,
-    shard_of,
-    shard_of_name,
+    shard_of_host,
+    shard_of_key,
 )
 from shoal.queue.rules import check_claim, check_run, in_runs, new_run_id
 
 PATIENCE = 30 * SECOND
 BATCH = 500  # tasks of one call, so that it stays short
 FORWARD = 100
+PLACE = (b"shard", b"run", b"number", b"at")  # of an entry in an outbox
 
 
 def no_skew() -> timedelta:
@@ -143,14 +146,18 @@ class RedisQueue(Queue):
     async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
         by_shard: dict[int, list[Parcel]] = {}
         for one in map(parcel, batch):
-            by_shard.setdefault(shard_of(one, self._shards), []).append(one)
+            by_shard.setdefault(shard_of_key(one, self._shards), []).append(one)
         calls = (self._put_on(shard, run_id, parcels) for shard, parcels in by_shard.items())
         added = sum(await asyncio.gather(*calls))
         return EnqueueReport(added=added, duplicate=len(batch) - added)
 
     async def _put_on(self, shard: int, run_id: str, parcels: Sequence[Parcel], at: str = "") -> int:
+        homes = homes_of(parcels, self._shards)
         elements = (one.element for one in parcels)
-        return int(await self._once("enqueue", shard, run_id, columns(parcels), at, *elements))
+        added = int(await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements))
+        if any(home != shard for home in homes):
+            await self._forward(shard)
+        return added
 
     async def claim(
         self,
@@ -173,16 +180,16 @@ class RedisQueue(Queue):
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
         fates = [Fate.STALE] * len(outcomes)
         intakes = {run_id: await self._door(run_id) for run_id in {one.lease.run_id for one in outcomes}}
-        calls = settlements(outcomes, in_runs(outcomes), intakes, self._shards)
-        await asyncio.gather(*(self._settle(chain, fates) for chain in calls.values()))
+        chains = settlements(outcomes, list(in_runs(outcomes)), intakes, self._shards)
+        await asyncio.gather(*(self._settle(chain, fates) for chain in chains))
         return fates
 
     async def _settle(self, chain: Sequence[Settlement], fates: list[Fate]) -> None:
-        """Make the calls of one shard, in the order of the outcomes."""
+        """Make calls one after the other."""
         for call in chain:
             for place in await self._server.once("settle", call.shard, *call.arguments()):
                 fates[call.positions[place - 1]] = Fate.ACCEPTED
-            if call.sent:
+            if call.sent or (call.follow and self._shards > 1):
                 await self._forward(call.shard)
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
@@ -214,24 +221,29 @@ class RedisQueue(Queue):
         return count, int(left)
 
     async def _forward(self, shard: int) -> None:
-        """Hand the follow-up tasks in a shard's outbox to the shards they belong to.
+        """Hand the tasks in a shard's outbox to the shards they belong to, as far as that can be done now.
 
         Many may do so at once: an entry is removed only when its shard has taken it, and takes it once.
         """
-        outbox = f"{{shoal:{shard}}}:outbox"
-        while entries := await self._server.command("XRANGE", outbox, "-", "+", "COUNT", FORWARD):
-            groups: dict[tuple[int, str, int, str], list[Parcel]] = {}
-            for _, fields in entries:
-                place = (
-                    int(fields[b"shard"]),
-                    fields[b"run"].decode(),
-                    int(fields[b"number"]),
-                    fields[b"at"].decode(),
-                )
-                groups.setdefault(place, []).extend(read_parcels(fields[b"tasks"]))
-            for (target, run_id, number, at), parcels in groups.items():
-                await self._deliver(target, run_id, number, at, parcels)
+        with suppress(QueueError):  # they are safe where they are, and the next claim tries again
+            while await self._forward_some(f"{{shoal:{shard}}}:outbox"):
+                pass
+
+    async def _forward_some(self, outbox: str) -> bool:
+        entries = await self._server.command("XRANGE", outbox, "-", "+", "COUNT", FORWARD)
+        groups: dict[tuple[int, str, int, str], list[Parcel]] = {}
+        for _, fields in entries:
+            shard, run_id, number, at = (
+                fields[name].decode() for name in (b"shard", b"run", b"number", b"at")
+            )
+            groups.setdefault((int(shard), run_id, int(number), at), []).extend(
+                read_parcels(fields[b"tasks"])
+            )
+        for (target, run_id, number, at), parcels in groups.items():
+            await self._deliver(target, run_id, number, at, parcels)
+        if entries:
             await self._server.command("XDEL", outbox, *(key for key, _ in entries))
+        return bool(entries)
 
     async def _deliver(
         self, target: int, run_id: str, number: int, at: str, parcels: Sequence[Parcel]
@@ -338,15 +350,15 @@ class RedisQueue(Queue):
             yield status
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
-        await self._server.call("host", shard_of_name(host, self._shards), host, "pause", micros(duration))
+        await self._server.call("host", shard_of_host(host, self._shards), host, "pause", micros(duration))
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        await self._server.call("host", shard_of_name(host, self._shards), host, "slow", micros(delay))
+        await self._server.call("host", shard_of_host(host, self._shards), host, "slow", micros(delay))
 
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        shard = shard_of_name(worker_id, self._shards)
+        shard = shard_of_host(worker_id, self._shards)  # anywhere, so long as it is always there
         await self._call("beat", shard, run_id, worker_id, state, encode_item(dict(info)))
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:

@@ -110,7 +110,7 @@ class Reader:
     async def graves(
         self, shard: int, number: int, after: int, until: int
     ) -> tuple[int, list[tuple[int, DeadLetter]]]:
-        """Return where a page of a shard's dead letters ends, 0 behind the last, and the page with its order."""
+        """Return where a page of dead letters ends, 0 behind the last, and the page with its order."""
         found = await self._command(
             shard,
             "ZRANGEBYSCORE",

@@ -1,14 +1,23 @@
 """Outcomes made ready for the scripts: checked first, then one call for each run and shard."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, assert_never
 
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, error_text
-from shoal.queue.intake import NO_HOST, Intake, encode_item
+from shoal.queue.intake import Intake, encode_item
 from shoal.queue.redis.server import Argument
-from shoal.queue.redis.wire import Parcel, columns, micros, pack, parcel, shard_of, shard_of_name
+from shoal.queue.redis.wire import (
+    Parcel,
+    columns,
+    homes_of,
+    micros,
+    pack,
+    parcel,
+    shard_of_host,
+    shard_of_key,
+)
 
 MOST, MOST_FOLLOW = 1_000, 2_000  # outcomes of one call, and follow-up tasks unless they are of one outcome
 Brakes = tuple[int, str, int | None, int | None]
@@ -31,6 +40,7 @@ class Settlement:
     rejects: list[tuple[int, int]] = field(default_factory=list)
     reject_blobs: list[bytes] = field(default_factory=list)
     follow: list[tuple[int, Parcel]] = field(default_factory=list)
+    keys: set[bytes] = field(default_factory=set)
     sent: list[tuple[int, int]] = field(default_factory=list)
     sent_blobs: list[bytes] = field(default_factory=list)
 
@@ -66,7 +76,8 @@ class Settlement:
             self.reject_blobs.append(pack((task_id, task.url, task.step, data)))
         elsewhere: dict[int, list[Parcel]] = {}
         for one in (parcel(intake.entry(child)) for child in done.follow):
-            shard = shard_of(one, self.shards)
+            shard = shard_of_key(one, self.shards)
+            self.keys.add(one.element[2:18])
             if shard == self.shard:
                 self.follow.append((place, one))
             else:
@@ -77,6 +88,7 @@ class Settlement:
 
     def arguments(self) -> list[Argument]:
         """Return what `settle.lua` reads."""
+        follow = [one for _, one in self.follow]
         return [
             self.run_id,
             b"".join(self.ids),
@@ -85,44 +97,80 @@ class Settlement:
             pack(self.extras),
             pack(self.items),
             pack(self.rejects),
-            columns([one for _, one in self.follow], [place for place, _ in self.follow]),
+            columns(follow, homes_of(follow, self.shards), [place for place, _ in self.follow]),
             pack(self.sent),
             *self.item_blobs,
             *self.reject_blobs,
-            *(one.element for _, one in self.follow),
+            *(one.element for one in follow),
             *self.sent_blobs,
         ]
 
 
 def settlements(
     outcomes: Sequence[Outcome],
-    cuts: Iterable[tuple[str, list[int]]],
+    cuts: Sequence[tuple[str, list[int]]],
     intakes: Mapping[str, Intake],
     shards: int,
-) -> dict[int, list[Settlement]]:
-    """Return the calls that obey these outcomes, shard by shard; raises InvalidItem or InvalidTask."""
+) -> list[list[Settlement]]:
+    """Return the calls that obey these outcomes, in chains that may be made at the same time.
+
+    Raises InvalidItem or InvalidTask.
+    """
     chains: dict[int, list[Settlement]] = {}
-    for run_id, positions in cuts:
+    for position, outcome in _in_order(outcomes, cuts):
+        shard = shard_of_lease(outcome.lease, shards)
+        _add(chains.setdefault(shard, []), shard, shards, position, outcome, intakes)
+    if not _are_contested(chains.values()):
+        return list(chains.values())
+    # Shards want to queue the same key, and the first stays: one after the other.
+    chain: list[Settlement] = []
+    for position, outcome in _in_order(outcomes, cuts):
+        shard = shard_of_lease(outcome.lease, shards)
+        _add(chain, shard, shards, position, outcome, intakes)
+    return [chain]
+
+
+def _in_order(
+    outcomes: Sequence[Outcome], cuts: Iterable[tuple[str, list[int]]]
+) -> Iterator[tuple[int, Outcome]]:
+    for _, positions in cuts:
         for position in positions:
-            outcome = outcomes[position]
-            shard = shard_of_lease(outcome.lease, shards)
-            chain = chains.setdefault(shard, [])
-            if not chain or chain[-1].run_id != run_id or chain[-1].is_full:
-                chain.append(Settlement(run_id, shard, shards))
-            chain[-1].add(position, outcome, intakes[run_id])
-    return chains
+            yield position, outcomes[position]
+
+
+def _add(
+    chain: list[Settlement],
+    shard: int,
+    shards: int,
+    position: int,
+    outcome: Outcome,
+    intakes: Mapping[str, Intake],
+) -> None:
+    """Put an outcome into the last call of a chain, or into a new one."""
+    run_id = outcome.lease.run_id
+    if not chain or (chain[-1].run_id, chain[-1].shard) != (run_id, shard) or chain[-1].is_full:
+        chain.append(Settlement(run_id, shard, shards))
+    chain[-1].add(position, outcome, intakes[run_id])
+
+
+def _are_contested(chains: Iterable[list[Settlement]]) -> bool:
+    """Say whether two shards bring a task with the same key."""
+    found: set[bytes] = set()
+    for chain in chains:
+        keys = {key for call in chain for key in call.keys}
+        if found & keys:
+            return True
+        found |= keys
+    return False
 
 
 def shard_of_lease(lease: Lease, shards: int) -> int:
     """Return where the task of a lease lives."""
     if shards == 1:
         return 0
-    url = lease.task.url
-    host = url.split("/", 3)[2] if url is not None else NO_HOST
-    if host != NO_HOST:
-        return shard_of_name(host, shards)
-    key = int.from_bytes(bytes.fromhex(lease.task_id)[8:], "big", signed=True)
-    return shard_of_name(str(key), shards)
+    if lease.task.url is None:
+        return int(lease.task_id[:8], 16) % shards
+    return shard_of_host(lease.task.url.split("/", 3)[2], shards)
 
 
 def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:

@@ -90,7 +90,7 @@ class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
     more: bool
     highest: int
     remaining: int
-    entered: int
+    moves: int
     outbox: int
     names: list[tuple[int, str]]
     now: int
@@ -164,19 +164,29 @@ def parcel(entry: Entry) -> Parcel:
     )
 
 
-def shard_of(parcel: Parcel, shards: int) -> int:
-    """Return where a task lives: with its host, or by its own key if it has none."""
-    if shards == 1:
-        return 0
-    return crc32((parcel.host if parcel.host != NO_HOST else parcel.key).encode()) % shards
+def shard_of_key(parcel: Parcel, shards: int) -> int:
+    """Return where a task's key is noted, which its identity alone decides: see `Intake`."""
+    return int.from_bytes(parcel.element[2:6], "big") % shards
 
 
-def shard_of_name(name: str, shards: int) -> int:
-    """Return where a host or a worker lives."""
-    return crc32(name.encode()) % shards
+def shard_of_host(host: str, shards: int) -> int:
+    """Return where a host's tasks live: where the keys of its https pages are, so that most need one call."""
+    return crc32(f"https://{host}".encode()) % shards
 
 
-def columns(parcels: Sequence[Parcel], of: Sequence[int] = ()) -> bytes:
+def home_of(parcel: Parcel, shards: int) -> int:
+    """Return where a task lives: with its host, or with its key if it has none."""
+    if parcel.host == NO_HOST:
+        return shard_of_key(parcel, shards)
+    return shard_of_host(parcel.host, shards)
+
+
+def homes_of(parcels: Sequence[Parcel], shards: int) -> list[int]:
+    """Return where tasks live, nothing if there is no choice."""
+    return [home_of(one, shards) for one in parcels] if shards > 1 else []
+
+
+def columns(parcels: Sequence[Parcel], homes: Sequence[int] = (), of: Sequence[int] = ()) -> bytes:
     """Return the columns that `put` reads: names once each, tasks pointing at them by position."""
     hosts: dict[str, int] = {}
     sections: dict[str, int] = {}
@@ -195,6 +205,7 @@ def columns(parcels: Sequence[Parcel], of: Sequence[int] = ()) -> bytes:
             ttls if any(ttls) else [],
             delays if any(delays) else [],
             of,
+            homes,
         ]
     )
 

@@ -1,28 +1,48 @@
-"""Preparing the next batch while the last one is being written."""
+"""Preparing the next batch of tasks while the last one is being written."""
 
 import asyncio
-from collections.abc import Coroutine
+import time
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from shoal.core.model import EnqueueReport
+from shoal.core.model import EnqueueReport, Task
+from shoal.queue.contract import Tasks
+from shoal.queue.intake import Entry
+from shoal.queue.sqlite.desk import Desk
+from shoal.queue.sqlite.enqueue import enqueue
+
+BREAK = 128  # tasks
+
+
+def with_breaks(tasks: Tasks) -> Tasks:
+    """Return the same tasks, letting go of the GIL now and then.
+
+    Else the writer gets it only every five milliseconds, and hardly anything is done at the same time.
+    """
+    return tasks if isinstance(tasks, AsyncIterable) else _with_breaks(tasks)
+
+
+def _with_breaks(tasks: Iterable[Task]) -> Iterator[Task]:
+    for count, task in enumerate(tasks):
+        if not count % BREAK:
+            time.sleep(0)
+        yield task
 
 
 class Ahead:
-    """Adds up the reports of batches, of which one at a time is under way."""
+    """Enqueues batches, of which one at a time is under way, and adds up what became of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, writer: Desk, run_id: str) -> None:
         self.report = EnqueueReport()
-        self._writing: asyncio.Task[EnqueueReport] | None = None
+        self._writer, self._run_id = writer, run_id
+        self._size = 0
+        self._writing: asyncio.Future[int] | None = None
 
-    async def add(self, batch: Coroutine[Any, Any, EnqueueReport]) -> None:
+    async def add(self, batch: Sequence[Entry]) -> None:
         """Wait for the last batch, and begin this one."""
-        try:
-            await self._finish()
-        except BaseException:
-            batch.close()
-            raise
-        self._writing = asyncio.create_task(batch)
+        await self._finish()
+        self._size, self._writing = len(batch), self._writer.post(enqueue, self._run_id, batch)
 
     async def __aenter__(self) -> Self:
         return self
@@ -39,6 +59,7 @@ class Ahead:
             await asyncio.gather(self._writing, return_exceptions=True)
 
     async def _finish(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing:
-            self.report += await writing
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            added = await writing
+            self.report += EnqueueReport(added=added, duplicate=self._size - added)

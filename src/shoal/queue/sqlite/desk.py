@@ -68,11 +68,17 @@ class Desk:
 
     async def call(self, act: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Have something done in the thread, and return its answer."""
+        return await self.post(act, *args, **kwargs)
+
+    def post(
+        self, act: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """Have something done in the thread; the answer will be in the future."""
         if self._closed:
             raise QueueError("The queue is closed. Open it again to go on.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._inbox.put(Call(lambda store: act(store, *args, **kwargs), future))
-        return await future
+        return future
 
     async def close(self) -> None:
         """Finish what has been asked, and end the thread."""

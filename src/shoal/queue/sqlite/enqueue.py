@@ -13,6 +13,9 @@ from shoal.queue.sqlite.texts import as_json
 
 MOST_REMEMBERED = 50_000  # lanes of one run
 
+Row = tuple[Any, ...]  # as task_add.sql takes it
+_TTL, _DELAY = 6, 7
+
 
 class Receipt(msgspec.Struct):
     """How many keys were new, and the lanes that they may have gone to."""
@@ -33,14 +36,16 @@ def enqueue(store: Store, run_id: str, entries: Sequence[Entry]) -> int:
 def put(store: Store, run: int, ttl: int | None, entries: Sequence[Entry], now: int) -> Receipt:
     """Add tasks to a run; the caller arms the lanes."""
     lanes = _lanes(store, run, {(entry.step, entry.partition, entry.host) for entry in entries})
-    last = store.value("task_last")
-    added = store.many("task_add", [_row(run, ttl, now, lanes, entry) for entry in entries])
+    rows = [_row(run, ttl, now, lanes, entry) for entry in entries]
+    added = store.many("task_add", rows)
     if added:
-        _place(store, last, now)
+        # Nobody else writes: the new tasks have the numbers up to the last one.
+        last = store.connection.last_insert_rowid() - added
+        _place(store, last, now, rows)
     return Receipt(added, list(lanes.values()))
 
 
-def _row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], entry: Entry) -> tuple[Any, ...]:
+def _row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], entry: Entry) -> Row:
     own_ttl = ttl if entry.ttl is None else micros(entry.ttl)
     return (
         run,
@@ -80,10 +85,12 @@ def _meet(store: Store, run: int, names: list[LaneName], known: dict[LaneName, i
     known.update((name, lane) for name, lane in zip(names, found, strict=True) if lane is not None)
 
 
-def _place(store: Store, last: int, now: int) -> None:
+def _place(store: Store, last: int, now: int, rows: Sequence[Row]) -> None:
     """Let the tasks behind `last` wait where they belong, and count them."""
     store.tell("task_make_ready", last=last)
-    store.tell("task_make_delayed", last=last, now=now)
-    store.tell("task_make_mortal", last=last)
+    if any(row[_DELAY] is not None for row in rows):
+        store.tell("task_make_delayed", last=last, now=now)
+    if any(row[_TTL] is not None for row in rows):
+        store.tell("task_make_mortal", last=last)
     store.tell("task_count_lanes", last=last)
     store.tell("task_count_sections", last=last)

@@ -25,15 +25,14 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
-from shoal.queue.intake import Entry, Intake, encode_item
+from shoal.queue.intake import Intake, encode_item
 from shoal.queue.rules import check_claim, check_run
 from shoal.queue.sqlite import dead, hosts, purge, reading, runs, settle, sweep, workers
-from shoal.queue.sqlite.ahead import Ahead
+from shoal.queue.sqlite.ahead import Ahead, with_breaks
 from shoal.queue.sqlite.claim import Wish, claim
 from shoal.queue.sqlite.database import PATIENCE, Address
 from shoal.queue.sqlite.dead import AT_ONCE, Act
 from shoal.queue.sqlite.desk import Desk
-from shoal.queue.sqlite.enqueue import enqueue
 from shoal.queue.sqlite.migrate import migrate
 from shoal.queue.sqlite.reader import Reader
 from shoal.queue.sqlite.reading import Page
@@ -126,15 +125,11 @@ class SqliteQueue(Queue):
     ) -> EnqueueReport:
         run = await self.run(run_id)
         refused = 0
-        async with Ahead() as ahead:
-            async for batch, invalid in Intake(run_id, run.settings).batches(tasks, on_invalid):
+        async with Ahead(self._writer, run_id) as ahead:
+            async for batch, invalid in Intake(run_id, run.settings).batches(with_breaks(tasks), on_invalid):
                 refused += invalid
-                await ahead.add(self._put(run_id, batch))
+                await ahead.add(batch)
         return ahead.report + EnqueueReport(invalid=refused)
-
-    async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
-        added = await self._writer.call(enqueue, run_id, batch)
-        return EnqueueReport(added=added, duplicate=len(batch) - added)
 
     async def claim(
         self,

@@ -17,7 +17,7 @@ from shoal.queue.sqlite.moment import since_epoch
 T = TypeVar("T")
 LaneName = tuple[str, str, str]  # step, partition, host
 
-ROWS = (1, 8, 32, 128)  # each size is one prepared statement
+ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
 _ROW = re.compile(r"VALUES (\([?, ]+\))")
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -90,7 +90,8 @@ def query_for_rows(name: str, count: int) -> str:
 
     Bound values cost a third of what JSON costs, and one statement for many rows gives up the GIL once.
     """
-    return _ROW.sub(lambda row: f"VALUES {', '.join([row[1]] * count)}", query(name))
+    # Without blanks: apsw keeps no statement prepared whose text is longer than 16 kB.
+    return _ROW.sub(lambda row: f"VALUES {','.join([row[1].replace(' ', '')] * count)}", query(name))
 
 
 def decoded(text: str, kind: type[T]) -> T:

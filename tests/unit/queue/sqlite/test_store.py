@@ -28,7 +28,7 @@ def test_every_query_can_be_prepared_and_walks_through_no_large_table(store, nam
     assert not walks or name in RARE
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 31, 33, 127, 128, 129, 300])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 31, 33, 127, 128, 129, 511, 513, 1100])
 def test_rows_go_in_however_many_they_are(store, count):
     rows = [(1, place, 0) for place in range(count)]
     assert store.many("ready_add", rows) == count
@@ -38,7 +38,12 @@ def test_rows_go_in_however_many_they_are(store, count):
 
 def test_each_size_is_one_statement(store):
     for size in ROWS:
-        assert query_for_rows("ready_add", size).count("(?, ?, ?)") == size
+        assert query_for_rows("ready_add", size).count("(?,?,?)") == size
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "VALUES (?" in query(name)])
+def test_no_statement_is_too_long_for_apsw_to_keep(name):
+    assert len(query_for_rows(name, ROWS[-1])) < 16_384
 
 
 def test_a_row_that_breaks_a_rule_of_the_table_is_not_passed_over(store):

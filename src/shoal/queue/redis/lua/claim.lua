@@ -6,7 +6,8 @@
 -- host leave in strict order of priority, for all its lanes in a run are due at the same moment.
 --
 -- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps and partitions
--- Answers {next_due, drained, more, highest priority due, remaining, entered, outbox, names of sections}, and the leases.
+-- Answers {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
+-- names of sections}, and the leases.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local SHARE = 25  -- tasks of one lane at a time, where no gap is kept: others get their turn
@@ -305,6 +306,7 @@ write_counts(run)
 write_gates()
 state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
 local remaining, outbox = tonumber(state[1]), call('XLEN', P .. 'outbox')
+local moves = tonumber(state[2]) + (tonumber(call('HGET', P .. 'meta', 'sent')) or 0)
 local due, highest = -1, -1
 if wanted > 0 or ARGV[6] == '0' then
     due, highest = outlook(tracks, remaining)
@@ -315,6 +317,6 @@ else
 end
 forget_acked()
 return {
-    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, tonumber(state[2]), outbox, names, now}),
+    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now}),
     '\221' .. struct.pack('>I4', #leases) .. answer,
 }

@@ -83,7 +83,7 @@ if #list > 0 then
     blob = blob + #columns[3]
     for _, part in ipairs(unpacked(ARGV[12])) do
         if accepted[part[1]] then
-            call('XADD', P .. 'outbox', '*', 'shard', part[2], 'run', run.id, 'number', run.number, 'at', digits(now), 'tasks', ARGV[blob])
+            send(run, part[2], now, ARGV[blob])
         end
         blob = blob + 1
     end

@@ -3,7 +3,8 @@
 -- repeated), ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to add to the clock (tests only).
 --
 -- Of the shard                         P = {shoal:0}:
---   meta        hash     version, shards, server (its run_id), hold, longest (delay), token, clock, runs (last number)
+--   meta        hash     version, shards, server (its run_id), hold, longest (delay), token, clock, runs (last number),
+--                        sent (entries that the outbox ever had)
 --   runs        hash     run id -> number
 --   run:N       hash     settings and state of run N, and how many of its tasks remain or ever entered
 --   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked
@@ -13,7 +14,7 @@
 --   moments     zset     run number -> a moment before which time alone changes nothing in it
 --   overdue     zset     run number -> a moment before which none of its leases is lost
 --   receipt:C   string   what call C answered, for ten minutes or until the caller says it knows
---   outbox      stream   follow-up tasks of other shards
+--   outbox      stream   tasks on their way to other shards
 --   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
 --   spreading   hash     run number -> run id, while other shards are told of a change (shard 0)
 -- Of a run                             R = {shoal:0}:N:

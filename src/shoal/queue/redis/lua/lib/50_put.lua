@@ -82,19 +82,34 @@ local function section_numbers(run, names)
     return found
 end
 
+-- A task for another shard, as wire.py reads it.
+local function send(run, shard, base, tasks)
+    call('XADD', P .. 'outbox', '*', 'shard', shard, 'run', run.id, 'number', run.number, 'at', digits(base), 'tasks', tasks)
+    call('HINCRBY', P .. 'meta', 'sent', 1)
+end
+
+local function parcel(host, section, key, priority, ttl, delay, element)
+    return '\145\151' .. pack(host, section, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
+end
+
 -- Let tasks in: `columns` as wire.py packs them, their elements in ARGV from `first` on. Those of outcomes that were not
--- accepted stay out. Times count from `base`. Returns how many were new.
+-- accepted stay out. Times count from `base`. A task whose key belongs to this shard and whose host to another is noted here
+-- and sent there. Returns how many were new.
 local function put(run, columns, first, accepted, base)
-    local hosts, sections, keys, host_of, section_of, priorities, ttls, delays, of = unpack(columns)
-    local added = 0
-    sections = section_numbers(run, sections)
+    local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes = unpack(columns)
+    local added, here = 0, tonumber(KEYS[1]:match('%d+'))
+    local sections = section_numbers(run, names)
     know_hosts(hosts)
     for i, key in ipairs(keys) do
         local element = ARGV[first + i - 1]
         if (not accepted or accepted[of[i]]) and is_new(run, element, key) then
-            local ttl, delay = ttls[i] or 0, delays[i] or 0
-            enter(hosts[host_of[i]], sections[section_of[i]], priorities[i], element,
-                  ttl > 0 and base + ttl or 0, delay > 0 and base + delay or 0)
+            local host, ttl, delay = hosts[host_of[i]], ttls[i] or 0, delays[i] or 0
+            if (homes[i] or here) == here then
+                enter(host, sections[section_of[i]], priorities[i], element,
+                      ttl > 0 and base + ttl or 0, delay > 0 and base + delay or 0)
+            else
+                send(run, homes[i], base, parcel(host, names[section_of[i]], key, priorities[i], ttl, delay, element))
+            end
             added = added + 1
         end
     end

@@ -1,1 +1,0 @@
-SELECT ifnull(max(seq), 0) FROM task
