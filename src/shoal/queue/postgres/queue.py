@@ -204,7 +204,7 @@ class PostgresQueue(Queue):
 
     async def reclaim(self) -> int:
         count = 0
-        while lost := await self._server.value(sql.RECLAIM, SWEEP):
+        while lost := (await self._server.once(sql.RECLAIM, SWEEP))[0][0]:
             count += int(lost)
         await self._server.fetch(sql.TIDY, SWEEP)
         return count

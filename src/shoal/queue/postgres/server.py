@@ -11,6 +11,7 @@ from uuid import uuid4
 import asyncpg
 
 from shoal.core.errors import (
+    InvalidSetting,
     QueueError,
     QueueFull,
     QueueReadOnly,
@@ -31,6 +32,7 @@ _PASSING = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what a connection says whose server has said goodbye between two messages
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -94,11 +96,20 @@ class Server:
         return self._pool
 
     async def _open(self) -> None:
+        try:
+            await self._connect()
+        except (ValueError, asyncpg.ClientConfigurationError):
+            # Not the error's own text: it quotes the address, and with it the password.
+            raise InvalidSetting(
+                "queue", "is no address that PostgreSQL understands; in a password, write / as %2F and @ as %40"
+            ) from None
+
+    async def _connect(self) -> None:
         pooled = await self._behind_a_pooler()
         # A pooler hands every transaction to another server process, so nothing may be left behind in one.
         pool = await asyncpg.create_pool(
             self._url,
-            min_size=1,
+            min_size=0,
             max_size=MOST_CONNECTIONS,
             statement_cache_size=0 if pooled else 100,
             reset=_keep,
@@ -163,8 +174,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _without_password(url: str) -> str:
+    """Return an address that may be shown: its user, host and path, nothing else."""
     parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:…@{host}").geturl()
+    user, at, host = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return f"{parts.scheme}://{name}{colon and ':…'}{at}{host}{parts.path}"

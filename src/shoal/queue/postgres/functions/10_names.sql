@@ -44,13 +44,24 @@ BEGIN
     RETURN found;
 END $$;
 
--- The number of a run, or the error that the client knows as UnknownRun.
-CREATE OR REPLACE FUNCTION shoal.known_run(p_run_id text) RETURNS shoal.run
+-- A run, NULL if there is none. It stays as long as the call: a purge waits for that, and who waits for a purge finds it gone.
+CREATE OR REPLACE FUNCTION shoal.run_named(p_run_id text) RETURNS shoal.run
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     found shoal.run;
 BEGIN
     SELECT * INTO found FROM shoal.run WHERE run_id = p_run_id;
+    PERFORM pg_advisory_xact_lock_shared(hashtext('shoal.run'), found.id);
+    SELECT * INTO found FROM shoal.run WHERE run_id = p_run_id;
+    RETURN found;
+END $$;
+
+-- A run, or the error that the client knows as UnknownRun.
+CREATE OR REPLACE FUNCTION shoal.known_run(p_run_id text) RETURNS shoal.run
+LANGUAGE plpgsql AS $$
+DECLARE
+    found shoal.run := shoal.run_named(p_run_id);
+BEGIN
     IF found.id IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SH001', MESSAGE = p_run_id;
     END IF;

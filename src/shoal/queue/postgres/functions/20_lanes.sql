@@ -7,7 +7,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Make the lanes due that have just been given tasks. Nothing is ever made due in the past: a claimer may have looked there already.
--- A lane that is due already, and not about to be closed, is not written: a busy lane is no hot row.
+-- A lane that is due already, and not about to be closed, is not written: a busy lane is no hot row. One that is written is due now, even if only its band rises:
+-- whoever opens its host's gate in the meantime passes over it, for it is locked here.
 CREATE OR REPLACE FUNCTION shoal.arm(p_lanes shoal.lanes) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -46,7 +47,7 @@ BEGIN
 
     UPDATE shoal.lane l
     SET band = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN n.band ELSE greatest(l.band, n.band) END,
-        due_at = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN clock_timestamp() ELSE greatest(l.due_at, clock_timestamp()) END,
+        due_at = clock_timestamp(),
         idle = NULL
     FROM (
         SELECT n.host, n.section, n.shard, max(n.band) AS band

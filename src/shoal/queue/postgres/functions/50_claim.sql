@@ -9,9 +9,10 @@
 -- Floors. Lanes leave the due index on the left and come back on the right. What is left behind is dead, but while an old transaction is open nothing
 -- may clear it away. So the caller remembers, for each (section, band), a moment before which it found nothing, and hands it back.
 --
--- Closing an empty lane. An enqueue that saw the lane due does not write it, and its tasks may not be visible yet. So an empty lane is first marked (idle = 0),
--- which every later enqueue sees and undoes; at the next look the newest transaction is noted (idle = its id), and once all up to that one
--- have ended, anything that had not seen the mark is visible. Still empty then means: empty.
+-- Closing an empty lane. An enqueue that saw the lane due does not write it, and its tasks may not be visible yet. So an empty lane is first marked with the
+-- claim's own id (idle = -id), which every later enqueue sees and undoes. A claim that began after the mark was committed then notes its own id (idle = id): it
+-- is larger than that of any enqueue that has not seen the mark, which the xmax of a snapshot need not be. Once all below it have ended, anything that
+-- had not seen the mark is visible. Still empty then means: empty.
 
 CREATE OR REPLACE FUNCTION shoal.claim(
     p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
@@ -25,9 +26,11 @@ LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    told   bigint[] := shoal.answered(p_call, p_again);
+    told   bigint[] := nullif(shoal.answered(p_call, p_again), '{}');  -- an empty answer is looked for anew
     run    shoal.run := shoal.known_run(p_run_id);
     began  timestamptz := clock_timestamp();
+    before pg_snapshot := pg_current_snapshot();  -- taken before this call has an id
+    me     bigint;                  -- its id
     ts     timestamptz;
     wanted int := p_limit;          -- tasks still to find
     share  int;                     -- tasks one lane is expected to give
@@ -51,9 +54,15 @@ DECLARE
     n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_host int[]; n_section int[];
 BEGIN
     IF told IS NOT NULL THEN
-        SELECT array_agg(l.task), array_agg(l.token), array_agg(l.attempt), array_agg(greatest(l.start_at - began, interval '0'))
+        -- The lease counts from the answer that is heard.
+        WITH renewed AS (
+            UPDATE shoal.lease l SET deadline = greatest(l.start_at, began) + p_lease
+            WHERE l.token = ANY (told) AND l.worker = p_worker
+            RETURNING l.task, l.token, l.attempt, greatest(l.start_at - began, interval '0') AS start_in
+        )
+        SELECT array_agg(r.task), array_agg(r.token), array_agg(r.attempt), array_agg(r.start_in)
         INTO g_task, g_token, g_attempt, g_start
-        FROM shoal.lease l WHERE l.token = ANY (told) AND l.worker = p_worker;
+        FROM renewed r;
         wanted := p_limit - coalesce(cardinality(g_task), 0);
     ELSIF run.state = 'running' THEN
         SELECT * INTO lost FROM shoal.take_back(coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity'), 1000);
@@ -104,6 +113,7 @@ BEGIN
                 EXIT WHEN cardinality(l_host) >= lanes OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
             END LOOP;
             EXIT WHEN cardinality(l_host) = 0;
+            me := pg_current_xact_id()::text::bigint;
 
             SELECT array_agg(h.id), array_agg(h.gap), array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap))), array_agg(h.lease_floor)
             INTO h_id, h_gap, h_free, h_floor
@@ -232,19 +242,20 @@ BEGIN
                 due_at = CASE
                     WHEN k.best IS NOT NULL THEN greatest(k.next, clock_timestamp())
                     WHEN l.idle IS NULL THEN ts + interval '50 milliseconds'
-                    WHEN l.idle = 0 THEN ts + interval '100 milliseconds'
+                    WHEN l.idle < 0 THEN ts + interval '100 milliseconds'
                     WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
                     ELSE ts + interval '1 second' END,
                 idle = CASE
                     WHEN k.best IS NOT NULL THEN NULL
-                    WHEN l.idle IS NULL THEN 0
-                    WHEN l.idle = 0 THEN pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                    WHEN l.idle IS NULL THEN -me
+                    WHEN l.idle < 0 THEN CASE WHEN pg_visible_in_snapshot((-l.idle)::text::xid8, before) THEN me ELSE -me END
                     WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
                     ELSE l.idle END
             FROM looked k
             WHERE l.host = ANY (l_host) AND l.section = ANY (l_section)
               AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
         END LOOP;
+        DELETE FROM shoal.receipt r WHERE p_again AND r.call = p_call;
         INSERT INTO shoal.receipt VALUES (p_call, began, fences);
     END IF;
 

@@ -95,7 +95,7 @@ BEGIN
     IF told IS NOT NULL THEN
         RETURN told;
     END IF;
-    SELECT * INTO run FROM shoal.run r WHERE r.run_id = p_run_id;
+    run := shoal.run_named(p_run_id);
     IF run.id IS NULL THEN  -- purged: every lease of it is stale
         RETURN '{}';
     END IF;
@@ -178,13 +178,20 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE OR REPLACE FUNCTION shoal.reclaim(p_limit int) RETURNS int
+CREATE OR REPLACE FUNCTION shoal.reclaim(p_call uuid, p_again boolean, p_limit int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
+    told bigint[] := shoal.answered(p_call, p_again);
     lost record;
 BEGIN
+    IF told IS NOT NULL THEN
+        RETURN told[1];
+    END IF;
     SELECT * INTO lost FROM shoal.take_back('-infinity', p_limit);
     PERFORM shoal.arm(lost.lanes);
     PERFORM shoal.wake(lost.freed);
+    IF lost.total > 0 THEN
+        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[lost.total]);
+    END IF;
     RETURN lost.total;
 END $$;

@@ -10,6 +10,7 @@ BEGIN
     IF run.id IS NULL THEN
         RETURN;
     END IF;
+    PERFORM pg_advisory_xact_lock(hashtext('shoal.run'), run.id);
     DELETE FROM shoal.run r WHERE r.id = run.id;
     SELECT array_agg(DISTINCT l.host) INTO freed FROM shoal.lease l WHERE l.run = run.id AND l.host <> 0;
     DELETE FROM shoal.lease t WHERE t.run = run.id;
