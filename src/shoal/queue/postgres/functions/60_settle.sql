@@ -1,4 +1,4 @@
--- End leases, each named once; the letters are the outcomes as in table attempt. The first statement deletes the leases that are live with this very token; what follows touches only those.
+-- End leases, each named once; the letters are D for Done and those of table attempt. The first statement deletes the leases that are live with this very token; what follows touches only those.
 -- Says which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
@@ -21,7 +21,10 @@ BEGIN
                   o.letter = 'B' OR o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
     ), logged AS (
         INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
-        SELECT task, token, run, attempt, letter::"char", start_at, ts, worker, error FROM held
+        SELECT task, token, run, attempt, letter::"char", start_at, ts, worker, error FROM held WHERE letter <> 'D'
+    ), completed AS (
+        INSERT INTO shoal.done (run, ended_at, worker, tasks)
+        SELECT p_run.id, ts, worker, array_agg(task) FROM held WHERE letter = 'D' GROUP BY worker
     ), buried AS (
         INSERT INTO shoal.dead (run, task, section, host, shard, attempts, buried_at, error)
         SELECT run, task, section, host, shard, attempt, ts, error FROM held WHERE held.buried ORDER BY ord

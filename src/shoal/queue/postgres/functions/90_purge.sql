@@ -22,6 +22,7 @@ BEGIN
     DELETE FROM shoal.dead t WHERE t.run = run.id;
     DELETE FROM shoal.expired t WHERE t.run = run.id;
     DELETE FROM shoal.attempt t WHERE t.run = run.id;
+    DELETE FROM shoal.done t WHERE t.run = run.id;
     DELETE FROM shoal.task t WHERE t.run = run.id;
     DELETE FROM shoal.section t WHERE t.run = run.id;
     DELETE FROM shoal.delta t WHERE t.run = run.id;

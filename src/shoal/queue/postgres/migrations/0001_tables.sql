@@ -120,8 +120,7 @@ CREATE TABLE shoal.lease (
 CREATE INDEX lease_host ON shoal.lease (host, token);
 CREATE INDEX lease_deadline ON shoal.lease (deadline);
 
--- How every lease ended; `outcome` is one of the letters D(one) R(etry) B(ury) F(ree: released) L(ost). Only failures are looked up by task,
--- so the usual end costs no index.
+-- How leases ended that did not complete their task: R(etry), B(ury), F(ree: released), L(ost).
 CREATE TABLE shoal.attempt (
     task     bytea NOT NULL,
     token    bigint NOT NULL,
@@ -131,9 +130,17 @@ CREATE TABLE shoal.attempt (
     start_at timestamptz NOT NULL,
     ended_at timestamptz NOT NULL,
     worker   text NOT NULL,
-    error    text
+    error    text,
+    PRIMARY KEY (task, token)
 );
-CREATE INDEX attempt_failed ON shoal.attempt (task, token) WHERE outcome <> 'D';
+
+-- What was completed, a row for each settlement and not for each task: who finished which tasks, and when.
+CREATE TABLE shoal.done (
+    run      int NOT NULL,
+    ended_at timestamptz NOT NULL,
+    worker   text NOT NULL,
+    tasks    bytea[] NOT NULL
+);
 
 CREATE TABLE shoal.item (
     run       int NOT NULL,
