@@ -39,9 +39,18 @@ class Look(msgspec.Struct, array_like=True, frozen=True):
     state: RunState
     host_delay: int
     per_host: int
+    next_lost: int | None
     next_expiry: int | None
     next_delayed: int | None
     worker: int | None
+
+    def lost(self, now: int) -> bool:
+        """Say whether a lease of any run is lost."""
+        return self.next_lost is not None and self.next_lost <= now
+
+    def moved(self, now: int) -> bool:
+        """Say whether time has moved a waiting task."""
+        return any(at is not None and at <= now for at in (self.next_expiry, self.next_delayed))
 
 
 class LeaseRow(msgspec.Struct, array_like=True):
@@ -75,9 +84,11 @@ class _Claim:
         self._sections = self._narrowed()
 
     def grant(self) -> Grant:
-        sweep.take_back_lost(self._store, self._now)
-        moments = (self._look.next_expiry, self._look.next_delayed)
-        if any(moment is not None and moment <= self._now for moment in moments):
+        lost = self._look.lost(self._now)
+        if lost:
+            sweep.take_back_lost(self._store, self._now)
+        # Afterwards, for what was taken back may have outlived its time.
+        if lost or self._look.moved(self._now):
             sweep.let_time_pass(self._store, self._now, run=self._look.run)
         leases = self._leases()
         if len(leases) == self._limit:

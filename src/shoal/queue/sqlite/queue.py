@@ -153,11 +153,7 @@ class SqliteQueue(Queue):
         return await self._writer.call(settle.extend, leases, lease)
 
     async def reclaim(self) -> int:
-        count = lost = await self._writer.call(sweep.reclaim)
-        while lost == sweep.AT_ONCE:
-            lost = await self._writer.call(sweep.reclaim)
-            count += lost
-        return count
+        return await self._writer.call(sweep.reclaim)
 
     # Looking
 

@@ -32,7 +32,7 @@ class Due(msgspec.Struct, array_like=True, frozen=True):
 
 
 def reclaim(store: Store) -> int:
-    """Let time pass in every run; return how many leases were taken back, of which there may be more."""
+    """Let time pass in every run, and return how many leases were taken back."""
     now = store.now()
     count = take_back_lost(store, now)
     for run in store.read("sweep_runs", list[int], now=now):
@@ -42,14 +42,15 @@ def reclaim(store: Store) -> int:
 
 
 def take_back_lost(store: Store, now: int) -> int:
-    """End the leases whose deadline has passed; return how many, of which there may be more."""
-    lost = store.read("lease_lost", list[Held], now=now, limit=AT_ONCE)
-    if lost:
+    """End the leases whose deadline has passed, and return how many."""
+    count = 0
+    while lost := store.read("lease_lost", list[Held], now=now, limit=AT_ONCE):
         endings = Endings(store)
         for held in lost:
             endings.fail(held, LEASE_LOST, bury=False)
         endings.write()
-    return len(lost)
+        count += len(lost)
+    return count
 
 
 def let_time_pass(store: Store, now: int, *, run: int) -> None:
