@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
+
 from shoal.queue.contract import Queue
 from tests.conformance.model import ModelQueue
 
@@ -100,10 +102,6 @@ class Bench:
     clock: Clock
     open: Callable[[], Awaitable[Queue]] | None = None
 
-    @property
-    def forgetful(self) -> bool:
-        return self.open is None
-
     async def restart(self) -> Queue:
         """Close the queue and open the same store once more."""
         assert self.open, "this backend keeps nothing"
@@ -188,3 +186,6 @@ BACKENDS: dict[str, Callable[[Place], AbstractAsyncContextManager[Bench]]] = {
     "redis": _redis,
     "redis-cluster": _redis,
 }
+
+# For tests of what outlives a queue object: the model keeps nothing.
+lasting = pytest.mark.parametrize("place", [name for name in BACKENDS if name != "model"], indirect=True)

@@ -14,8 +14,6 @@ URLS = {"postgres": "postgres_url", "redis": "redis_url", "redis-cluster": "redi
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A backend, and a fresh store for it."""
     name: str = request.param
-    if name == "redis-cluster" and "history" in request.node.name:
-        pytest.skip("sixteen shards make histories slow; `redis` goes through them with the same scripts")
     url = request.getfixturevalue(URLS[name]) if name in URLS else ""
     return Place(name, tmp_path_factory.mktemp(name), url)
 

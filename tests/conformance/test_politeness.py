@@ -7,7 +7,7 @@ import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Bench, Clock
+from tests.conformance.backends import Bench, Clock, lasting
 from tests.conformance.helpers import (
     HOST,
     HOUR,
@@ -327,9 +327,8 @@ async def test_tasks_without_url_are_never_held_back(queue: Queue) -> None:
     assert {lease.start_in for lease in leases} == {ZERO}
 
 
+@lasting
 async def test_promise_5_politeness_survives_a_restart(bench: Bench, clock: Clock) -> None:
-    if bench.forgetful:
-        pytest.skip("this backend keeps nothing")
     run = await start(bench.queue, *pages(3), page(1, "b.example"), host_delay=MINUTE)
     await bench.queue.pause_host("b.example", HOUR)
     await claim_one(bench.queue, run)
@@ -340,9 +339,8 @@ async def test_promise_5_politeness_survives_a_restart(bench: Bench, clock: Cloc
     assert (await the_host(queue, "b.example")).paused_for > MINUTE
 
 
+@lasting
 async def test_the_places_at_a_host_survive_a_restart(bench: Bench) -> None:
-    if bench.forgetful:
-        pytest.skip("this backend keeps nothing")
     run = await start(bench.queue, *pages(3), per_host=1)
     lease = await claim_one(bench.queue, run)
     queue = await bench.restart()

@@ -10,7 +10,7 @@ import pytest
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Bury, Done, EnqueueReport, Fate, RunSettings, RunState
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Bench, Clock
+from tests.conformance.backends import Bench, Clock, lasting
 from tests.conformance.helpers import ME, claim, claim_one, every, page, pages, start, start_one, the_dead
 
 
@@ -163,9 +163,8 @@ async def test_a_verb_for_an_unknown_run_is_refused_with_a_hint(queue: Queue, ve
         await getattr(queue, verb)("books-2025")
 
 
+@lasting
 async def test_runs_survive_a_restart(bench: Bench) -> None:
-    if bench.forgetful:
-        pytest.skip("this backend keeps nothing")
     run = await start(bench.queue, *pages(2), per_host=3)
     await bench.queue.pause(run.id)
     queue = await bench.restart()

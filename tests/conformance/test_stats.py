@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import UnknownRun
 from shoal.core.model import MINUTE, Bury, Counts, Done, Reject, Retry, Run, Stats, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Bench, Clock
+from tests.conformance.backends import Bench, Clock, lasting
 from tests.conformance.helpers import (
     HOUR,
     TEN,
@@ -115,9 +115,8 @@ async def test_a_new_run_counts_nothing(queue: Queue) -> None:
     assert await queue.stats((await start(queue)).id) == Stats()
 
 
+@lasting
 async def test_counts_survive_a_restart(bench: Bench, clock: Clock) -> None:
-    if bench.forgetful:
-        pytest.skip("this backend keeps nothing")
     run = await one_of_each(bench.queue, clock)
     before = asdict(await bench.queue.stats(run.id))
     queue = await bench.restart()
