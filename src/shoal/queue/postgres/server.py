@@ -101,7 +101,7 @@ class Server:
         except (ValueError, asyncpg.ClientConfigurationError):
             # Not the error's own text: it quotes the address, and with it the password.
             raise InvalidSetting(
-                "queue", "is no address that PostgreSQL understands; in a password, write / as %2F and @ as %40"
+                "queue", "is no address of a PostgreSQL; in a password, write / as %2F and @ as %40"
             ) from None
 
     async def _connect(self) -> None:

@@ -14,7 +14,7 @@ OURS = 0x53686F6C  # "Shol", in the file's header
 PATIENCE = timedelta(seconds=30)
 SYNCHRONOUS = ("normal", "full")
 CACHE_KIB = 64 * 1024
-CHECKPOINT_PAGES = 8_000
+CHECKPOINT_PAGES = 16_000  # 64 MB of log
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from shoal.queue.sqlite.moment import micros
 from shoal.queue.sqlite.store import LaneName, Store
 from shoal.queue.sqlite.texts import as_json
 
-MOST_REMEMBERED = 50_000  # lanes of one run
+MOST_REMEMBERED = 100_000  # lanes of one run
 
 Row = tuple[Any, ...]  # as task_add.sql takes it
 _TTL, _DELAY = 6, 7
