@@ -97,5 +97,5 @@ async def test_everything_that_can_be_looked_at_can_be_looked_at(pooled):
 
 async def test_a_pooler_that_is_restarted_is_found_again(pooled, pgbouncer):
     run = await start(pooled, *pages(3))
-    await asyncio.to_thread(pgbouncer.restart)
+    pgbouncer.restart()
     assert len(await claim_all(pooled, run)) == 3

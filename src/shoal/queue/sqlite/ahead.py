@@ -12,6 +12,7 @@ from shoal.queue.intake import Entry
 from shoal.queue.sqlite.desk import Desk
 from shoal.queue.sqlite.enqueue import enqueue
 
+BATCH = 5_000  # tasks; fewer make more pages be written for each, more keep others waiting
 BREAK = 128  # tasks
 
 

@@ -18,7 +18,7 @@ _TTL, _DELAY = 6, 7
 
 
 class Receipt(msgspec.Struct):
-    """How many keys were new, and the lanes that they may have gone to."""
+    """How many keys were new, and the lanes that they went to."""
 
     added: int
     lanes: Sequence[int]
@@ -38,11 +38,12 @@ def put(store: Store, run: int, ttl: int | None, entries: Sequence[Entry], now: 
     lanes = _lanes(store, run, {(entry.step, entry.partition, entry.host) for entry in entries})
     rows = [_row(run, ttl, now, lanes, entry) for entry in entries]
     added = store.many("task_add", rows)
-    if added:
-        # Nobody else writes: the new tasks have the numbers up to the last one.
-        last = store.connection.last_insert_rowid() - added
-        _place(store, last, now, rows)
-    return Receipt(added, list(lanes.values()))
+    if not added:
+        return Receipt(0, ())
+    # Nobody else writes: the new tasks have the numbers up to the last one.
+    last = store.connection.last_insert_rowid() - added
+    _place(store, last, now, rows)
+    return Receipt(added, store.read("task_lanes", list[int], last=last))
 
 
 def _row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], entry: Entry) -> Row:

@@ -28,7 +28,7 @@ from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Intake, encode_item
 from shoal.queue.rules import check_claim, check_run
 from shoal.queue.sqlite import dead, hosts, purge, reading, runs, settle, sweep, workers
-from shoal.queue.sqlite.ahead import Ahead, with_breaks
+from shoal.queue.sqlite.ahead import BATCH, Ahead, with_breaks
 from shoal.queue.sqlite.claim import Wish, claim
 from shoal.queue.sqlite.database import PATIENCE, Address
 from shoal.queue.sqlite.dead import AT_ONCE, Act
@@ -126,7 +126,8 @@ class SqliteQueue(Queue):
         run = await self.run(run_id)
         refused = 0
         async with Ahead(self._writer, run_id) as ahead:
-            async for batch, invalid in Intake(run_id, run.settings).batches(with_breaks(tasks), on_invalid):
+            batches = Intake(run_id, run.settings).batches(with_breaks(tasks), on_invalid, BATCH)
+            async for batch, invalid in batches:
                 refused += invalid
                 await ahead.add(batch)
         return ahead.report + EnqueueReport(invalid=refused)

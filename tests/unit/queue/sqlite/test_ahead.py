@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import Task
-from shoal.queue.sqlite.ahead import BREAK, with_breaks
+from shoal.queue.sqlite.ahead import BATCH, BREAK, with_breaks
 
 
 def pages(count):
@@ -31,17 +31,17 @@ def test_an_asynchronous_source_makes_its_own_breaks():
 
 async def test_batches_are_added_up(queue):
     run = await queue.start_run("books")
-    report = await queue.enqueue(run.id, pages(4500))
-    assert (report.added, report.duplicate) == (4500, 0)
-    again = await queue.enqueue(run.id, pages(4600))
-    assert (again.added, again.duplicate) == (100, 4500)
+    report = await queue.enqueue(run.id, pages(2 * BATCH + 5))
+    assert (report.added, report.duplicate) == (2 * BATCH + 5, 0)
+    again = await queue.enqueue(run.id, pages(2 * BATCH + 7))
+    assert (again.added, again.duplicate) == (2, 2 * BATCH + 5)
 
 
 async def test_when_the_source_breaks_down_the_batches_before_are_stored(queue):
     run = await queue.start_run("books")
     with pytest.raises(ConnectionError):
-        await queue.enqueue(run.id, breaks_down(after=4100))
-    assert (await queue.stats(run.id)).tasks == 4000
+        await queue.enqueue(run.id, breaks_down(after=2 * BATCH + 5))
+    assert (await queue.stats(run.id)).tasks == 2 * BATCH
 
 
 async def test_when_the_run_goes_away_the_source_is_not_read_to_its_end(queue):
@@ -50,12 +50,12 @@ async def test_when_the_run_goes_away_the_source_is_not_read_to_its_end(queue):
 
     async def source():
         nonlocal read
-        for task in pages(20_000):
-            if read == 3000:
+        for task in pages(5 * BATCH):
+            if read == BATCH + 5:
                 await queue.purge(run.id)
             read += 1
             yield task
 
     with pytest.raises(UnknownRun):
         await queue.enqueue(run.id, source())
-    assert read < 20_000
+    assert read < 5 * BATCH
