@@ -195,7 +195,7 @@ def wait_until(happened: Callable[[], bool], what: str, timeout: float) -> None:
 def _end_with_parent(how: signal.Signals) -> list[str]:
     """Have the kernel end the server when the tests are killed and cannot.
 
-    To the kernel a parent is a thread: a server that others use later is not to be started from a passing one.
+    To the kernel a parent is a thread: never start a server that others use later from a passing one.
     """
     setpriv = shutil.which("setpriv", path=SEARCH_PATH)
     return [setpriv, "--pdeathsig", how.name.removeprefix("SIG"), "--"] if setpriv else []
