@@ -59,7 +59,8 @@ def _check(connection: apsw.Connection, path: Path) -> None:
     """Refuse a file that cannot be written, or that another program made."""
     if connection.readonly("main"):
         raise QueueReadOnly(str(path), "the file is read-only")
-    if connection.pragma("application_id") != OURS and _tables(connection):
+    # In this order: another process may be making the tables, and our mark comes with them.
+    if _tables(connection) and connection.pragma("application_id") != OURS:
         raise not_a_queue(path, "is a database of another program")
 
 
