@@ -93,7 +93,8 @@ class Lease:
 class Grant:
     """The answer to a claim.
 
-    `next_due` is how long until something may be claimable, None when nothing is known to come;
+    `next_due` is how long until time alone may make something claimable, None when nothing is known to come;
+    other workers and producers may be quicker, so look again after a second or so whatever it says.
     `drained` says that the run has no pending, delayed or leased task left, or was cancelled.
     """
 
