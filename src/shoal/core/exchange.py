@@ -1,0 +1,68 @@
+"""One exchange with a host: what is asked, and what came back."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from shoal.core.model import MINUTE, NOTHING, ZERO
+
+OnHop = Callable[[str], Awaitable[None]]
+
+
+class Headers(Mapping[str, str]):
+    """The header fields of a response: names in any case, the first value of each."""
+
+    __slots__ = ("_fields", "_first")
+
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
+        self._fields = tuple(fields)
+        self._first: dict[str, str] = {}
+        for name, value in self._fields:
+            self._first.setdefault(name.lower(), value)
+
+    def __getitem__(self, name: str) -> str:
+        return self._first[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __repr__(self) -> str:
+        return f"Headers({list(self._fields)!r})"
+
+    def all(self, name: str) -> list[str]:
+        """Return every value that was sent under a name, in order."""
+        wanted = name.lower()
+        return [value for key, value in self._fields if key.lower() == wanted]
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The fields as they were sent."""
+        return self._fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a host.
+
+    `on_hop` is awaited with every further URL that a redirect leads to, before it is asked; what it raises ends the fetch.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    timeout: timedelta = MINUTE
+    on_hop: OnHop | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What came back, decompressed; `url` is where the last redirect led."""
+
+    url: str
+    status: int
+    headers: Headers = field(default_factory=Headers)
+    body: bytes = b""
+    redirects: tuple[str, ...] = ()
+    elapsed: timedelta = ZERO
