@@ -13,8 +13,8 @@ PINS := constraints/pins.txt
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed ## Show the queue at work
-	@PYTHONPATH=. $(BIN)/python tools/demo_queue.py $(ARGS)
+demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the results
+	@$(BIN)/shoal demo $(ARGS)
 
 # Tests marked `alone` measure time, so they run after the others and by themselves; there may be none (exit code 5).
 test: setup ## Run every test against real servers; ARGS='-k claim' narrows it
@@ -54,11 +54,16 @@ clean: ## Remove .venv, caches and builds
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
-$(VENV)/installed: pyproject.toml $(PINS)
+# Shoal alone, for those who want to see it work.
+$(VENV)/ready: pyproject.toml $(PINS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "error: Shoal needs Python 3.11 or newer. Run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/servers.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c $(PINS) -e .
+	@touch $@
+
+$(VENV)/installed: $(VENV)/ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c $(PINS) -e '.[dev]'
 	@touch $@
 

@@ -14,6 +14,7 @@ from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import USER, PostgresServer
 from tests.servers.postgres_talk import PostgresTalk
 from tests.servers.process import ServerMissing
+from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisCluster, RedisServer
 
 Server = TypeVar("Server")
@@ -116,6 +117,19 @@ def redis_cluster_url(redis_cluster: RedisCluster) -> str:
     """The address of the private cluster, emptied."""
     redis_cluster.flush()
     return redis_cluster.url
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitServer]:
+    """A private RabbitMQ."""
+    with or_skip(RabbitServer) as server:
+        yield server
+
+
+@pytest.fixture
+def rabbitmq_url(rabbitmq: RabbitServer, redis_url: str) -> str:
+    """The address of the private RabbitMQ with the private Redis, emptied, as its memory."""
+    return rabbitmq.with_state(redis_url)
 
 
 def or_skip(make: Callable[[], Server]) -> Server:

@@ -2,5 +2,7 @@
 
 from shoal.core.model import Task
 from shoal.queue.open import open_queue
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import Scraper
 
-__all__ = ["Task", "open_queue"]
+__all__ = ["Page", "Scraper", "Task", "open_queue"]

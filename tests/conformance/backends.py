@@ -179,12 +179,31 @@ async def _redis(place: Place) -> AsyncIterator[Bench]:
         await bench.queue.close()
 
 
+@asynccontextmanager
+async def _rabbitmq(place: Place) -> AsyncIterator[Bench]:
+    from shoal.queue.rabbitmq.queue import RabbitQueue
+
+    clock = SkewedClock()
+
+    async def open_queue() -> Queue:
+        return await RabbitQueue.open(place.url, skew=lambda: clock.skew)
+
+    bench = Bench(await open_queue(), clock, open_queue)
+    try:
+        yield bench
+    finally:
+        for run in await bench.queue.runs():  # the broker serves all tests, and must not fill up with queues
+            await bench.queue.purge(run.id)
+        await bench.queue.close()
+
+
 BACKENDS: dict[str, Callable[[Place], AbstractAsyncContextManager[Bench]]] = {
     "model": _model,
     "sqlite": _sqlite,
     "postgres": _postgres,
     "redis": _redis,
     "redis-cluster": _redis,
+    "rabbitmq": _rabbitmq,
 }
 
 # For tests of what outlives a queue object: the model keeps nothing.

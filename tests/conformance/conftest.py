@@ -7,7 +7,12 @@ import pytest
 from shoal.queue.contract import Queue
 from tests.conformance.backends import BACKENDS, Bench, Clock, Place
 
-URLS = {"postgres": "postgres_url", "redis": "redis_url", "redis-cluster": "redis_cluster_url"}
+URLS = {
+    "postgres": "postgres_url",
+    "redis": "redis_url",
+    "redis-cluster": "redis_cluster_url",
+    "rabbitmq": "rabbitmq_url",
+}
 
 
 @pytest.fixture(params=list(BACKENDS))

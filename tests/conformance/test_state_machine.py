@@ -18,8 +18,9 @@ SETTINGS = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# Sixteen shards make histories slow, and they run the scripts that the plain server has gone through.
+# Sixteen shards make histories slow, and so does a broker; the plain server has gone through these scripts.
 FEWER = settings(SETTINGS, max_examples=40)
+SLOW = ("redis-cluster", "rabbitmq")
 # A negative control needs no smallest example, and must not depend on luck.
 HUNT = settings(SETTINGS, phases=[Phase.generate], derandomize=True, print_blob=False, database=None)
 
@@ -30,7 +31,7 @@ def test_every_history_goes_as_the_rules_say(place: Place) -> None:
         opening = place.bench()
         bench = runner.run(opening.__aenter__())
         try:
-            chosen = FEWER if place.backend == "redis-cluster" else SETTINGS
+            chosen = FEWER if place.backend in SLOW else SETTINGS
             run_state_machine_as_test(machine_on(bench, runner), settings=chosen)
         finally:
             runner.run(opening.__aexit__(None, None, None))

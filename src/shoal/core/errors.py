@@ -11,20 +11,24 @@ ShoalError
 │   ├── MissingDriver         the backend's extra is not installed
 │   ├── UnknownRun
 │   ├── RunConflict           the run exists, but not as asked for
+│   ├── ScraperBusy           another process runs this scraper now
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
 │   ├── QueueUnavailable      the server cannot be reached; trying again later may help
 │   ├── QueueRefused          the server refuses this user or password
 │   ├── QueueReadOnly         the store cannot be written
 │   └── QueueFull             the store has no room left
+├── StepTimeout               a step did not come to an end in time
 └── FetchError                a page did not come home
     ├── FetchTimeout
     ├── ConnectFailed
     │   ├── DnsFailed
     │   └── TlsFailed
+    ├── BrokenAnswer          the answer broke off, or is not HTTP
     ├── HttpStatus
     │   └── Blocked           429, 403, 503 or a block page
     ├── TooLarge
     ├── RobotsDenied
+    ├── RobotsUnavailable     robots.txt cannot be had at the moment
     ├── OutOfScope
     └── ParseFailed
 """
@@ -121,6 +125,17 @@ class RunConflict(QueueError):
         super().__init__(f"Run {run_id!r} {reason}")
 
 
+class ScraperBusy(QueueError):
+    """The scraper is at work already, and may not run twice at once."""
+
+    def __init__(self, scraper: str, holder: str, run_id: str) -> None:
+        self.scraper, self.holder, self.run_id = scraper, holder, run_id
+        super().__init__(
+            f"Scraper {scraper!r} is already running: {holder} works on run {run_id}. "
+            f"Watch it with: shoal watch {run_id}"
+        )
+
+
 class SchemaTooNew(QueueError):
     """A newer Shoal has migrated this queue."""
 
@@ -196,6 +211,10 @@ class TlsFailed(ConnectFailed):
     """The host's certificate or its TLS could not be trusted."""
 
 
+class BrokenAnswer(FetchError):
+    """The host's answer broke off, or is not HTTP."""
+
+
 class HttpStatus(FetchError):
     """The host answered with an error status."""
 
@@ -218,12 +237,24 @@ class RobotsDenied(FetchError):
     """robots.txt does not allow this page."""
 
 
+class RobotsUnavailable(FetchError):
+    """robots.txt cannot be had at the moment, so nothing else may be asked."""
+
+
 class OutOfScope(FetchError):
     """The page lies outside the scraper's scope."""
 
 
 class ParseFailed(FetchError):
     """The page could not be parsed."""
+
+
+class StepTimeout(ShoalError):
+    """A step did not come to an end in time."""
+
+    def __init__(self, step: str, seconds: float) -> None:
+        self.step, self.seconds = step, seconds
+        super().__init__(f"Step {step!r} did not come to an end in {seconds:g} s")
 
 
 def shorten(text: str, most: int = 120) -> str:

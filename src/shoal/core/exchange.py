@@ -47,7 +47,8 @@ class Headers(Mapping[str, str]):
 class Request:
     """What is asked of a host.
 
-    `on_hop` is awaited with every further URL that a redirect leads to, before it is asked; what it raises ends the fetch.
+    `on_hop` is awaited with every further URL that a redirect leads to, before it is asked; what it raises
+    ends the fetch.
     """
 
     url: str

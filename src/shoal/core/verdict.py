@@ -11,6 +11,7 @@ from shoal.core.errors import (
     OutOfScope,
     ParseFailed,
     RobotsDenied,
+    RobotsUnavailable,
     TlsFailed,
     TooLarge,
 )
@@ -18,6 +19,7 @@ from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
 DNS_WAIT = MINUTE  # resolvers keep a failure for about as long
+ROBOTS_WAIT = MINUTE  # and fetchers the failure to get robots.txt
 TLS_TRIES = 2
 PASSING_4XX = frozenset({408, 425, 429})
 LASTING_5XX = frozenset({501, 505})
@@ -55,6 +57,10 @@ def judge(
             if last:
                 return Bury(lease, error, pause_host=pause, slow_host=delay)
             return Retry(lease, error, after=pause, pause_host=pause, slow_host=delay)
+        case RobotsUnavailable():
+            # Every page of the host needs it: paused, the others do not run out of attempts meanwhile.
+            pause = ROBOTS_WAIT + wait
+            return Bury(lease, error, pause_host=pause) if last else Retry(lease, error, pause, pause)
         case HttpStatus(status=status) if not _passes(status):
             return Bury(lease, error)
         case _ if last:

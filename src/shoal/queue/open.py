@@ -14,7 +14,8 @@ PATIENCE = 30 * SECOND
 
 
 class open_queue:
-    """Opens the queue at an address: `sqlite:///books.db`, `postgresql://user@host/database`, `redis://host`.
+    """Opens the queue at an address: `sqlite:///books.db`, `postgresql://user@host/database`, `redis://host`,
+    `amqp://user@host?state=redis://host`.
 
     Use it as `async with open_queue(url) as queue`, or `queue = await open_queue(url)` and close it later.
     """
@@ -80,10 +81,22 @@ async def _redis(url: str, patience: timedelta) -> Queue:
     return await RedisQueue.open(url, patience=patience)
 
 
+async def _rabbitmq(url: str, patience: timedelta) -> Queue:
+    try:
+        from shoal.queue.rabbitmq.queue import RabbitQueue
+    except ModuleNotFoundError as error:
+        if error.name not in ("aiormq", "pamqp", "redis", "hiredis"):
+            raise
+        raise MissingDriver("rabbitmq", "rabbitmq") from error
+    return await RabbitQueue.open(url, patience=patience)
+
+
 BACKENDS: dict[str, Callable[[str, timedelta], Awaitable[Queue]]] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,
     "postgres": _postgres,
     "redis": _redis,
     "rediss": _redis,
+    "amqp": _rabbitmq,
+    "amqps": _rabbitmq,
 }

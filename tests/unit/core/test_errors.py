@@ -18,7 +18,9 @@ from shoal.core.errors import (
     QueueUnavailable,
     RunConflict,
     SchemaTooNew,
+    ScraperBusy,
     ShoalError,
+    StepTimeout,
     UnknownQueue,
     UnknownRun,
     shorten,
@@ -43,6 +45,8 @@ FACTS = {
     QueueReadOnly: (ADDRESS, "permission denied"),
     QueueFull: (ADDRESS, "no space left on device"),
     HttpStatus: (404,),
+    ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
+    StepTimeout: ("listing", 300.0),
 }
 
 

@@ -7,7 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.model import MINUTE, SECOND, ZERO
-from shoal.core.pacing import BURST_HORIZON, LONGEST_PAUSE, burst, gap, next_start, recovered, slower
+from shoal.core.pacing import (
+    BURST_HORIZON,
+    LONGEST_PAUSE,
+    SHORTEST_SLOWDOWN,
+    burst,
+    gap,
+    next_start,
+    recovered,
+    slower,
+)
 
 NOW = datetime(2026, 2, 15, 12, 0, tzinfo=UTC)
 DELAYS = st.timedeltas(ZERO, timedelta(hours=2))
@@ -80,8 +89,8 @@ def test_every_start_of_a_burst_lies_under_the_horizon(spacing, slots, limit):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (ZERO, SECOND),
-        (timedelta(milliseconds=200), SECOND),
+        (ZERO, SHORTEST_SLOWDOWN),
+        (SHORTEST_SLOWDOWN / 4, SHORTEST_SLOWDOWN),
         (SECOND, 2 * SECOND),
         (40 * SECOND, MINUTE),
         (MINUTE, MINUTE),

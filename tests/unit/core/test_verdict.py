@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import (
     Blocked,
+    BrokenAnswer,
     ConnectFailed,
     DnsFailed,
     FetchTimeout,
@@ -17,12 +18,13 @@ from shoal.core.errors import (
     OutOfScope,
     ParseFailed,
     RobotsDenied,
+    RobotsUnavailable,
     TlsFailed,
     TooLarge,
 )
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
-from shoal.core.pacing import LONGEST_PAUSE
-from shoal.core.verdict import DNS_WAIT, RetryPolicy, judge
+from shoal.core.pacing import LONGEST_PAUSE, SHORTEST_SLOWDOWN
+from shoal.core.verdict import DNS_WAIT, ROBOTS_WAIT, RetryPolicy, judge
 
 POLICY = RetryPolicy(max_attempts=4)
 HALF = 0.5
@@ -62,6 +64,7 @@ def test_what_no_retry_can_mend_is_buried_at_once(error):
         FetchTimeout(),
         ConnectFailed(),
         TlsFailed(),
+        BrokenAnswer(),
         RuntimeError("a bug in the step"),
         *(HttpStatus(status) for status in (408, 425, 429, 500, 502, 503, 504, 520)),
     ],
@@ -81,6 +84,13 @@ def test_a_task_without_attempts_left_is_buried(error):
 def test_a_name_that_does_not_resolve_waits_longer():
     error = DnsFailed()
     assert verdict(error) == Retry(lease(), error, after=DNS_WAIT + SECOND / 2)
+
+
+def test_a_host_whose_robots_txt_cannot_be_had_rests_with_all_its_pages():
+    error, pause = RobotsUnavailable(), ROBOTS_WAIT + SECOND / 2
+    assert verdict(error) == Retry(lease(), error, after=pause, pause_host=pause)
+    pause = ROBOTS_WAIT + 4 * SECOND
+    assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=pause)
 
 
 def test_broken_tls_is_tried_once_more():
@@ -107,13 +117,13 @@ def test_a_server_error_may_say_when_to_come_back():
 def test_a_host_that_blocks_is_paused_and_slowed(asked, pause):
     error = Blocked(429, retry_after=asked)
     assert verdict(error, attempt=3) == Retry(
-        lease(3), error, after=pause, pause_host=pause, slow_host=SECOND
+        lease(3), error, after=pause, pause_host=pause, slow_host=SHORTEST_SLOWDOWN
     )
 
 
 def test_a_host_that_blocks_is_spared_even_when_the_task_is_given_up():
     error = Blocked(403, retry_after=MINUTE)
-    assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=MINUTE, slow_host=SECOND)
+    assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=MINUTE, slow_host=SHORTEST_SLOWDOWN)
 
 
 def test_a_host_that_blocks_again_is_slowed_further():
@@ -124,7 +134,7 @@ def test_a_host_that_blocks_again_is_slowed_further():
 @given(st.integers(1, 4), JITTERS, st.none() | st.timedeltas(-MINUTE, 2 * LONGEST_PAUSE))
 def test_a_block_never_asks_for_a_pause_of_zero_which_would_end_another(attempt, jitter, asked):
     outcome = verdict(Blocked(429, retry_after=asked), attempt, jitter)
-    assert SECOND <= outcome.pause_host <= LONGEST_PAUSE
+    assert SHORTEST_SLOWDOWN <= outcome.pause_host <= LONGEST_PAUSE
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ class PostgresQueue(Queue):
             leases=[lease_from(row, run_id, lease) for row in rows],
             next_due=end["next_due"],
             drained=end["drained"],
+            claimed_at=end["claimed_at"],
         )
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:

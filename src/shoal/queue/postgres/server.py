@@ -1,7 +1,6 @@
 """The connections to one PostgreSQL, and what to do when one is lost."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -16,15 +15,14 @@ from shoal.core.errors import (
     QueueFull,
     QueueReadOnly,
     QueueRefused,
-    QueueUnavailable,
     UnknownRun,
 )
+from shoal.queue.patience import Patience
 
 Answer = TypeVar("Answer")
 Connection = Any  # asyncpg has no types
 
 MOST_CONNECTIONS = 6
-FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 
 _UNKNOWN_RUN = "SH001"
 _PASSING = (
@@ -53,7 +51,7 @@ class Server:
     def __init__(self, url: str, *, patience: timedelta) -> None:
         self.address = _without_password(url)
         self._url = url
-        self._patience = patience.total_seconds()
+        self._patience = patience
         self._pool: Any = None
 
     async def open(self) -> None:
@@ -135,22 +133,14 @@ class Server:
 
     async def _persist(self, attempt: Callable[[bool], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._patience
-        wait = FIRST_WAIT
-        again = False
+        patience = Patience(self.address, self._patience)
         while True:
             try:
-                return await attempt(again)
+                return await attempt(patience.tries > 0)
             except _PASSING as error:
-                if loop.time() + wait > give_up:
-                    raise QueueUnavailable(self.address, _reason(error)) from error
+                await patience.again(_reason(error), error)
             except asyncpg.PostgresError as error:
                 raise self._translate(error) from error
-            again = True
-            # Jittered: a fleet that lost its server together must not come back together.
-            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-            wait = min(wait * 2, LONGEST_WAIT)
 
     def _translate(self, error: asyncpg.PostgresError) -> QueueError:
         reason = _reason(error)

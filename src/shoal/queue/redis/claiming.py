@@ -9,7 +9,7 @@ from typing import Any
 
 from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.redis.wire import ClaimHead, duration, micros, pack, read_claim
+from shoal.queue.redis.wire import ClaimHead, duration, micros, moment, pack, read_claim
 
 MOST = 5_000  # leases of one call
 Ask = Callable[..., Awaitable[Any]]
@@ -95,4 +95,6 @@ class Claiming:
 
 def _granted(leases: list[Lease], heads: Sequence[ClaimHead], drained: bool) -> Grant:
     due = min((head.next_due for head in heads if head.next_due >= 0), default=None)
-    return Grant(leases=leases, next_due=None if due is None else duration(due), drained=drained)
+    claimed_at = moment(heads[0].now) if len(heads) == 1 else None
+    next_due = None if due is None else duration(due)
+    return Grant(leases=leases, next_due=next_due, drained=drained, claimed_at=claimed_at)

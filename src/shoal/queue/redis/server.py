@@ -1,7 +1,5 @@
 """The connections to one Redis, plain or a cluster, and what to do when one is lost."""
 
-import asyncio
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -14,7 +12,8 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
+from shoal.core.errors import InvalidSetting, QueueError, UnknownRun
+from shoal.queue.patience import Patience
 from shoal.queue.redis.address import read
 from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
@@ -24,7 +23,6 @@ Answer = TypeVar("Answer")
 Argument = bytes | str | int
 
 MOST_CONNECTIONS = 8
-FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 LONGEST_CALL = 10.0  # seconds; a server that says nothing for so long is given up, and the call repeated
 MICROSECOND = timedelta(microseconds=1)
 
@@ -36,7 +34,7 @@ class Server:
         self._address = read(url)
         self.address = self._address.shown
         self.is_cluster = self._address.cluster
-        self._patience = patience.total_seconds()
+        self._patience = patience
         self._skew = skew
         self._client: Any = None
         self._answered: dict[int, deque[str]] = {}
@@ -104,7 +102,7 @@ class Server:
         self._client = client
 
     def _connect(self) -> Any:
-        limit = min(LONGEST_CALL, max(self._patience, 0.5))
+        limit = min(LONGEST_CALL, max(self._patience.total_seconds(), 0.5))
         options: dict[str, Any] = {
             "retry": Retry(NoBackoff(), 0),
             "socket_timeout": limit,
@@ -159,20 +157,14 @@ class Server:
 
     async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._patience
-        wait = FIRST_WAIT
+        patience = Patience(self.address, self._patience)
         while True:
             try:
                 return await attempt()
             except (exceptions.RedisError, OSError, TimeoutError) as error:
                 if not is_passing(error):
                     raise self._translate(error) from error
-                if loop.time() + wait > give_up:
-                    raise QueueUnavailable(self.address, reason_of(error)) from error
-            # Jittered: a fleet that lost its server together must not come back together.
-            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-            wait = min(wait * 2, LONGEST_WAIT)
+                await patience.again(reason_of(error), error)
 
     def _translate(self, error: BaseException) -> QueueError:
         text = str(error)

@@ -10,7 +10,7 @@ from shoal.core import pacing
 from shoal.core.model import Grant, Lease, RunState
 from shoal.queue.sqlite import runs, sweep
 from shoal.queue.sqlite.choose import Burst, DueLane, Pick, Waiting, bursts, choose, enough
-from shoal.queue.sqlite.moment import duration, micros
+from shoal.queue.sqlite.moment import duration, micros, moment
 from shoal.queue.sqlite.rows import TaskRow
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.tally import LEASED, PENDING, Tally
@@ -92,8 +92,13 @@ class _Claim:
             sweep.let_time_pass(self._store, self._now, run=self._look.run)
         leases = self._leases()
         if len(leases) == self._limit:
-            return Grant(leases=leases, next_due=duration(0))
-        return Grant(leases=leases, next_due=self._next_due(), drained=not leases and self._drained())
+            return Grant(leases=leases, next_due=duration(0), claimed_at=moment(self._now))
+        return Grant(
+            leases=leases,
+            next_due=self._next_due(),
+            drained=not leases and self._drained(),
+            claimed_at=moment(self._now),
+        )
 
     def _leases(self) -> list[Lease]:
         """Lease what the due lanes have, in rounds of falling priority."""

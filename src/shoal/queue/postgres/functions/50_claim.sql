@@ -20,7 +20,7 @@ CREATE OR REPLACE FUNCTION shoal.claim(
 ) RETURNS TABLE (
     task bytea, token bigint, attempt smallint, start_in interval, step text, partition text, priority smallint,
     depth int, ttl interval, delay interval, url text, key text, payload text,
-    next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[]
+    next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[], claimed_at timestamptz
 )
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -32,6 +32,7 @@ DECLARE
     before pg_snapshot := pg_current_snapshot();  -- taken before this call has an id
     me     bigint;                  -- its id
     ts     timestamptz;
+    first  timestamptz;             -- of the first round
     wanted int := p_limit;          -- tasks still to find
     share  int;                     -- tasks one lane is expected to give
     rounds int := 0;
@@ -89,6 +90,7 @@ BEGIN
         WHILE wanted > 0 AND t_section IS NOT NULL AND rounds < 50 LOOP
             rounds := rounds + 1;
             ts := clock_timestamp();
+            first := coalesce(first, ts);
             lanes := greatest(8, (wanted + share - 1) / share);
             l_host := '{}'; l_section := '{}'; l_shard := '{}';
             FOR i IN 1 .. cardinality(t_section) LOOP
@@ -187,7 +189,8 @@ BEGIN
                 SELECT id, fence, run.id, section, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
                 FROM taken
             )
-            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(start_in), array_agg(host), array_agg(section)
+            -- All durations of an answer count from its first round.
+            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(start_in + (ts - first)), array_agg(host), array_agg(section)
             INTO n_task, n_attempt, n_start, n_host, n_section
             FROM taken;
 
@@ -261,7 +264,7 @@ BEGIN
 
     RETURN QUERY
         SELECT t.id, g.token, g.attempt, g.start_in, s.step, s.partition, t.priority,
-               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[]
+               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[], NULL::timestamptz
         FROM unnest(g_task, g_token, g_attempt, g_start) AS g(id, token, attempt, start_in)
         JOIN shoal.task t ON t.id = g.id
         JOIN shoal.section s ON s.id = t.section
@@ -294,5 +297,6 @@ BEGIN
     task := NULL; token := NULL; attempt := NULL; start_in := NULL; step := NULL; partition := NULL; priority := NULL;
     depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
     floor_keys := ARRAY[0, 1]::bigint[] || t_key; floors := ARRAY[t_later, t_lost] || t_floor;
+    claimed_at := coalesce(first, began);
     RETURN NEXT;
 END $$;

@@ -1,0 +1,1 @@
+"""The command line: words and exit codes; what they do is done below."""

@@ -1,0 +1,36 @@
+"""Asking a queue for one thing."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from shoal.queue.contract import Queue
+
+T = TypeVar("T")
+
+
+def ask(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
+    """Open the queue, do the work, close it, and return what came of it."""
+    import uvloop
+
+    async def opened() -> T:
+        from shoal.queue.open import PATIENCE, open_queue
+        from shoal.scrape.values import read_duration
+
+        given = os.environ.get("SHOAL_PATIENCE")
+        patience = read_duration("SHOAL_PATIENCE", given) if given else PATIENCE
+        async with open_queue(url, patience=patience) as queue:
+            return await work(queue)
+
+    return uvloop.run(opened())
+
+
+async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
+    """Yield the first few, and ask for no more."""
+    count = 0
+    async for entry in source:
+        yield entry
+        count += 1
+        if count >= limit:
+            return

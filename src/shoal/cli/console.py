@@ -1,0 +1,104 @@
+"""Talk on stderr, data on stdout."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDE = ("url", "error", "info")  # columns that are folded where the terminal is narrow
+
+
+@cache
+def console() -> "Console":
+    """Return the terminal that people read: stderr."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Tell a person something."""
+    console().print(text, markup=False)
+
+
+def complain(message: str) -> None:
+    """Tell a person what went wrong and what to type next."""
+    console().print(f"[bold red]error:[/] {escaped(message)}")
+
+
+def escaped(text: object) -> str:
+    """Return text that comes from outside so that it cannot colour, move or clear the terminal."""
+    from rich.markup import escape
+
+    return escape("".join(char if char.isprintable() else "\ufffd" for char in str(text)))
+
+
+def put_json(record: Any) -> None:
+    """Write one line of JSON to stdout."""
+    sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
+    sys.stdout.flush()
+
+
+def put_rows(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, nothing: str
+) -> None:
+    """Write rows to stdout: a line of JSON each, or a table of some columns."""
+    if as_json:
+        for row in rows:
+            put_json(row)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    listed = list(rows)
+    for column in columns:
+        numeric = bool(listed) and all(isinstance(row.get(column), int | float) for row in listed)
+        wide = column in WIDE
+        table.add_column(
+            column.replace("_", " "),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=not wide,
+        )
+    for row in listed:
+        table.add_row(*(escaped(shown(row.get(column))) for column in columns))
+    if listed:
+        # A pipe has no width of its own, and what reads it wants each row on one line.
+        width = None if sys.stdout.isatty() else 10_000
+        Console(highlight=False, width=width).print(table)
+    else:
+        say(nothing)
+
+
+def shown(value: Any) -> str:
+    """Return a value as people like to read it."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.1f}"
+        case _:
+            return str(value)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in the two units that matter: "3 s", "2 min 10 s", "4 h 5 min"."""
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"

@@ -1,0 +1,139 @@
+"""`shoal dead`: dead letters, singly or in bulk by filter."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask, first
+from shoal.cli.console import complain, put_json, put_rows, say
+from shoal.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from shoal.core.model import DeadFilter, DeadLetter
+    from shoal.queue.contract import Queue
+
+app = typer.Typer(no_args_is_help=True, help="List, show, replay and drop dead letters.")
+
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of dead letters; all of them if left out.")
+]
+Step = Annotated[str | None, typer.Option("--step", help="Of this step only.")]
+Host = Annotated[str | None, typer.Option("--host", help="Of this host only.")]
+Error = Annotated[str | None, typer.Option("--error", help="Whose error holds this text.", metavar="TEXT")]
+
+
+@app.command("list")
+def list_(
+    run_id: options.RunId,
+    step: Step = None,
+    host: Host = None,
+    error: Error = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show this many.")] = 50,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    as_json: options.Json = False,
+) -> None:
+    """List the dead letters of a run."""
+    letters = ask(queue, lambda opened: _letters(opened, run_id, _filter(step, host, error), limit))
+    columns = ("id", "step", "url", "attempts", "error")
+    put_rows([summary(letter) for letter in letters], columns, as_json=as_json, nothing="No dead letters.")
+    if letters and not as_json:
+        say(f"All about one:  shoal dead show {run_id} {letters[0].id}")
+        say(f"Try again:      shoal dead replay {run_id}, then: shoal run … --resume {run_id}")
+
+
+@app.command()
+def show(
+    run_id: options.RunId,
+    letter_id: Annotated[str, typer.Argument(metavar="ID")],
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    as_json: options.Json = False,
+) -> None:
+    """Show one dead letter with all its attempts."""
+    letter = ask(queue, lambda opened: _one(opened, run_id, letter_id))
+    if letter is None:
+        complain(f"Run {run_id} has no dead letter {letter_id!r}. List them with: shoal dead list {run_id}")
+        raise typer.Exit(Exit.USAGE)
+    history = [
+        {
+            "attempt": entry.attempt,
+            "worker_id": entry.worker_id,
+            "ended_at": entry.ended_at.isoformat(),
+            "error": entry.error,
+        }
+        for entry in letter.history
+    ]
+    if as_json:
+        put_json({**summary(letter), "payload": dict(letter.task.payload), "history": history})
+        return
+    for name, value in {**summary(letter), "payload": dict(letter.task.payload) or None}.items():
+        say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
+    put_rows(history, ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
+
+
+@app.command()
+def replay(
+    run_id: options.RunId,
+    ids: Ids = None,
+    step: Step = None,
+    host: Host = None,
+    error: Error = None,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    as_json: options.Json = False,
+) -> None:
+    """Put dead letters back to work, their attempts counted anew."""
+    count = ask(queue, lambda opened: opened.replay(run_id, ids or None, where=_filter(step, host, error)))
+    if as_json:
+        put_json({"run_id": run_id, "replayed": count})
+    else:
+        say(f"{count:,} tasks are pending again. Work on them with: shoal run … --resume {run_id}")
+
+
+@app.command()
+def drop(
+    run_id: options.RunId,
+    ids: Ids = None,
+    step: Step = None,
+    host: Host = None,
+    error: Error = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    as_json: options.Json = False,
+) -> None:
+    """Give dead letters up for good."""
+    if not (ids or yes):
+        typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
+    count = ask(queue, lambda opened: opened.drop(run_id, ids or None, where=_filter(step, host, error)))
+    if as_json:
+        put_json({"run_id": run_id, "dropped": count})
+    else:
+        say(f"Dropped {count:,} dead letters.")
+
+
+def summary(letter: "DeadLetter") -> dict[str, Any]:
+    """Return what a list shows of a dead letter."""
+    return {
+        "id": letter.id,
+        "step": letter.task.step,
+        "url": letter.task.url,
+        "attempts": letter.attempts,
+        "error": letter.error,
+        "buried_at": letter.buried_at.isoformat(timespec="seconds"),
+    }
+
+
+def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilter":
+    from shoal.core.model import DeadFilter
+
+    return DeadFilter(step=step, host=host, error=error)
+
+
+async def _letters(queue: "Queue", run_id: str, where: "DeadFilter", limit: int) -> list["DeadLetter"]:
+    return [letter async for letter in first(queue.dead(run_id, where), limit)]
+
+
+async def _one(queue: "Queue", run_id: str, letter_id: str) -> "DeadLetter | None":
+    async for letter in queue.dead(run_id):
+        if letter.id == letter_id:
+            return letter
+    return None

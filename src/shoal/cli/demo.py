@@ -1,0 +1,44 @@
+"""`shoal demo`: the bundled shop, scraped before your eyes."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask
+from shoal.cli.console import put_json, say
+
+
+def demo(
+    workers: options.Workers = 4,
+    products: Annotated[int, typer.Option(min=10, help="How many products the shops sell.")] = 2_000,
+    out: Annotated[str, typer.Option("--out", "-o", help="Where the items go.")] = "demo.jsonl",
+    as_json: options.Json = False,
+) -> None:
+    """Serve four shops on this machine, scrape them with real workers, and show the results."""
+    from shoal.cli.job import read_job
+    from shoal.cli.run import carry_out, closing_words, exit_code
+    from shoal.demo.serve import SiteProcess
+
+    with tempfile.TemporaryDirectory() as folder, SiteProcess(products=products) as site:
+        queue = f"sqlite:///{folder}/demo.db"
+        if not as_json:
+            say(f"Four shops with {products:,} products are open: {', '.join(site.hosts)}")
+        job = read_job("shoal.demo.scraper:shop", queue=queue, urls=site.seeds, workers=workers)
+        summary = ask(
+            queue, lambda opened: carry_out(opened, job, site.seeds, None, out, None, None, as_json)
+        )
+    if as_json:
+        put_json(summary.as_json())
+    else:
+        say(closing_words(summary, out, job))
+        _show(Path(out))
+    raise typer.Exit(exit_code(summary))
+
+
+def _show(file: Path) -> None:
+    with file.open() as lines:
+        for line in (next(lines, "") for _ in range(3)):
+            typer.echo(line.strip()[:150])

@@ -1,0 +1,74 @@
+"""`shoal enqueue`: make a run and stream its tasks in; workers join it later."""
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask
+from shoal.cli.console import complain, put_json, say
+from shoal.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from shoal.fleet.launch import Job
+    from shoal.queue.contract import Queue
+
+
+def enqueue(
+    scraper: options.Scraper,
+    url: options.Urls = None,
+    urls_file: options.UrlsFile = None,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    run_id: Annotated[
+        str | None, typer.Option("--run", help="Add to this run, or make one of this id.", metavar="RUN")
+    ] = None,
+    allow_private: options.AllowPrivate = None,
+    changes: options.Settings = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make a run, fill it with tasks, and say how to start workers on it.
+
+    Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
+    """
+    from shoal.cli.job import read_job
+
+    if not (url or urls_file):
+        complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
+        raise typer.Exit(Exit.USAGE)
+    job = read_job(scraper, queue=queue, changes=changes, urls=url, allow_private=allow_private)
+    report = ask(queue, lambda opened: _enqueue(opened, job, url, urls_file, run_id))
+    if as_json:
+        put_json(report)
+        return
+    say(
+        f"Run {report['run_id']}: {report['enqueued']:,} tasks queued, "
+        f"{report['duplicate']:,} were there already, {report['invalid']:,} invalid."
+    )
+    say(f"Start workers, here or elsewhere:  {report['worker_command']}")
+
+
+async def _enqueue(
+    queue: "Queue", job: "Job", urls: list[str] | None, urls_file: str | None, run_id: str | None
+) -> dict[str, Any]:
+    from shoal.cli.job import read_seeds
+    from shoal.cli.rejected import Rejected
+    from shoal.fleet.launch import open_run
+
+    run = await open_run(queue, job.scraper, run_id=run_id)
+    report = await queue.enqueue(run.id, read_seeds(job, urls, urls_file), on_invalid=Rejected().note)
+    return {
+        "status": "queued",
+        "run_id": run.id,
+        "enqueued": report.added,
+        "duplicate": report.duplicate,
+        "invalid": report.invalid,
+        "worker_command": worker_command(job, run.id),
+    }
+
+
+def worker_command(job: "Job", run_id: str) -> str:
+    """Return the command that starts a worker on the run."""
+    from shoal.cli.job import job_options
+
+    return shlex.join(["shoal", "work", job.reference, "--run", run_id, *job_options(job)])

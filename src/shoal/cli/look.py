@@ -1,0 +1,189 @@
+"""Looking at runs, workers and hosts."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask, first
+from shoal.cli.console import duration, put_json, put_rows, say, shown
+
+if TYPE_CHECKING:
+    from shoal.fleet.progress import Snapshot
+    from shoal.queue.contract import Queue
+
+RunOption = Annotated[str | None, typer.Option("--run", help="Of this run only.", metavar="RUN")]
+
+
+def status(
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run's id; the newest one if left out.")
+    ] = None,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    as_json: options.Json = False,
+) -> None:
+    """Show how a run is getting on."""
+    snapshot = ask(queue, lambda opened: _snapshot(opened, run_id))
+    if as_json:
+        put_json(snapshot.as_json())
+        return
+    report = snapshot.as_json()
+    say(f"Run {report['run_id']} of {report['scraper']}: {report['state']}")
+    counts = ("pending", "delayed", "leased", "completed", "dead", "expired", "items", "rejected")
+    rows = [{"step": name, **counts_of} for name, counts_of in report["steps"].items()]
+    if len(report["partitions"]) > 1:
+        rows += [
+            {"step": f"partition {name or '-'}", **counts_of}
+            for name, counts_of in report["partitions"].items()
+        ]
+    rows.append({"step": "all", **{name: report[name] for name in counts}})
+    put_rows(rows, ("step", *counts), as_json=False, nothing="")
+    if snapshot.stats.remaining:
+        say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
+    if snapshot.stats.dead:
+        say(f"Why tasks died:  shoal dead list {snapshot.run.id}")
+
+
+def watch(
+    run_id: options.RunId,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    as_json: options.Json = False,
+) -> None:
+    """Follow a run until it has finished."""
+    ask(queue, lambda opened: _watch(opened, run_id, every, as_json))
+
+
+def runs(queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = False) -> None:
+    """List the runs, the newest first."""
+    columns = ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at")
+    put_rows(
+        ask(queue, lambda opened: _runs(opened)),
+        columns,
+        as_json=as_json,
+        nothing="No runs yet. Start one with: shoal run FILE --url …",
+    )
+
+
+def workers(
+    run_id: RunOption = None, queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = False
+) -> None:
+    """List the workers, what they hold and what they have done."""
+    columns = ("worker_id", "run_id", "state", "leased", "completed", "failed", "items", "last_beat_seconds")
+    put_rows(
+        ask(queue, lambda opened: _workers(opened, run_id)),
+        columns,
+        as_json=as_json,
+        nothing="No worker has been seen.",
+    )
+
+
+def hosts(
+    run_id: RunOption = None,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    limit: Annotated[int, typer.Option(min=1, help="Show this many.")] = 50,
+    as_json: options.Json = False,
+) -> None:
+    """List the hosts, how they are treated and what is left to ask of them."""
+    columns = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds")
+    put_rows(
+        ask(queue, lambda opened: _hosts(opened, run_id, limit)),
+        columns,
+        as_json=as_json,
+        nothing="No host has been asked yet.",
+    )
+
+
+async def _snapshot(queue: "Queue", run_id: str | None) -> "Snapshot":
+    from shoal.core.errors import InvalidSetting
+    from shoal.fleet.progress import Progress
+
+    if run_id is None:
+        newest = next(iter(await queue.runs()), None)
+        if newest is None:
+            raise InvalidSetting(
+                "RUN", "cannot be guessed: this queue has no runs. Start one with: shoal run FILE --url …"
+            )
+        run_id = newest.id
+    progress = Progress(queue, run_id)
+    snapshot = await progress.look()
+    if snapshot.stats.remaining:
+        # A rate needs two looks.
+        await asyncio.sleep(1.0)
+        snapshot = await progress.look()
+    return snapshot
+
+
+async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> None:
+    from shoal.fleet.progress import Progress
+
+    progress = Progress(queue, run_id)
+    while True:
+        snapshot = await progress.look()
+        report = snapshot.as_json()
+        if as_json:
+            put_json(report)
+        else:
+            say(
+                f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
+                f"{report['items']:,} items  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
+                f"ETA {duration(report['eta_seconds'])}"
+            )
+        if snapshot.state in ("finished", "cancelled"):
+            return
+        await asyncio.sleep(every)
+
+
+async def _runs(queue: "Queue") -> list[dict[str, Any]]:
+    from shoal.fleet.progress import Snapshot, counts_as_json
+
+    rows = []
+    for run in await queue.runs():
+        stats = await queue.stats(run.id)
+        state = Snapshot(run, stats, 0, 0.0, None).state
+        started = run.started_at.isoformat(timespec="seconds")
+        rows.append(
+            {
+                "run_id": run.id,
+                "scraper": run.scraper,
+                "state": state,
+                "started_at": started,
+                **counts_as_json(stats),
+            }
+        )
+    return rows
+
+
+async def _workers(queue: "Queue", run_id: str | None) -> list[dict[str, Any]]:
+
+    return [
+        {
+            "worker_id": worker.worker_id,
+            "run_id": worker.run_id,
+            "state": worker.state,
+            "leased": worker.leased,
+            "completed": worker.completed,
+            "failed": worker.failed,
+            "items": worker.items,
+            "last_beat_seconds": round(worker.last_beat.total_seconds(), 1),
+            "info": dict(worker.info),
+        }
+        for worker in await queue.workers(run_id)
+    ]
+
+
+async def _hosts(queue: "Queue", run_id: str | None, limit: int) -> list[dict[str, Any]]:
+    from shoal.fleet.progress import counts_as_json
+
+    rows: list[dict[str, Any]] = []
+    async for host in first(queue.hosts(run_id), limit):
+        rows.append(
+            {
+                "host": host.host,
+                **counts_as_json(host.counts),
+                "delay_seconds": host.delay.total_seconds() if host.delay else None,
+                "paused_seconds": round(host.paused_for.total_seconds(), 1) if host.paused_for else None,
+            }
+        )
+    return rows

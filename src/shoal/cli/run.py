@@ -1,0 +1,146 @@
+"""`shoal run`: enqueue, work with live progress, write the results, and say how it went."""
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask
+from shoal.cli.console import complain, duration, put_json, say
+from shoal.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from shoal.fleet.launch import Job, Summary
+    from shoal.queue.contract import Queue
+
+NEWEST = "newest"
+
+
+def run(
+    scraper: options.Scraper,
+    url: options.Urls = None,
+    urls_file: options.UrlsFile = None,
+    workers: options.Workers = 1,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", help="Write the items there: .jsonl, .csv, .parquet, or - for stdout."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume", help="Go on with this run, or with the newest unfinished one.", metavar="RUN|newest"
+        ),
+    ] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
+    at_once: options.AtOnce = 64,
+    steps: options.Steps = None,
+    partitions: options.Partitions = None,
+    allow_private: options.AllowPrivate = None,
+    changes: options.Settings = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a scraper here: enqueue, work, write the items, and sum up.
+
+    Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
+    """
+    from shoal.cli.job import read_job
+
+    if not (url or urls_file or resume):
+        complain(f"Nothing to begin with. Run: shoal run {scraper} --url https://…")
+        raise typer.Exit(Exit.USAGE)
+    job = read_job(
+        scraper,
+        queue=queue,
+        changes=changes,
+        urls=url,
+        allow_private=allow_private,
+        workers=workers,
+        at_once=at_once,
+        steps=options.words(steps),
+        partitions=options.words(partitions),
+    )
+    summary = ask(queue, lambda opened: carry_out(opened, job, url, urls_file, out, resume, run_id, as_json))
+    if as_json:
+        put_json(summary.as_json())
+    else:
+        say(closing_words(summary, out, job))
+    raise typer.Exit(exit_code(summary))
+
+
+async def carry_out(
+    queue: "Queue",
+    job: "Job",
+    urls: list[str] | None,
+    urls_file: str | None,
+    out: str | None,
+    resume: str | None,
+    run_id: str | None,
+    as_json: bool,
+) -> "Summary":
+    """Do what `shoal run` was asked for, before the eyes of a person."""
+    from shoal.cli.job import read_seeds
+    from shoal.cli.live import Show
+    from shoal.cli.rejected import Rejected
+    from shoal.cli.stopping import obey_signals
+    from shoal.fleet.launch import launch, open_run
+    from shoal.fleet.outlet import Outlet
+
+    wanted = run_id if resume is None or resume == NEWEST else resume
+    run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
+    rejected = Rejected()
+    outlet = Outlet(queue, run.id, out) if out else None
+    with Show(as_json=as_json) as show:
+        return await launch(
+            queue,
+            job,
+            run,
+            show,
+            seeds=read_seeds(job, urls, urls_file),
+            on_invalid=rejected.note,
+            on_crew=lambda crew: obey_signals(crew, show.said),
+            outlet=outlet,
+        )
+
+
+def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
+    """Return the last lines: what was done, and what to type next."""
+    from shoal.worker.tally import most_of
+
+    stats, run_id = summary.snapshot.stats, summary.run.id
+    where = "" if job.queue_url == options.DEFAULT_QUEUE else f" --queue {job.queue_url}"
+    parts = [f"{stats.completed:,} pages", f"{stats.items:,} items"]
+    parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
+    parts += [f"{stats.dead:,} dead letters"] if stats.dead else []
+    parts += [f"{stats.expired:,} expired"] if stats.expired else []
+    head = "Done" if not stats.remaining else f"Stopped with {stats.remaining:,} tasks left"
+    lines = [f"{head}: {', '.join(parts)} in {duration(summary.seconds)}."]
+    lines += [f"Could not go on: {failure}" for failure in summary.ending.failures]
+    if summary.ending.tally.dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(summary.ending.tally.dropped))
+        lines.append(f"Links not followed: {reasons}.")
+    if stats.remaining:
+        lines.append(f"Go on:    {resume_command(job, run_id)}")
+    if stats.dead:
+        lines.append(f"Why:      shoal dead list {run_id}{where}")
+    if out:
+        lines.append(f"Results:  {out}")
+    elif stats.items:
+        lines.append(f"Results:  shoal export {run_id} --to {summary.run.scraper}.jsonl{where}")
+    return "\n".join(lines)
+
+
+def resume_command(job: "Job", run_id: str) -> str:
+    """Return the command that goes on with a run."""
+    from shoal.cli.job import job_options
+
+    return shlex.join(["shoal", "run", job.reference, "--resume", run_id, *job_options(job)])
+
+
+def exit_code(summary: "Summary") -> Exit:
+    """Return what the shell is told."""
+    if summary.ending.failed:
+        return Exit.FAILED
+    stats = summary.snapshot.stats
+    return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK

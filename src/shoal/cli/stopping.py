@@ -1,0 +1,30 @@
+"""What Ctrl-C and SIGTERM mean to a command with workers."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from shoal.fleet.crew import Crew
+
+GRACE = 30.0  # seconds for the tasks in hand, then they are handed back
+LAST_GRACE = 5.0
+
+
+def obey_signals(crew: Crew, say: Callable[[str], None]) -> None:
+    """Finish what is in hand at the first signal, hand it back at the second, kill at the third."""
+    loop = asyncio.get_running_loop()
+
+    def obey() -> None:
+        in_hand = crew.in_hand
+        match crew.stop():
+            case 1:
+                say(f"Finishing {in_hand:,} tasks; press Ctrl-C again to hand them to other workers.")
+                loop.call_later(GRACE, obey)
+            case 2:
+                say(f"Handing {in_hand:,} tasks back.")
+                loop.call_later(LAST_GRACE, obey)
+            case _:
+                pass
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, obey)

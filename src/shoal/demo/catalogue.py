@@ -1,0 +1,96 @@
+"""What the shops sell: made up from a seed, the same every time."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+SHOP_NAMES = ("Lantern & Oak", "Tidewater Goods", "Møller & Sons", "The Copper Kettle", "Fern and Flint")
+CATEGORIES = ("lamps", "kitchen", "garden", "textiles", "stationery")
+PER_LISTING = 24
+NO_PRICE = "Price on request"
+
+_LOOKS = ("Plain", "Quiet", "Nordic", "Rustic", "Folding", "Tall", "Round", "Everyday", "Antique", "Señor")
+_STUFFS = ("Oak", "Brass", "Linen", "Copper", "Glass", "Wool", "Café", "Cork", "Slate", "Bamboo", "Walnut")
+_THINGS = {
+    "lamps": ("Desk Lamp", "Lantern", "Floor Lamp", "Night Light", "Candle & Holder"),
+    "kitchen": ("Salt & Pepper Mill", "Kettle", "Bread Board", "Teapot", "Crème Brûlée Dish"),
+    "garden": ("Watering Can", "Plant Pot", "Trowel", "Bird House", "Hose <20 m>"),
+    "textiles": ("Throw", "Cushion", "Tea Towel", "Curtain", 'Quilt 60"'),
+    "stationery": ("Notebook", "Fountain Pen", "Ruler", "Letter Opener", "Doña Ana's Diary"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One thing for sale; `number` counts within its shop."""
+
+    shop: int
+    number: int
+    category: str
+    sku: str
+    name: str
+    price: str
+    stock: int
+
+    @property
+    def path(self) -> str:
+        """Where the page is."""
+        return f"/p/{self.sku.lower()}"
+
+    @property
+    def old_path(self) -> str:
+        """Where the page was before the shop moved it."""
+        return f"/shop/item.php?id={self.number}"
+
+    @property
+    def has_price(self) -> bool:
+        """Tell whether the page says a price; where it does not, no valid item can come of it."""
+        return self.price != NO_PRICE
+
+
+@dataclass(frozen=True)
+class Shop:
+    """One host: its name, and what it sells."""
+
+    number: int
+    name: str
+    products: tuple[Product, ...]
+
+    @cached_property
+    def shelves(self) -> dict[str, list[list[Product]]]:
+        """The products by category, as the pages of its listing."""
+        found = {name: [one for one in self.products if one.category == name] for name in CATEGORIES}
+        return {name: list(_pages(products)) for name, products in found.items()}
+
+
+def open_shops(shops: int, products: int, seed: int) -> list[Shop]:
+    """Return so many shops that together sell so many products."""
+    return [_shop(number, len(range(number, products, shops)), seed) for number in range(shops)]
+
+
+def _shop(number: int, size: int, seed: int) -> Shop:
+    dice = random.Random(f"{seed}/{number}")
+    products = tuple(_product(dice, number, index) for index in range(size))
+    return Shop(number, SHOP_NAMES[number % len(SHOP_NAMES)], products)
+
+
+def _product(dice: random.Random, shop: int, number: int) -> Product:
+    category = CATEGORIES[number % len(CATEGORIES)]
+    words = (dice.choice(_LOOKS), dice.choice(_STUFFS), dice.choice(_THINGS[category]))
+    price = f"€{dice.randint(200, 24_900) / 100:.2f}"
+    return Product(
+        shop=shop,
+        number=number,
+        category=category,
+        sku=f"S{shop}-{number:05d}",
+        name=" ".join(words),
+        price=NO_PRICE if number % 250 == 31 else price,
+        stock=dice.randint(0, 40),
+    )
+
+
+def _pages(products: list[Product]) -> Iterator[list[Product]]:
+    # A category without a product still has its one, empty, page.
+    for start in range(0, max(len(products), 1), PER_LISTING):
+        yield products[start : start + PER_LISTING]

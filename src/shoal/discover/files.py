@@ -1,0 +1,92 @@
+"""URL files: one URL a line, a column of a table, or lines of JSON; packed or not, or standard input."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.model import Task
+from shoal.discover.lines import Lines, LongLine
+from shoal.discover.records import read_records
+from shoal.discover.source import Found, Refusal, checked, refused, shown
+from shoal.discover.table import DEFAULT_COLUMNS, Columns, read_table
+from shoal.discover.values import hint
+
+FORMATS = ("txt", "csv", "tsv", "jsonl")
+
+_SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_FOREIGN = {".json", ".parquet", ".xls", ".xlsx", ".ods", ".zip", ".xml", ".html", ".htm", ".db", ".bz2", ".xz", ".zst"}
+
+
+class UrlFile:
+    """A source: the tasks that a file names, or standard input for "-"."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        step: str = "main",
+        format: str | None = None,
+        columns: Columns = DEFAULT_COLUMNS,
+        encoding: str | None = None,
+    ) -> None:
+        self.format = format_of(path, format)
+        if columns != DEFAULT_COLUMNS and self.format not in ("csv", "tsv"):
+            raise InvalidSetting("column", f"is for tables; {path} is read as {self.format}. Add: --format csv")
+        self._lines = Lines(path, encoding=encoding)
+        self._step, self._columns = step, columns
+
+    @property
+    def where(self) -> str:
+        """Where the last line or row stands."""
+        return self._lines.where
+
+    @property
+    def progress(self) -> float | None:
+        """The part of the file that was read, 0 to 1; None where its size is not known."""
+        return self._lines.progress
+
+    def __iter__(self) -> Iterator[Found]:
+        if self.format == "jsonl":
+            return read_records(self._lines, self._step)
+        if self.format == "txt":
+            return read_urls(self._lines, self._step)
+        return read_table(self._lines, self._step, self._columns, "\t" if self.format == "tsv" else None)
+
+
+def format_of(path: str, named: str | None = None) -> str:
+    """Return the format of a file, by its name unless it is given; raises InvalidSetting."""
+    if named is not None:
+        if named in FORMATS:
+            return named
+        raise InvalidSetting("format", f"{named!r} cannot be read. {hint(named, FORMATS)}")
+    suffix = PurePath(path.lower().removesuffix(".gz")).suffix
+    if suffix in _FOREIGN:
+        raise InvalidSetting(path, f"is no URL file: save it as .txt, .csv or .jsonl{_advice(suffix)}")
+    return _SUFFIXES.get(suffix, "txt")
+
+
+def _advice(suffix: str) -> str:
+    if suffix == ".json":
+        return ", or if it has one object a line add: --format jsonl"
+    return ", or read it as a sitemap from its site with --sitemap URL" if suffix == ".xml" else ""
+
+
+def read_urls(lines: Lines, step: str) -> Iterator[Found]:
+    """Yield a task for every line, but for empty ones and those that begin with #."""
+    for line in lines:
+        text = line.strip().lstrip("\ufeff")
+        if isinstance(line, LongLine):
+            yield Refusal(lines.where, shown(text), LongLine.reason)
+        elif text and text[0] != "#":
+            try:
+                yield Task(url=checked(text), step=step)
+            except InvalidUrl as error:
+                yield refused(lines.where, text, error)
+
+
+def tasks_from(path: str, *, step: str) -> Iterator[Task]:
+    """Yield a task for every line, also for those that the queue will refuse."""
+    for line in Lines(path):
+        text = line.strip().lstrip("\ufeff")
+        if text and text[0] != "#":
+            yield Task(url=f"{text}\0" if isinstance(line, LongLine) else text, step=step)

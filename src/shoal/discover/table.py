@@ -1,0 +1,120 @@
+"""URL files with columns: which cell is the URL, and what becomes of the others."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.model import NOTHING, Task
+from shoal.discover.lines import Lines
+from shoal.discover.rows import Header, Row, Rows
+from shoal.discover.source import Found, Refusal, checked, refused
+from shoal.discover.values import read_priority
+
+URL_NAMES = ("url", "link", "href")
+NO_URL = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which column of a table gives what, each by name or by number from 1.
+
+    `url` is by default the column called url, link or href, or else the only one; "-" means that none holds a
+    URL, so that each row is a payload. With `payload` the columns that are not named here become payload.
+    """
+
+    url: str | int | None = None
+    partition: str | int | None = None
+    priority: str | int | None = None
+    key: str | int | None = None
+    payload: bool = False
+    delimiter: str | None = None
+
+
+DEFAULT_COLUMNS = Columns()
+
+
+def read_table(lines: Lines, step: str, columns: Columns, delimiter: str | None) -> Iterator[Found]:
+    """Yield a task for every row; raises InvalidSetting when a column is not there."""
+    plan: _Plan | None = None
+    for row in Rows(lines, columns.delimiter or delimiter):
+        if isinstance(row, Refusal):
+            yield row
+        elif plan is None:
+            header = Header(lines.name, row)
+            plan = _Plan(header, columns)
+            if header.is_data:
+                yield _found(plan, row, step, lines)
+        else:
+            yield _found(plan, row, step, lines)
+
+
+def _found(plan: "_Plan", row: Row, step: str, lines: Lines) -> Found:
+    try:
+        return plan.task(row, step)
+    except (ValueError, InvalidUrl) as error:
+        return refused(lines.where, plan.url_cell(row), error)
+
+
+class _Plan:
+    """What each cell of a row is for."""
+
+    def __init__(self, header: Header, columns: Columns) -> None:
+        self._width = len(header.names)
+        self._url = _url_column(header, columns)
+        self._fields = {
+            name: (header.index(name, column), read)
+            for name, column, read in (
+                ("partition", columns.partition, str),
+                ("priority", columns.priority, read_priority),
+                ("key", columns.key, str),
+            )
+            if column is not None
+        }
+        used = {self._url, *(index for index, _ in self._fields.values())}
+        rest = [(index, name) for index, name in enumerate(header.names) if index not in used and name]
+        self._payload = rest if columns.payload or self._url is None else []
+
+    def task(self, row: Row, step: str) -> Task:
+        """Return the task that a row asks for; raises ValueError or InvalidUrl."""
+        if len(row) != self._width:
+            self._check_width(row)
+        payload = {name: row[index] for index, name in self._payload} if self._payload else NOTHING
+        fields = self._fields_of(row) if self._fields else {}
+        url = None if self._url is None else checked(row[self._url].strip())
+        return Task(url=url, step=step, payload=payload, **fields)
+
+    def url_cell(self, row: Row) -> str:
+        """Return what shows best which row it is."""
+        if self._url is not None and self._url < len(row):
+            return row[self._url]
+        return ",".join(row)
+
+    def _fields_of(self, row: Row) -> dict[str, Any]:
+        cells = ((name, row[index].strip(), read) for name, (index, read) in self._fields.items())
+        return {name: read(cell) for name, cell, read in cells if cell}
+
+    def _check_width(self, row: Row) -> None:
+        if len(row) < self._width:
+            row.extend([""] * (self._width - len(row)))
+        if any(row[self._width :]):
+            # A URL with a comma that is not quoted would else lose its end in silence.
+            raise ValueError(
+                f"it has {len(row)} cells, the first row has {self._width}; put quotes around a cell with a comma"
+            )
+
+
+def _url_column(header: Header, columns: Columns) -> int | None:
+    if columns.url == NO_URL:
+        return None
+    if columns.url is not None:
+        return header.index("column", columns.url)
+    named = header.first_of(URL_NAMES)
+    if named is not None:
+        return named
+    if len(header.names) == 1:
+        return 0
+    listed = ", ".join(header.names[:20])
+    raise InvalidSetting(
+        "column", f"is not clear: {header.table} has {listed}. Name the one with the URLs: --column {header.names[0]}"
+    )

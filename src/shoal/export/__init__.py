@@ -1,0 +1,1 @@
+"""Where items go: files of lines, spreadsheets and Parquet."""

@@ -1,0 +1,1 @@
+"""How a page comes home: by HTTP, through one door to the network."""

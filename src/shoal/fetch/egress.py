@@ -1,0 +1,125 @@
+"""The only door to the network: which URLs may be asked, and at which addresses."""
+
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
+from shoal.core.urls import canonical_with_host, host_of
+from shoal.fetch.address import Address, oddity
+from shoal.fetch.names import LIFETIME, Clock, Lookup, Names, system_lookup
+from shoal.fetch.shared import Shelf
+
+MOST_HOSTS = 10_000
+
+
+class Target(NamedTuple):
+    """A URL that may be asked, and the addresses that may be connected to for it: these and no others."""
+
+    url: str
+    host: str  # the politeness key
+    name: str  # the host without its port
+    addresses: tuple[Address, ...]
+    is_literal: bool  # the URL spells the address itself
+
+
+class _Admitted(NamedTuple):
+    name: str
+    addresses: tuple[Address, ...]
+    is_literal: bool
+    until: float
+
+
+class Egress:
+    """Admits http and https at public addresses, and what the operator allowed besides.
+
+    `allow` holds hosts as `urls.host_of` spells them ("localhost:8000"), and networks ("10.0.0.0/8").
+    """
+
+    def __init__(
+        self,
+        allow: Iterable[str] = (),
+        *,
+        lookup: Lookup = system_lookup,
+        lifetime: timedelta = LIFETIME,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._hosts, self._networks = _read(allow)
+        self._clock = clock
+        self._names = Names(lookup, clock, lifetime)
+        self._admitted: Shelf[_Admitted] = Shelf(MOST_HOSTS)
+
+    async def admit(self, url: str) -> Target:
+        """Return where a URL may be asked; raises OutOfScope or DnsFailed."""
+        try:
+            href, host = canonical_with_host(url)
+        except InvalidUrl as exc:
+            raise OutOfScope(str(exc)) from exc
+        known = self._admitted.get(host)
+        if known is None or known.until <= self._clock():
+            known = await self._look_closely(host)
+        return Target(href, host, known.name, known.addresses, known.is_literal)
+
+    async def close(self) -> None:
+        """Stop resolving names."""
+        await self._names.close()
+
+    async def _look_closely(self, host: str) -> _Admitted:
+        name = _name(host)
+        if literal := _literal(name):
+            known = _Admitted(name, (literal,), True, float("inf"))
+        else:
+            answer = await self._names.resolve(name)
+            known = _Admitted(name, answer.addresses, False, answer.until)
+        self._check(host, known.addresses)
+        return self._admitted.put(host, known)
+
+    def _check(self, host: str, addresses: Iterable[Address]) -> None:
+        # One inner address among outer ones refuses them all: public sites do not mix them, rebinding does.
+        if host in self._hosts:
+            return
+        for address in addresses:
+            kind = oddity(address)
+            if kind and not any(address in network for network in self._networks):
+                raise OutOfScope(
+                    f"{host} is at {address}, {kind} address, which is not asked unless you say so: "
+                    f"--allow-private {host}"
+                )
+
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
+
+
+def _read(allow: Iterable[str]) -> tuple[frozenset[str], Networks]:
+    """Sort what is allowed into hosts and networks; raises InvalidSetting."""
+    hosts: set[str] = set()
+    networks: list[IPv4Network | IPv6Network] = []
+    for entry in allow:
+        try:
+            if "/" in entry:
+                networks.append(ip_network(entry))
+            elif "*" in entry:  # which a host's name may hold, but nobody means it so
+                raise ValueError(entry)
+            else:
+                # The default port of either scheme is left out of a host's key.
+                hosts.update((host_of(f"http://{entry}/"), host_of(f"https://{entry}/")))
+        except (ValueError, InvalidUrl) as exc:
+            raise InvalidSetting(
+                "allow-private", f"takes a host, host:port or network such as 10.0.0.0/8, not {entry!r}"
+            ) from exc
+    return frozenset(hosts), tuple(networks)
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host[: host.index("]") + 1]
+    return host.partition(":")[0]
+
+
+def _literal(name: str) -> Address | None:
+    try:
+        return ip_address(name.strip("[]"))
+    except ValueError:
+        return None

@@ -1,0 +1,214 @@
+"""Fetching with wreq: HTTP/1.1 and HTTP/2, a client per host name, pinned to the checked addresses."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import wreq
+
+from shoal.core.errors import OutOfScope, TooLarge
+from shoal.core.exchange import Headers
+from shoal.fetch.address import Address
+from shoal.fetch.decode import decoded, decoders
+from shoal.fetch.egress import Egress, Target
+from shoal.fetch.hops import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, HopFetcher
+from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+from shoal.fetch.wreq_errors import BROKEN, translated
+
+MOST_CLIENTS = 1_000
+IDLE_PER_HOST = 64  # connections
+
+
+class HttpFetcher(HopFetcher):
+    """Fetches by HTTP/1.1 and HTTP/2 with wreq, the default.
+
+    `authorities` is a PEM file of the certificates to trust instead of the usual ones.
+    """
+
+    def __init__(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        egress: Egress,
+        user_agent: str,
+        authorities: Path | None = None,
+    ) -> None:
+        super().__init__(WreqEngine(limits, user_agent, authorities), egress, limits)
+
+
+class _Pinned(NamedTuple):
+    client: wreq.Client
+    addresses: tuple[Address, ...]
+
+
+class WreqEngine:
+    """Sends requests with wreq."""
+
+    def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
+        self._options = _client_options(limits, user_agent, authorities)
+        self._pinned: OrderedDict[str, _Pinned] = OrderedDict()
+        self._most = _most_clients()
+
+    async def send(self, target: Target, headers: Mapping[str, str]) -> "WreqAnswer":
+        """Ask one of the target's addresses; raises FetchError."""
+        client = self._client(target)
+        try:
+            answer = await (client.get(target.url, headers=headers) if headers else client.get(target.url))
+        except BROKEN as exc:
+            raise translated(exc, target) from exc
+        peer = answer.remote_addr
+        if peer and peer.ip() not in target.addresses:
+            raise OutOfScope(f"{target.host} answered from {peer.ip()}, an address that was not checked")
+        return WreqAnswer(answer, target)
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        # Not with wreq's own `close`, which would cancel the tasks of those who still wait for an answer.
+        self._pinned.clear()
+
+    def _client(self, target: Target) -> wreq.Client:
+        """Return the client of a host name, which asks no resolver; URLs that spell an address share one."""
+        name = "" if target.is_literal else target.name
+        pinned = self._pinned.get(name)
+        if pinned is None or not (target.is_literal or pinned.addresses is target.addresses):
+            pinned = self._pin(name, target.addresses)
+        self._pinned.move_to_end(name)
+        return pinned.client
+
+    def _pin(self, name: str, addresses: tuple[Address, ...]) -> _Pinned:
+        names = wreq.DnsOptions(system_dns=True)  # never asked; the other kind takes twice the time to make
+        if name:
+            names.add_resolve(name, addresses)
+        # One that is replaced or pushed out is not closed: the last request that it carries lets it go.
+        pinned = self._pinned[name] = _Pinned(wreq.Client(dns_options=names, **self._options), addresses)
+        if len(self._pinned) > self._most:
+            self._pinned.popitem(last=False)
+        return pinned
+
+
+class WreqAnswer:
+    """The head of an answer; its body is still on the wire."""
+
+    __slots__ = ("_answer", "_fields", "_target", "status")
+
+    def __init__(self, answer: wreq.Response, target: Target) -> None:
+        self._answer, self._target = answer, target
+        self._fields = answer.headers
+        self.status = answer.status.as_int()
+
+    def first(self, name: str) -> str | None:
+        """Return the first value under a name."""
+        value = self._fields.get(name)
+        return None if value is None else str(value, "latin-1")
+
+    def all(self, name: str) -> Sequence[str]:
+        """Return every value under a name."""
+        if name not in self._fields:  # which costs a fifth of looking for all
+            return ()
+        return [str(value, "latin-1") for value in self._fields.get_all(name)]
+
+    def headers(self) -> Headers:
+        """Return all fields."""
+        return WreqHeaders(self._fields)
+
+    async def body(self, most: int) -> bytes:
+        """Return the decompressed body; raises TooLarge when it has more than `most` bytes."""
+        size = self._answer.content_length  # None where wreq decompresses, whatever was announced
+        if size is not None and size > most:
+            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {most:,}")
+        try:
+            body = await self._gather(most) if size is None else bytes(await self._answer.bytes())
+        except BROKEN as exc:
+            raise translated(exc, self._target) from exc
+        # wreq undoes what was offered and takes the header away; one that is left was sent unasked.
+        left = self.all("content-encoding")
+        return decoded(body, decoders(left), most) if left else body
+
+    async def _gather(self, most: int) -> bytes:
+        whole = bytearray()  # one buffer: a list of single bytes would cost a hundred times their size
+        async with self._answer.stream() as stream:
+            async for part in stream:
+                if isinstance(part, memoryview):  # else trailers
+                    whole += part
+                if len(whole) > most:
+                    raise TooLarge(f"{self._target.host} sends more than {most:,} bytes")
+        return bytes(whole)
+
+    def drop(self) -> None:
+        """Let go of the body unread."""
+        del self._answer
+
+
+class WreqHeaders(Headers):
+    """Header fields that become text when they are looked at, for most of them never are."""
+
+    __slots__ = ("_map", "_texts")
+
+    def __init__(self, fields: wreq.HeaderMap) -> None:
+        self._map = fields
+        self._texts: tuple[tuple[str, str], ...] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        value = self._map.get(name)
+        if value is None:
+            raise KeyError(name)
+        return str(value, "latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for name, _ in self.fields))
+
+    def __len__(self) -> int:
+        return self._map.keys_len()
+
+    def __repr__(self) -> str:
+        return f"Headers({list(self.fields)!r})"
+
+    def all(self, name: str) -> list[str]:
+        """Return every value that was sent under a name, in order."""
+        return [str(value, "latin-1") for value in self._map.get_all(name)]
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The fields as they were sent, their names in lower case."""
+        if self._texts is None:
+            self._texts = tuple((str(name, "latin-1"), str(value, "latin-1")) for name, value in self._map)
+        return self._texts
+
+
+def _most_clients() -> int:
+    """Return how many hosts may have a client; their idle connections must leave files for others."""
+    try:
+        import resource
+    except ImportError:
+        return MOST_CLIENTS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CLIENTS if files == resource.RLIM_INFINITY else min(MOST_CLIENTS, files // 4)
+
+
+def _client_options(limits: Limits, user_agent: str, authorities: Path | None) -> dict[str, Any]:
+    # Servers that are a little wrong are common; what browsers forgive is forgiven here.
+    http1 = wreq.Http1Options(
+        max_headers=limits.max_header_count,
+        max_buf_size=limits.max_header_bytes,
+        ignore_invalid_headers_in_responses=True,
+        allow_spaces_after_header_name_in_responses=True,
+        allow_obsolete_multiline_headers_in_responses=True,
+    )
+    return {
+        "runtime": wreq.Runtime(workers=1),
+        "user_agent": user_agent,
+        "headers": {"accept": ACCEPT},
+        "redirect": wreq.redirect.Policy.none(),
+        "http1_options": http1,
+        "http2_options": wreq.Http2Options(max_header_list_size=limits.max_header_bytes),
+        "connect_timeout": CONNECT_TIMEOUT,
+        "pool_idle_timeout": IDLE_TIMEOUT,
+        "pool_max_idle_per_host": IDLE_PER_HOST,
+        "no_proxy": True,
+        "tls_verify": authorities or True,
+        "gzip": True,
+        "brotli": True,
+        "zstd": True,
+        "deflate": False,  # wreq reads only one of its two spellings
+    }

@@ -1,0 +1,134 @@
+"""Asks each origin for its robots.txt, once a day, and keeps to it."""
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import timedelta
+from typing import NamedTuple
+
+from shoal.core.errors import FetchError, InvalidUrl, OutOfScope, RobotsDenied, RobotsUnavailable, shorten
+from shoal.core.exchange import Request
+from shoal.core.model import MINUTE
+from shoal.core.urls import canonical, join
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.names import Clock
+from shoal.fetch.robots_rules import RobotsRules, product_of, relevant
+from shoal.fetch.shared import Shared, Shelf
+
+LIFETIME = timedelta(hours=24)
+FAILURE_LIFETIME = MINUTE
+TIMEOUT = MINUTE / 2
+MOST_REDIRECTS = 5
+MOST_TEXT = 32 << 20  # characters of all files that are kept
+MOST_PARSED = 1 << 20  # characters of those that are kept parsed, which takes up to 80 times the room
+LONG = 64 << 10  # characters that are parsed beside the loop, not on it
+FIXED_COST = 256  # of keeping one, in characters
+
+
+class _Kept(NamedTuple):
+    lines: str
+    failure: FetchError | None
+    until: float
+
+
+class Robots:
+    """Knows what the robots.txt of every origin says to us."""
+
+    def __init__(self, fetcher: Fetcher, user_agent: str, *, clock: Clock = time.monotonic) -> None:
+        self._fetcher, self._product, self._clock = fetcher, product_of(user_agent), clock
+        self._kept: Shelf[_Kept] = Shelf(MOST_TEXT)
+        self._parsed: Shelf[RobotsRules] = Shelf(MOST_PARSED)
+        self._asking: Shared[_Kept] = Shared()
+
+    async def check(self, url: str) -> RobotsRules:
+        """Return the rules of a URL's origin; raises RobotsDenied if they forbid it, or as `rules` does."""
+        rules = await self.rules(url)
+        if not rules.allows(canonical(url)):
+            raise RobotsDenied(f"robots.txt does not allow {shorten(url)}")
+        return rules
+
+    async def rules(self, url: str) -> RobotsRules:
+        """Return the rules of a URL's origin.
+
+        Raises RobotsUnavailable while the origin fails to say them, OutOfScope if it may not be asked at all.
+        """
+        origin = _origin(url)
+        kept = self._kept.get(origin)
+        if kept is None or kept.until <= self._clock():
+            kept = await self._asking.do(origin, lambda: self._ask(origin))
+        if kept.failure:
+            raise type(kept.failure)(str(kept.failure))
+        return self._rules(kept.lines)
+
+    def crawl_delay(self, url: str) -> timedelta | None:
+        """Return the delay that a URL's origin wants; None if it wants none or has not been asked yet."""
+        kept = self._kept.get(_origin(url))
+        return self._rules(kept.lines).crawl_delay if kept else None
+
+    async def sitemaps(self, url: str) -> tuple[str, ...]:
+        """Return the sitemaps that a URL's origin names, as canonical URLs; raises what `rules` raises."""
+        found: list[str] = []
+        for href in (await self.rules(url)).sitemaps:
+            with suppress(InvalidUrl):
+                found.append(join(_origin(url), href))
+        return tuple(dict.fromkeys(found))
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await self._asking.close()
+
+    def _rules(self, lines: str) -> RobotsRules:
+        rules = self._parsed.get(lines)
+        return rules or self._parsed.put(lines, RobotsRules(lines, self._product), len(lines) + FIXED_COST)
+
+    async def _ask(self, origin: str) -> _Kept:
+        lines = ""
+        failure: FetchError | None = None
+        try:
+            body = await self._download(f"{origin}/robots.txt")
+            lines = await self._read(body)
+        except OutOfScope as exc:
+            failure = exc
+        except FetchError as exc:
+            failure = RobotsUnavailable(f"robots.txt of {origin} cannot be had: {type(exc).__name__}: {exc}")
+        lifetime = FAILURE_LIFETIME if failure else LIFETIME
+        kept = _Kept(lines, failure, self._clock() + lifetime.total_seconds())
+        return self._kept.put(origin, kept, len(lines) + FIXED_COST)
+
+    async def _download(self, url: str) -> bytes:
+        """Return the file, empty when the site has none; raises FetchError."""
+        hops = _Hops()
+        try:
+            response = await self._fetcher.fetch(Request(url=url, timeout=TIMEOUT, on_hop=hops))
+        except OutOfScope:
+            # Led astray by redirects, the file counts as missing.
+            if hops.count:
+                return b""
+            raise
+        if response.status >= 500:
+            raise RobotsUnavailable(f"status {response.status}")
+        return response.body if 200 <= response.status <= 299 else b""
+
+    async def _read(self, body: bytes) -> str:
+        if len(body) < LONG:
+            return relevant(body, self._product)
+        lines = await asyncio.to_thread(relevant, body, self._product)
+        rules = await asyncio.to_thread(RobotsRules, lines, self._product)
+        self._parsed.put(lines, rules, len(lines) + FIXED_COST)
+        return lines
+
+
+class _Hops:
+    """Counts redirects, and ends the fetch after the fifth."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self, url: str) -> None:
+        self.count += 1
+        if self.count > MOST_REDIRECTS:
+            raise OutOfScope(f"robots.txt redirects more than {MOST_REDIRECTS} times")
+
+
+def _origin(url: str) -> str:
+    return "/".join(canonical(url).split("/", 3)[:3])

@@ -1,0 +1,1 @@
+"""Runs and the workers on them: starting, watching, stopping."""

@@ -1,0 +1,98 @@
+"""How a run is getting on: its counts, its rate, and how long it may still take."""
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.model import Counts, Run, Stats
+from shoal.queue.contract import Queue
+
+WINDOW = 15.0  # seconds over which a rate is taken
+MOST_HOSTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A run at one moment."""
+
+    run: Run
+    stats: Stats
+    hosts: int
+    rate: float  # tasks brought to an end per second
+    eta: timedelta | None
+
+    @property
+    def state(self) -> str:
+        """The run's state in one word; a run without work left has finished."""
+        if self.run.state == "running" and self.stats.remaining == 0 and self.stats.tasks:
+            return "finished"
+        return str(self.run.state)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal status RUN --json` promises."""
+        return {
+            "run_id": self.run.id,
+            "scraper": self.run.scraper,
+            "state": self.state,
+            **counts_as_json(self.stats),
+            "rate": round(self.rate, 2),
+            "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
+            "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
+            "partitions": {name: counts_as_json(counts) for name, counts in self.stats.partitions.items()},
+        }
+
+
+def counts_as_json(counts: Counts) -> dict[str, int]:
+    """Return counts under the names that every report uses."""
+    names = (
+        "pending",
+        "delayed",
+        "leased",
+        "completed",
+        "dead",
+        "expired",
+        "dropped",
+        "remaining",
+        "items",
+        "rejected",
+    )
+    return {name: getattr(counts, name) for name in names}
+
+
+class Progress:
+    """Looks at a run again and again, and knows its rate."""
+
+    def __init__(self, queue: Queue, run_id: str) -> None:
+        self._queue, self._run_id = queue, run_id
+        self._seen: deque[tuple[float, int]] = deque()
+        self._hosts, self._hosts_at = 0, 0.0
+
+    async def look(self) -> Snapshot:
+        """Return how the run is now."""
+        run = await self._queue.run(self._run_id)
+        stats = await self._queue.stats(self._run_id)
+        now = time.monotonic()
+        rate = self._rate(now, stats.completed + stats.dead)
+        eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
+        return Snapshot(run, stats, await self._count_hosts(now), rate, eta)
+
+    def _rate(self, now: float, ended: int) -> float:
+        self._seen.append((now, ended))
+        while len(self._seen) > 2 and self._seen[0][0] < now - WINDOW:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return (ended - before) / (now - then) if now > then else 0.0
+
+    async def _count_hosts(self, now: float) -> int:
+        # A million hosts are not counted twice a second.
+        if now < self._hosts_at + 5 and self._hosts:
+            return self._hosts
+        count = 0
+        async for _ in self._queue.hosts(self._run_id):
+            count += 1
+            if count >= MOST_HOSTS:
+                break
+        self._hosts, self._hosts_at = count, now
+        return count

@@ -1,0 +1,34 @@
+"""How long a queue's server is waited for, and how often it is asked again."""
+
+import asyncio
+import logging
+import random
+from datetime import timedelta
+
+from shoal.core.errors import QueueUnavailable
+
+FIRST_WAIT = 0.05  # seconds
+LONGEST_WAIT = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class Patience:
+    """Waits between the tries of one call, visibly, until it has been tried for long enough."""
+
+    def __init__(self, address: str, patience: timedelta) -> None:
+        self._address = address
+        self._give_up = asyncio.get_running_loop().time() + patience.total_seconds()
+        self._wait = FIRST_WAIT
+        self.tries = 0
+
+    async def again(self, reason: str, error: BaseException) -> None:
+        """Wait before the next try; raises QueueUnavailable when there shall be none."""
+        self.tries += 1
+        if asyncio.get_running_loop().time() + self._wait > self._give_up:
+            raise QueueUnavailable(self._address, reason) from error
+        if self._wait >= LONGEST_WAIT / 4:  # the first few pass in a blink
+            log.warning("Waiting for the queue at %s: %s (try %d)", self._address, reason, self.tries)
+        # Jittered: a fleet that lost its server together must not come back together.
+        await asyncio.sleep(self._wait * random.uniform(0.5, 1.5))
+        self._wait = min(self._wait * 2, LONGEST_WAIT)

@@ -1,0 +1,1 @@
+"""The queue on RabbitMQ, with Redis as its memory and its judge."""

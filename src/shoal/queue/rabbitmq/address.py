@@ -1,0 +1,51 @@
+"""A RabbitMQ address: where the broker is, and where the Redis is that remembers for it."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from shoal.core.errors import InvalidSetting
+from shoal.queue.redis import address as redis_address
+
+HEARTBEAT = 15  # seconds; after twice that a frozen worker's bundle is handed to others
+EXAMPLE = "amqp://user:password@localhost/?state=redis://localhost:6379/0"
+TLS_OPTIONS = ("cafile", "capath", "cadata", "keyfile", "certfile", "no_verify_ssl")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the two servers are; `shown` is the broker's address without its password."""
+
+    url: str
+    shown: str
+    state: str
+
+
+def read(url: str) -> Address:
+    """Take an address apart; raises InvalidSetting."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    state = options.pop("state", "")
+    shown = _shown(url)
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+        raise InvalidSetting("queue", f"names no server: {shown!r}. Write {EXAMPLE}")
+    if not state:
+        raise InvalidSetting(
+            "queue", f"names no Redis, which RabbitMQ needs beside it: {shown!r}. Write {EXAMPLE}"
+        )
+    odd = [name for name in options if name not in TLS_OPTIONS]
+    if odd:
+        raise InvalidSetting("queue", f"has an unknown option {odd[0]!r}: {shown!r}")
+    if redis_address.read(state).cluster:
+        raise InvalidSetting(
+            "queue", "keeps its state in one Redis, not in a cluster. Write redis://host:6379/0"
+        )
+    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT})).geturl()
+    return Address(bare, shown, state)
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)._replace(query="")
+    if parts.password is None:
+        return parts.geturl()
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username or ''}:…@{host}").geturl()

@@ -1,0 +1,225 @@
+"""The connection to RabbitMQ, and what to do when it is lost."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import aiormq
+from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq.exceptions import (
+    AMQPChannelError,
+    ChannelInvalidStateError,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    DeliveryError,
+    PublishError,
+)
+from pamqp.commands import Basic
+
+from shoal.core.errors import QueueError, QueueUnavailable
+from shoal.queue.rabbitmq.names import QueueName
+from shoal.queue.rabbitmq.translate import ERRORS, is_passing, reason_of, translated
+
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
+LONGEST_CALL = 10.0  # seconds; a broker that says nothing for so long is given up, and the call repeated
+LONGEST_FAREWELL = 1.0
+PERSISTENT = 2
+
+Answer = TypeVar("Answer")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message on its way out."""
+
+    queue: QueueName
+    body: bytes
+    properties: Basic.Properties
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that was fetched, and must be acknowledged or put back on the channel it came by."""
+
+    body: bytes
+    tag: int
+    channel: AbstractChannel
+
+
+class _Missing(Exception):
+    """A queue that was there is gone."""
+
+
+ON_A_CHANNEL = (_Missing, ChannelInvalidStateError, AMQPChannelError, DeliveryError)
+
+
+class Broker:
+    """One connection that is opened when needed; a call whose connection is lost is repeated."""
+
+    def __init__(self, url: str, shown: str, *, patience: timedelta) -> None:
+        self._url, self.address = url, shown
+        self._patience = patience.total_seconds()
+        self._connection: AbstractConnection | None = None
+        self._channels: dict[str, AbstractChannel] = {}
+        self._declared: set[str] = set()
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def open(self) -> None:
+        """Make sure that the broker answers; raises QueueUnavailable or QueueRefused."""
+        await self._persist(lambda: self._channel("out"))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._closed = True
+        await self._hang_up()
+
+    async def publish(self, letters: Sequence[Letter]) -> None:
+        """Hand messages to their queues, and return once the broker has them all on disk."""
+        await self._persist(lambda: self._publish(letters))
+
+    async def fetch(self, queue: QueueName) -> Delivery | None:
+        """Take the first message of a queue, None if it is empty."""
+        return await self._persist(lambda: self._fetch(queue))
+
+    async def acknowledge(self, delivery: Delivery) -> None:
+        """Let the broker forget a message. Where that fails it comes once more, which is known then."""
+        with suppress(*ERRORS):
+            await delivery.channel.basic_ack(delivery.tag, wait=False)
+
+    async def put_back(self, delivery: Delivery) -> None:
+        """Give a message back to its queue."""
+        with suppress(*ERRORS):
+            await delivery.channel.basic_nack(delivery.tag, requeue=True, wait=False)
+
+    async def delete(self, queues: Iterable[QueueName]) -> None:
+        """Delete queues with all that is in them."""
+        for queue in queues:
+            await self._persist(partial(self._delete, queue.name))
+
+    async def _publish(self, letters: Sequence[Letter]) -> None:
+        channel = await self._channel("out")
+        for queue in {letter.queue for letter in letters}:
+            await self._declare(channel, queue)
+        sending = [asyncio.ensure_future(_send(channel, letter)) for letter in letters]
+        try:
+            await asyncio.gather(*sending)
+        except PublishError as error:
+            raise _Missing(reason_of(error)) from error
+        except TimeoutError as error:
+            raise TimeoutError(f"the queue {letters[0].queue.name!r} does not answer") from error
+        finally:
+            for one in sending:
+                one.cancel()
+
+    async def _fetch(self, queue: QueueName) -> Delivery | None:
+        channel = await self._channel("in")
+        await self._declare(channel, queue)
+        try:
+            message = await channel.basic_get(queue.name, timeout=LONGEST_CALL)
+        except ChannelNotFoundEntity as error:
+            raise _Missing(reason_of(error)) from error
+        except TimeoutError as error:
+            raise TimeoutError(f"the queue {queue.name!r} does not answer") from error
+        tag = getattr(message.delivery, "delivery_tag", None)  # an empty queue's answer has none
+        return None if tag is None else Delivery(message.body, tag, channel)
+
+    async def _delete(self, name: str) -> None:
+        channel = await self._channel("out")
+        await channel.queue_delete(name, timeout=LONGEST_CALL)
+        self._declared.discard(name)
+
+    async def _declare(self, channel: AbstractChannel, queue: QueueName) -> None:
+        if queue.name in self._declared:
+            return
+        if "x-dead-letter-routing-key" in queue.arguments:
+            await self._declare(channel, queue.behind)
+        try:
+            await channel.queue_declare(
+                queue.name, durable=True, arguments=queue.arguments, timeout=LONGEST_CALL
+            )
+        except ChannelPreconditionFailed as error:
+            raise translated(self.address, error, queue.name) from error
+        self._declared.add(queue.name)
+
+    async def _channel(self, use: str) -> AbstractChannel:
+        """Return an open channel: one for what goes out and one for what comes in, for an error closes it."""
+        async with self._opening:
+            if self._closed:
+                raise QueueError("This queue is closed. Open it again with: open_queue(url)")
+            if self._connection is None or self._connection.is_closed:
+                self._channels.clear()
+                self._declared.clear()
+                self._connection = await asyncio.wait_for(_connect(self._url), LONGEST_CALL)
+            channel = self._channels.get(use)
+            if channel is None or channel.is_closed:
+                channel = await self._connection.channel(timeout=LONGEST_CALL)
+                self._channels[use] = channel
+            return channel
+
+    async def _start_afresh(self, error: BaseException) -> None:
+        """Leave behind what an error may have broken: the driver does not always say that it is."""
+        self._channels.clear()
+        self._declared.clear()
+        if not isinstance(error, ON_A_CHANNEL):
+            await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*ERRORS):
+                async with asyncio.timeout(LONGEST_FAREWELL):
+                    await connection.close()
+
+    async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Try until there is an answer or patience is over."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._patience
+        wait, tries = FIRST_WAIT, 0
+        while True:
+            tries += 1
+            try:
+                return await _uncancelled(attempt)
+            except (*ERRORS, _Missing) as error:
+                if not is_passing(error):
+                    raise translated(self.address, error) from error
+                if loop.time() + wait > give_up:
+                    raise QueueUnavailable(self.address, reason_of(error)) from error
+                log.warning("broker away address=%s try=%d reason=%s", self.address, tries, reason_of(error))
+                await self._start_afresh(error)
+            # Jittered: a fleet that lost its server together must not come back together.
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+            wait = min(wait * 2, LONGEST_WAIT)
+
+
+async def _uncancelled(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Tell a caller who was cancelled from a driver that cancels its own futures when a connection breaks."""
+    try:
+        return await attempt()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise ConnectionResetError("the connection was lost") from error
+
+
+async def _connect(url: str) -> AbstractConnection:
+    return await aiormq.connect(url)
+
+
+async def _send(channel: AbstractChannel, letter: Letter) -> Any:
+    # Mandatory: a message that finds no queue comes back as an error instead of being dropped.
+    return await channel.basic_publish(
+        letter.body,
+        routing_key=letter.queue.name,
+        properties=letter.properties,
+        mandatory=True,
+        timeout=LONGEST_CALL,
+    )

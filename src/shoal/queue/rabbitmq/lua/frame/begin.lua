@@ -1,0 +1,1 @@
+local told_cargo = CALL ~= '' and call('GET', P .. 'receipt:' .. CALL .. ':river')

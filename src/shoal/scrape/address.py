@@ -1,0 +1,51 @@
+"""What an address is made of, and what kind of address it is."""
+
+import re
+from typing import NamedTuple
+
+# Numbers, hexadecimal ids, and long runs of letters and digits: what differs between two pages of one kind.
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?=[a-z]*[0-9])[0-9a-f]{8,}|[A-Za-z0-9_]{24,}|[0-9]+", re.IGNORECASE)
+
+
+class Address(NamedTuple):
+    """A canonical URL in parts."""
+
+    host: str
+    segments: list[str]
+    params: list[tuple[str, str]]
+
+    @property
+    def path(self) -> str:
+        """The path as it was written, without a slash at the end."""
+        return "/" + "/".join(self.segments)
+
+    @property
+    def kind(self) -> str:
+        """The address with ids replaced and only the names of its query: pages made by one template share it."""
+        names = "&".join(sorted({without_ids(name) for name, _ in self.params}))
+        return f"{self.host}{without_ids(self.path)}{names and '?' + names}"
+
+    @property
+    def section(self) -> str:
+        """The part of the site: the first folder, or the page itself if it has a query, or the root."""
+        if len(self.segments) > 1:
+            return f"{self.host}/{without_ids(self.segments[0])}/"
+        return f"{self.host}{without_ids(self.path)}?" if self.params else f"{self.host}/"
+
+
+def dissect(url: str) -> Address:
+    """Take a canonical URL apart."""
+    page, _, query = url.partition("?")
+    parts = page.split("/")
+    params = [_split(param) for param in query.split("&") if param]
+    return Address(parts[2], [segment for segment in parts[3:] if segment], params)
+
+
+def without_ids(text: str) -> str:
+    """Return a text with everything that looks like an id as "#"."""
+    return _ID.sub("#", text)
+
+
+def _split(param: str) -> tuple[str, str]:
+    name, _, value = param.partition("=")
+    return name, value

@@ -1,0 +1,124 @@
+"""Which follow-up tasks may pass: those in scope, not too deep, and not in a trap."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import date
+from threading import Lock
+from typing import Any
+
+from shoal.core.errors import InvalidTask, InvalidUrl
+from shoal.core.model import LOWEST_PRIORITY, Task
+from shoal.core.urls import canonical
+from shoal.scrape.address import dissect
+from shoal.scrape.budgets import Budgets
+from shoal.scrape.mazes import Mazes
+from shoal.scrape.seen import Seen
+from shoal.scrape.settings import ScraperSettings
+from shoal.scrape.traps import endless, without_session
+
+OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
+MAX_NAMES = 20  # traps that are reported by name
+OTHER_TRAPS = "trap: others"
+
+Today = Callable[[], date]
+Way = tuple[str, str]  # a step and a URL
+
+
+class Gate:
+    """The rules of one scraper for the tasks that its steps yield. Safe to use from several threads."""
+
+    def __init__(self, settings: ScraperSettings, *, today: Today = date.today) -> None:
+        self._settings, self._today = settings, today
+        self._seen = Seen()
+        self._budgets = Budgets(settings.max_per_pattern)
+        self._mazes = Mazes() if settings.max_per_pattern is None else None
+        self._named: set[str] = set()
+        self._lock = Lock()
+
+    def admit(self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Counter[str]) -> list[Task]:
+        """Return the follow-up tasks of a page that may pass, and count the others by reason."""
+        near = [inherited(task, parent) for task in tasks]
+        with self._lock:
+            fresh: dict[Way, None] = {}
+            passed = [task for one in near if (task := self._passed(one, parent, fresh, dropped)) is not None]
+            if self._is_lost(list(fresh), parent, items, dropped):
+                return [task for task in passed if (task.step, task.url) not in fresh]
+            for way in fresh:
+                self._seen.add(way)
+            return passed
+
+    def _passed(self, task: Task, parent: Task, fresh: dict[Way, None], dropped: Counter[str]) -> Task | None:
+        if task.depth > self._settings.max_depth:
+            dropped[TOO_DEEP] += 1
+            return None
+        if task.url is None:
+            return task
+        if not self._settings.scope.allows(task.url, origin=parent.url):
+            dropped[OUT_OF_SCOPE] += 1
+            return None
+        if (task.step, task.url) in self._seen or (task.step, task.url) in fresh:
+            return task
+        return self._past_traps(task, task.url, fresh, dropped)
+
+    def _past_traps(self, task: Task, url: str, fresh: dict[Way, None], dropped: Counter[str]) -> Task | None:
+        bare = without_session(url)
+        way = (task.step, bare)
+        if way not in self._seen and way not in fresh:
+            trap = self._trap(bare)
+            if trap is not None:
+                dropped[self._name(trap)] += 1
+                return None
+            fresh[way] = None
+        return task if bare == url else replace(task, url=bare)
+
+    def _trap(self, url: str) -> str | None:
+        address = dissect(url)
+        wrong = endless(url, address, self._today())
+        return f"{address.section} ({wrong})" if wrong else self._budgets.spend(address)
+
+    def _is_lost(self, fresh: list[Way], parent: Task, items: list[Any], dropped: Counter[str]) -> bool:
+        """Tell whether the new links of a page lead on into a maze."""
+        if self._mazes is None or parent.url is None:
+            return False
+        part = self._mazes.part_of(parent.url)
+        if self._mazes.gives_news(part, items):
+            return False
+        if any(step != parent.step or self._mazes.part_of(url) != part for step, url in fresh):
+            self._mazes.useful(part)
+            return False
+        if not self._mazes.is_closed(part):
+            self._mazes.charge(part, len(fresh))
+            return False
+        dropped[self._name(f"{part} (nothing new)")] += len(fresh)
+        return True
+
+    def _name(self, trap: str) -> str:
+        """Return the name under which a trap is reported; beyond the first few they share one."""
+        if trap not in self._named and len(self._named) >= MAX_NAMES:
+            return OTHER_TRAPS
+        self._named.add(trap)
+        return f"trap: {trap}"
+
+
+def inherited(task: Task, parent: Task) -> Task:
+    """Return a follow-up task with what it takes from its parent: one more depth, partition and priority.
+
+    A task that has a depth was made by `page.follow`, which has seen to all of it.
+    """
+    if task.depth:
+        return task
+    return replace(
+        task,
+        url=_canonical(task),
+        depth=parent.depth + 1,
+        partition=task.partition or parent.partition,
+        priority=parent.priority if task.priority == LOWEST_PRIORITY else task.priority,
+    )
+
+
+def _canonical(task: Task) -> str | None:
+    try:
+        return None if task.url is None else canonical(task.url)
+    except InvalidUrl as error:
+        raise InvalidTask(task, str(error)) from error

@@ -1,0 +1,116 @@
+"""What a step yields becomes an item: plain JSON values, checked against the step's type."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Any, is_typeddict
+
+import msgspec
+
+from shoal.core.errors import InvalidItem, InvalidSetting, shorten
+from shoal.core.model import MAX_ERROR, Reject
+
+Check = Callable[[Any], Any]
+
+_AT = re.compile(r"(?P<message>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_encode = msgspec.json.Encoder().encode
+
+
+def is_item(value: object) -> bool:
+    """Tell whether a step may yield this value as an item."""
+    return isinstance(value, (dict, Mapping, msgspec.Struct)) or _is_record(type(value))
+
+
+def check_of(item: Any) -> Check | None:
+    """Return what turns plain data into a checked item of a type; raises InvalidSetting for one that cannot be."""
+    if item is None:
+        return None
+    if hasattr(item, "model_validate"):
+        return item.model_validate  # type: ignore[no-any-return]
+    if _is_checkable(item):
+        # Numbers are read from text, since text is what a page holds: "12.50" is a price.
+        return lambda data: msgspec.convert(data, item, strict=False)
+    known = "a dataclass, a TypedDict, a msgspec Struct or a pydantic model"
+    raise InvalidSetting("item", f"must be {known}, got {shorten(repr(item))}")
+
+
+def accepted(value: Any, check: Check | None) -> Any:
+    """Return an item as plain JSON values, or a Reject that says what is wrong with it; raises InvalidItem."""
+    data = plain(value)
+    if check is not None:
+        try:
+            data = plain(check(data))
+        except (TypeError, NameError) as error:  # not the data's fault: the type cannot be used
+            raise InvalidItem(value, f"the step's item type cannot be checked: {error}") from error
+        except ValueError as error:
+            return rejected(data, _reason(error, data))
+    wrong = _unstorable(data)
+    return rejected(data, wrong) if wrong else data
+
+
+def rejected(value: Any, reason: str) -> Reject:
+    """Return a Reject that any store can keep."""
+    return Reject(data=_cleaned(plain(value)), reason=_cleaned(str(reason))[:MAX_ERROR])
+
+
+def plain(value: Any) -> Any:
+    """Return a value as what JSON can hold; raises InvalidItem."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_simpler)
+    except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+        raise InvalidItem(value, f"it is not JSON: {error}") from error
+
+
+def _is_checkable(item: Any) -> bool:
+    if not isinstance(item, type):
+        return False
+    return is_typeddict(item) or issubclass(item, msgspec.Struct) or _is_record(item)
+
+
+def _is_record(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "model_dump") or hasattr(kind, "__attrs_attrs__")
+
+
+def _simpler(value: Any) -> Any:
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (str, PurePath)):
+        return str(value)
+    raise NotImplementedError(f"a value is of type {type(value).__name__}; yield text, numbers, lists and dicts")
+
+
+def _unstorable(data: Any) -> str | None:
+    try:
+        text = _encode(data)
+    except (UnicodeError, ValueError, RecursionError, OverflowError) as error:
+        return f"it is not JSON: {error}"
+    return "it holds a NUL character" if b"\\u0000" in text and _NUL.search(text) else None
+
+
+def _cleaned(data: Any) -> Any:
+    match data:
+        case str():
+            return _UNSTORABLE.sub("\ufffd", data)
+        case dict():
+            return {_cleaned(key): _cleaned(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_cleaned(value) for value in data]
+        case _:
+            return data
+
+
+def _reason(error: ValueError, data: Any) -> str:
+    if hasattr(error, "errors"):
+        return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+    found = _AT.fullmatch(str(error))
+    message, path = (found["message"], found["path"]) if found else (str(error), "")
+    if missing := _MISSING.fullmatch(message):
+        return f"{path and path + '.'}{missing[1]}: it is missing"
+    got = f" ({shorten(repr(data[path]), 60)})" if isinstance(data, dict) and path in data else ""
+    return f"{path}: {message}{got}" if path else message

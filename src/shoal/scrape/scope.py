@@ -1,0 +1,90 @@
+"""Which addresses a scraper may go to: pure functions of the page it is on and the link."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.urls import canonical
+from shoal.scrape.site import site_of
+from shoal.scrape.values import read_words
+
+_RULES = ("host", "site", "any")
+_LOOKS_LIKE_A_PATTERN = re.compile(r"re:|.*[*./:]")
+
+Matcher = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where links and redirects may lead: "host", "site", "any", or patterns."""
+
+    rule: str
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def host(cls) -> Self:
+        """The host of the page that the link is on; the default."""
+        return cls("host")
+
+    @classmethod
+    def read(cls, key: str, value: Any) -> Self:
+        """Read "host", "site", "any", a pattern or a list of patterns; raises InvalidSetting."""
+        if value in _RULES:
+            return cls(value)
+        patterns = read_words(key, value)
+        if not patterns:
+            raise InvalidSetting(key, "must not be empty; write 'host', 'site', 'any' or patterns")
+        for pattern in patterns:
+            _check(key, pattern)
+        return cls("patterns", patterns)
+
+    def allows(self, url: str, *, origin: str | None) -> bool:
+        """Tell whether a link of `origin`, a task's URL, may lead to `url`; both in canonical form."""
+        if self.rule == "any":
+            return True
+        if self.rule == "patterns":
+            return any(_matcher(pattern)(url) for pattern in self.patterns)
+        if origin is None:  # a task without a URL: the address comes from the user's own code
+            return True
+        here, there = _bare_host(origin), _bare_host(url)
+        return here == there or (self.rule == "site" and site_of(here) == site_of(there))
+
+    def check(self, url: str, *, origin: str | None) -> None:
+        """Raise OutOfScope unless a redirect of `origin` may lead to `url`, in whatever form."""
+        try:
+            target, source = canonical(url), origin and canonical(origin)
+        except InvalidUrl as error:
+            raise OutOfScope(str(error)) from error
+        if not self.allows(target, origin=source):
+            raise OutOfScope(f"{shorten(url)} is out of scope: {self}. Widen it, for example: scope='any'")
+
+    def __str__(self) -> str:
+        return ", ".join(map(repr, self.patterns)) or repr(self.rule)
+
+
+def _bare_host(url: str) -> str:
+    return url.split("/", 3)[2].removeprefix("www.")
+
+
+def _check(key: str, pattern: str) -> None:
+    if not _LOOKS_LIKE_A_PATTERN.match(pattern):
+        known = "'host', 'site', 'any' or a pattern such as 'https://example.com/blog/*'"
+        raise InvalidSetting(key, f"must be {known}, got {shorten(repr(pattern))}")
+    try:
+        _matcher(pattern)
+    except re.error as error:
+        raise InvalidSetting(key, f"holds {pattern!r}, which is not a regular expression: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> Matcher:
+    """Return what finds a pattern in a URL: "re:" a regular expression, else "*" stands for any text."""
+    if pattern.startswith("re:"):
+        return re.compile(pattern[3:]).search
+    glob = ".*".join(map(re.escape, re.split(r"\*+", pattern)))
+    if "/" not in pattern:  # a host
+        return re.compile(rf"https?://{glob}(?::\d+)?(?:/.*)?", re.DOTALL).fullmatch
+    return re.compile(glob if "://" in pattern else rf"https?://{glob}", re.DOTALL).fullmatch

@@ -1,0 +1,200 @@
+"""A scraper: a name, its settings, and the steps that handle its tasks."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Self, overload
+
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, shorten
+from shoal.core.exchange import Headers, Response
+from shoal.core.model import NOTHING, RunSettings, Task
+from shoal.scrape.gate import Gate
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.items import check_of
+from shoal.scrape.page import Named, Page, step_name
+from shoal.scrape.settings import ScraperSettings, read_fetch
+from shoal.scrape.step import Step
+from shoal.scrape.values import read_positive_duration, read_whole
+
+MAX_NAME = 200
+SEED_STEP = "main"  # the step of a task that names none
+
+_AS_THE_SCRAPER: Any = object()
+
+
+class Scraper:
+    """The user's code: steps under one name and one set of settings."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        self.name = _checked_name("The name of a scraper", name)
+        self.settings = ScraperSettings.read(**settings)
+        self.steps: dict[str, Step] = {}
+        self._gate = Gate(self.settings)
+
+    @overload
+    def step(self, function: Callable[..., Any], /) -> Step: ...
+    @overload
+    def step(
+        self,
+        *,
+        item: Any = None,
+        fetch: str | None = ...,
+        name: str | None = None,
+        lease: Any = None,
+        retries: int | None = None,
+        timeout: Any = None,
+    ) -> Callable[[Callable[..., Any]], Step]: ...
+    def step(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        item: Any = None,
+        fetch: str | None = _AS_THE_SCRAPER,
+        name: str | None = None,
+        lease: Any = None,
+        retries: int | None = None,
+        timeout: Any = None,
+    ) -> Any:
+        """Make a function a step of this scraper; the first one handles seed URLs."""
+
+        def added(function: Callable[..., Any]) -> Step:
+            step = Step(
+                name=self._free_name(function, name),
+                function=_checked_function(function),
+                item=item,
+                fetch=self.settings.fetch if fetch is _AS_THE_SCRAPER else read_fetch("fetch", fetch),
+                lease=None if lease is None else read_positive_duration("lease", lease),
+                retries=None if retries is None else self._retries(retries),
+                timeout=None if timeout is None else read_positive_duration("timeout", timeout),
+                is_async=_is_async(function),
+                check=check_of(item),
+                gate=self._gate,
+                route=self._routed,
+            )
+            self.steps[step.name] = step
+            return step
+
+        return added if function is None else added(function)
+
+    @property
+    def first(self) -> Step:
+        """The step that handles seeds; raises InvalidInput if there is none."""
+        if not self.steps:
+            raise InvalidInput(f"Scraper {self.name!r} has no step. Put @{self.name}.step above a function")
+        return next(iter(self.steps.values()))
+
+    def handler(self, task: Task) -> Step:
+        """Return the step that handles a task, the first one if it names none; raises InvalidTask."""
+        step = self.steps.get(task.step)
+        if step is None and task.step == SEED_STEP:
+            step = self.first
+        if step is None:
+            raise InvalidTask(task, self._unknown_step(task.step))
+        if step.fetch is not None and task.url is None:
+            raise InvalidTask(task, f"step {step.name!r} fetches pages, but the task has no URL; give it one")
+        return step
+
+    def run_settings(self) -> RunSettings:
+        """Return what the queue must know of a run of this scraper."""
+        return self.settings.run_settings(retries=max((step.retries or 0 for step in self.steps.values()), default=0))
+
+    def max_attempts(self, step: Step) -> int:
+        """Return how often a task of a step is tried."""
+        if self.settings.at_most_once:
+            return 1
+        return 1 + (self.settings.retries if step.retries is None else step.retries)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return this scraper with some settings changed; its steps stay as they are."""
+        other = type(self)(self.name)
+        other.settings = self.settings.replace(**changes)
+        other._gate = Gate(other.settings)
+        for name, step in self.steps.items():
+            other.steps[name] = replace(step, gate=other._gate, route=other._routed)
+        return other
+
+    def parse(
+        self,
+        content: str | bytes | None,
+        *,
+        url: str = "https://example.com/",
+        step: Named | str | None = None,
+        status: int = 200,
+        headers: Mapping[str, str] = NOTHING,
+        payload: Mapping[str, Any] = NOTHING,
+    ) -> Harvest:
+        """Run one step on a page that you hand in, without a network: a test for your scraper.
+
+        With None for the content the step is handed a task with the payload instead of a page.
+        """
+        name = self.first.name if step is None else step_name(step)
+        task = Task(url=None if content is None else url, step=name, payload=payload)
+        subject = task if content is None else _page(content, task, status, headers)
+        return _run(self.replace().handler(task), subject)
+
+    def __repr__(self) -> str:
+        return f"Scraper({self.name!r}, steps={list(self.steps)})"
+
+    def _routed(self, task: Task) -> Task:
+        step = self.handler(task)
+        return task if step.name == task.step else replace(task, step=step.name)
+
+    def _free_name(self, function: Callable[..., Any], given: str | None) -> str:
+        name = _checked_name("The name of a step", given or getattr(function, "__name__", None))
+        if name in self.steps:
+            reason = f"is taken by another step of {self.name!r}; rename the function or write name='...'"
+            raise InvalidSetting(f"step {name!r}", reason)
+        return name
+
+    def _retries(self, value: Any) -> int:
+        retries = read_whole("retries", value, least=0, most=100)
+        if retries and self.settings.at_most_once:
+            raise InvalidSetting("retries", "cannot be more than 0 with delivery='at_most_once'; leave it out")
+        return retries
+
+    def _unknown_step(self, name: str) -> str:
+        close = get_close_matches(name, self.steps, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
+        return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
+
+
+def _checked_name(what: str, name: object) -> str:
+    if isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name != "<lambda>":
+        return name
+    raise InvalidInput(f"{what} must be 1 to {MAX_NAME} printable characters, got {shorten(repr(name))}")
+
+
+def _checked_function(function: Any) -> Callable[..., Any]:
+    if not callable(function) or isinstance(function, type):
+        raise InvalidInput(f"A step must be a function, got {shorten(repr(function))}")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        reason = "A step takes one argument, the page"
+        raise InvalidInput(f"{reason}: def {getattr(function, '__name__', 'step')}(page)") from error
+    return function  # type: ignore[no-any-return]
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    bare = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare)
+
+
+def _page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str]) -> Page:
+    body = content.encode(errors="replace") if isinstance(content, str) else content
+    fields = dict(headers)
+    if isinstance(content, str):
+        fields["content-type"] = "text/html; charset=utf-8"
+    return Page(Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body), task)
+
+
+def _run(step: Step, subject: Page | Task) -> Harvest:
+    if not step.is_async:
+        return step.harvest(subject)
+    # In a thread of its own, where no loop runs yet: the caller may be inside one.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(lambda: asyncio.run(step.harvest_async(subject))).result()

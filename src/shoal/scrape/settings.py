@@ -1,0 +1,191 @@
+"""The settings of a scraper: every one of them checked when it is given."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
+from shoal.scrape.scope import Scope
+from shoal.scrape.values import (
+    read_choice,
+    read_duration,
+    read_flag,
+    read_positive_duration,
+    read_range,
+    read_rate,
+    read_size,
+    read_whole,
+    read_words,
+)
+
+PER_HOST = 4
+PER_HOST_WITHOUT_GAP = 16
+MAX_BODY = 32 << 20
+# Accepted by name, so that a scraper written for a later version is told what this one lacks.
+NOT_YET = ("proxies", "tor", "tokens", "cache")
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScraperSettings:
+    """What a scraper was told, read and checked; make one with `ScraperSettings.read(...)`."""
+
+    mode: Literal["single", "distributed"] = "single"
+    delay: timedelta = SECOND
+    per_host: int | None = None
+    retries: int = 2
+    timeout: timedelta = MINUTE
+    lease: timedelta = 5 * MINUTE
+    ttl: timedelta | None = None
+    robots: bool = True
+    scope: Scope = field(default_factory=Scope.host)
+    max_depth: int = 20
+    max_pages: int | None = None
+    max_per_pattern: int | None = None
+    fetch: Literal["http"] | None = "http"
+    headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    user_agent: str | None = None
+    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    pause: tuple[timedelta, timedelta] | None = None
+    statuses: frozenset[int] = frozenset()
+    block: re.Pattern[str] | None = None
+    max_body: int = MAX_BODY
+    allow_private: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, **given: Any) -> Self:
+        """Read settings as people write them; raises InvalidSetting, which names the setting."""
+        return cls().replace(**given)
+
+    def replace(self, **given: Any) -> Self:
+        """Return these settings with some changed, checked in the same way."""
+        if "rate" in given and "delay" in given:
+            raise InvalidSetting("rate", "and delay say the same thing; leave one of them out")
+        changes: dict[str, Any] = {}
+        for key, value in given.items():
+            name = "delay" if key == "rate" else key
+            changes |= {} if _absent(key, value) else {name: _reader(key)(key, value)}
+        return replace(self, **changes)
+
+    def run_settings(self, *, retries: int = 0) -> RunSettings:
+        """Return what the queue must know; `retries` is the most that one of the steps asks for."""
+        return RunSettings(
+            host_delay=self.delay,
+            per_host=self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP),
+            max_attempts=1 if self.at_most_once else max(self.retries, retries) + 1,
+            ttl=self.ttl,
+        )
+
+    @property
+    def at_most_once(self) -> bool:
+        """Whether a task is handed out once only, whatever becomes of it."""
+        return self.delivery == "at_most_once"
+
+
+def _absent(key: str, value: Any) -> bool:
+    """Tell whether a setting that this version lacks was left empty; raises InvalidSetting if it was not."""
+    if key not in NOT_YET:
+        return False
+    if value:
+        raise InvalidSetting(key, "is not available in this version of Shoal; leave it out")
+    return True
+
+
+Reader = Callable[[str, Any], Any]
+
+
+def _reader(key: str) -> Reader:
+    if key in _READERS:
+        return _READERS[key]
+    known = [*_READERS, *NOT_YET]
+    close = get_close_matches(key, known, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(known))}."
+    raise InvalidSetting(key, f"is not a setting of a scraper. {hint}")
+
+
+def _optional(reader: Reader) -> Reader:
+    return lambda key, value: None if value is None else reader(key, value)
+
+
+def read_fetch(key: str, value: Any) -> str | None:
+    """Read how pages come home: "http", or None for steps that fetch nothing."""
+    if value == "browser":
+        raise InvalidSetting(key, "'browser' is not available in this version of Shoal; write 'http'")
+    return None if value is None or value == "none" else read_choice(key, value, ("http",))
+
+
+def _headers(key: str, value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidSetting(key, f"must be names and values such as {{'Accept-Language': 'en'}}, got {value!r}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise InvalidSetting(key, f"holds a name that HTTP cannot send: {shorten(repr(name))}")
+        if not isinstance(text, str) or not text.isprintable():
+            raise InvalidSetting(key, f"must hold one line of text for {name}")  # the value may be a secret
+    return MappingProxyType(dict(value))
+
+
+def _statuses(key: str, value: Any) -> frozenset[int]:
+    given = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    return frozenset(read_whole(key, status, least=100, most=599) for status in given)
+
+
+def _pattern(key: str, value: Any) -> re.Pattern[str]:
+    if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+        return value
+    if not isinstance(value, str) or not value:
+        raise InvalidSetting(key, f"must be a regular expression as text, got {shorten(repr(value))}")
+    try:
+        return re.compile(value, re.IGNORECASE)
+    except re.error as error:
+        raise InvalidSetting(key, f"is not a regular expression: {error}") from error
+
+
+def _line(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InvalidSetting(key, f"must be one line of text, got {shorten(repr(value))}")
+    return value.strip()
+
+
+def _private(key: str, value: Any) -> tuple[str, ...]:
+    words = read_words(key, value)
+    for word in words:
+        if "://" in word:
+            bare = word.split("://", 1)[1].split("/", 1)[0]
+            raise InvalidSetting(key, f"must name hosts or networks without a scheme; write {bare!r}")
+    return words
+
+
+_READERS: dict[str, Reader] = {
+    "mode": partial(read_choice, known=("single", "distributed")),
+    "rate": read_rate,
+    "delay": lambda key, value: read_duration(key, value or ZERO),
+    "per_host": _optional(partial(read_whole, least=1)),
+    "retries": partial(read_whole, least=0, most=100),
+    "timeout": read_positive_duration,
+    "lease": read_positive_duration,
+    "ttl": _optional(read_positive_duration),
+    "robots": read_flag,
+    "scope": Scope.read,
+    "max_depth": partial(read_whole, least=0),
+    "max_pages": _optional(partial(read_whole, least=1)),
+    "max_per_pattern": _optional(partial(read_whole, least=1)),
+    "fetch": read_fetch,
+    "headers": _headers,
+    "user_agent": _optional(_line),
+    "delivery": partial(read_choice, known=("at_least_once", "at_most_once")),
+    "pause": _optional(read_range),
+    "statuses": _statuses,
+    "block": _optional(_pattern),
+    "max_body": read_size,
+    "allow_private": _private,
+}
+
+assert {item.name for item in fields(ScraperSettings)} == _READERS.keys() - {"rate"}

@@ -1,0 +1,104 @@
+"""Addresses that a site makes up without end, told by their looks: pure functions."""
+
+import re
+from collections import Counter
+from datetime import date
+
+from shoal.scrape.address import Address
+
+MAX_LENGTH = 2_000  # characters of a link
+MAX_SEGMENTS = 20
+FAR = 10  # years
+OFTEN = 4  # times that one segment may not occur in a path
+
+_SESSION_NAMES = "phpsessid|jsessionid|aspsessionid[a-z]*|sessionid|session_id|sessid|zenid|oscsid|cftoken|cfid"
+_SESSION = re.compile(
+    rf"(?P<path>;(?:{_SESSION_NAMES})=[^/?;]*)"
+    r"|/\((?:[a-z]\([a-z0-9]{20,}\))+\)(?=/)"
+    rf"|(?P<mark>[?&])(?:(?:{_SESSION_NAMES})=[^&]*|s(?:id)?=(?:[0-9a-f]{{16,}}|(?=[a-z]*[0-9])[a-z0-9]{{24,}}))(?=&|$)",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"(?<![0-9A-Za-z])([12][0-9]{3})[-/._]?(?:0?[1-9]|1[0-2])(?:[-/._]?(?:0?[1-9]|[12][0-9]|3[01]))?/?$")
+_CALENDAR = re.compile(r"(?<![a-z])(?:calend[ae]rs?|kalender|agenda|events?|schedule|month|week|day|date)(?![a-z])", re.I)
+_YEAR_NAMES = frozenset({"y", "year", "yr", "jahr"})
+_YEAR = re.compile(r"[12][0-9]{3}")
+_VARIANTS = re.compile(
+    r"print(?:able|view|er_friendly)?|sort(?:_?(?:by|order|dir))?|order_?by|order_?dir|replytocom|share", re.IGNORECASE
+)
+_ORDERED = frozenset({"asc", "desc", "ascending", "descending"})
+_INDEX_ORDER = re.compile(r"[NMSD](?:;O=[AD])?")  # how Apache sorts a folder
+
+
+def without_session(url: str) -> str:
+    """Return a URL without the session ids that sites put into addresses of visitors without cookies."""
+    bare = _SESSION.sub(lambda found: "" if found["mark"] is None else found["mark"], url)
+    if bare == url:
+        return url
+    page, _, query = bare.partition("?")
+    query = "&".join(param for param in query.split("&") if param)
+    return f"{page}?{query}" if query else page
+
+
+def endless(url: str, address: Address, today: date) -> str | None:
+    """Say what is wrong with an address that no honest page has; None if nothing is."""
+    if len(url) > MAX_LENGTH:
+        return "long addresses"
+    if len(address.segments) > MAX_SEGMENTS:
+        return "deep paths"
+    if repeats(address.segments):
+        return "repeating paths"
+    return "far dates" if is_far(address, today) else None
+
+
+def repeats(segments: list[str]) -> bool:
+    """Tell whether a path goes in circles: /a/a/a, /a/b/a/b, or one name again and again."""
+    words = [segment for segment in segments if not segment.isdecimal()]
+    if len(words) < 3 or len(set(words)) == len(words):
+        return False
+    if max(Counter(words).values()) >= OFTEN:
+        return True
+    return any(_is_circle(segments, size) for size in range(1, len(segments) // 2 + 1))
+
+
+def recurs(segments: list[str]) -> bool:
+    """Tell whether a name occurs three times in a path, which honest paths do now and then."""
+    words = [segment for segment in segments if not segment.isdecimal()]
+    return len(set(words)) < len(words) and max(Counter(words).values()) >= 3
+
+
+def is_calendar(address: Address) -> bool:
+    """Tell whether an address looks like a sheet of a calendar: called one, and with a date at its end."""
+    return bool(years(address)) and any(
+        map(_CALENDAR.search, [*address.segments, *(name for name, _ in address.params)])
+    )
+
+
+def is_far(address: Address, today: date) -> bool:
+    """Tell whether an address is the sheet of a calendar many years from now."""
+    return is_calendar(address) and any(abs(year - today.year) > FAR for year in years(address))
+
+
+def years(address: Address) -> list[int]:
+    """Return the years of the dates that end the path or are values of the query."""
+    texts = ["/".join(address.segments), *(value for _, value in address.params)]
+    dated = [found[1] for text in texts if (found := _DATE.search(text))]
+    named = [value for name, value in address.params if name.lower() in _YEAR_NAMES and _YEAR.fullmatch(value)]
+    return [*map(int, dated), *map(int, named)]
+
+
+def is_variant(address: Address) -> bool:
+    """Tell whether an address is another view of a page: sorted, or for print."""
+    return any(
+        _VARIANTS.fullmatch(name) or value.lower() in _ORDERED or (name == "C" and _INDEX_ORDER.fullmatch(value))
+        for name, value in address.params
+    )
+
+
+def _is_circle(segments: list[str], size: int) -> bool:
+    """Tell whether `size` segments come again at once; a single one must come three times."""
+    times = 3 if size == 1 else 2
+    return any(
+        segments[start : start + size] * times == segments[start : start + size * times]
+        and not all(map(str.isdecimal, segments[start : start + size]))
+        for start in range(len(segments) - size * times + 1)
+    )

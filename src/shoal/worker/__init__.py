@@ -1,0 +1,1 @@
+"""The worker: claims, fetches, handles and settles, all four at once."""

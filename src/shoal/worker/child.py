@@ -1,0 +1,115 @@
+"""The process of one worker: `python -m shoal.worker.child LINE MARKS`, started by its keeper.
+
+Both arguments are descriptors that the keeper hands down: its end of the line, and the file of the marks.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from importlib.metadata import version
+
+import uvloop
+
+from shoal.core.errors import ShoalError
+from shoal.fetch.egress import Egress
+from shoal.fetch.http import HttpFetcher
+from shoal.fetch.limits import Limits
+from shoal.fetch.robots import Robots
+from shoal.queue.open import open_queue
+from shoal.scrape.load import load_scraper
+from shoal.worker.handling import Tools
+from shoal.worker.line import Ended, Failed, Line, Order, read_order
+from shoal.worker.marks import CELLS, Marks
+from shoal.worker.worker import Stop, Worker
+
+USER_AGENT = f"shoal/{version('shoal')}"
+
+
+def main() -> None:
+    """Obey the order that comes down the line."""
+    descriptor, marks = map(int, sys.argv[1:3])
+    sock = socket.socket(fileno=descriptor)
+    # The terminal sends Ctrl-C to the whole group; only the keeper decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    allow_many_files()
+    line = Line(sock)
+    try:
+        order = read_order(sock)
+        reason = uvloop.run(work(order, line, sock, Marks(marks)))
+    except ShoalError as error:
+        line.tell(Failed(str(error)))
+        code = 1
+    except EOFError:
+        code = 1
+    else:
+        line.tell(Ended(reason))
+        code = 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A step that hangs in a thread would keep the interpreter from ending.
+    os._exit(code)
+
+
+async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> str:
+    """Work on the run until it is drained, or the keeper says stop."""
+    scraper = load_scraper(order.scraper).replace(**order.overrides)
+    settings = scraper.settings
+    agent = settings.user_agent or USER_AGENT
+    async with AsyncExitStack() as stack:
+        queue = await stack.enter_async_context(open_queue(order.queue))
+        run = await queue.run(order.run_id)
+        fetcher = HttpFetcher(
+            Limits(max_body=settings.max_body), egress=Egress(settings.allow_private), user_agent=agent
+        )
+        stack.push_async_callback(fetcher.close)
+        robots = Robots(fetcher, agent) if settings.robots else None
+        threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
+        worker = Worker(
+            queue,
+            run,
+            scraper,
+            Tools({"http": fetcher}, robots, threads, marks),
+            worker_id=order.worker_id,
+            lease=order.lease,
+            at_once=order.at_once,
+            batch=order.batch,
+            steps=order.steps,
+            partitions=order.partitions,
+            line=line,
+        )
+        listen(sock, worker.stop)
+        return await worker.run()
+
+
+def listen(sock: socket.socket, stop: Callable[[Stop], None]) -> None:
+    """Obey SIGTERM and the keeper's end: finish what is in hand, and at the second sign hand it back."""
+    loop = asyncio.get_running_loop()
+    signs = iter([Stop.FINISH])
+
+    def obey() -> None:
+        stop(next(signs, Stop.RELEASE))
+
+    def hung_up() -> None:
+        if not sock.recv(1):
+            loop.remove_reader(sock.fileno())
+            obey()
+
+    loop.add_signal_handler(signal.SIGTERM, obey)
+    loop.add_reader(sock.fileno(), hung_up)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as this user may: every fetch needs a socket."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""From a lease to its outcome: bring the page home, hand it to its step, judge what went wrong."""
+
+import asyncio
+import random
+import time
+import traceback
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from shoal.core.errors import ShoalError, StepTimeout
+from shoal.core.exchange import Request
+from shoal.core.model import Bury, Done, Lease, Outcome, Retry, Run, Task, error_text
+from shoal.core.verdict import RetryPolicy, judge
+from shoal.fetch.answer import accepted
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.robots import Robots
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import Scraper
+from shoal.scrape.step import Step
+from shoal.worker.manners import Manners
+from shoal.worker.marks import Marks
+from shoal.worker.stock import host_of
+from shoal.worker.tally import Tally
+
+MOST_REMEMBERED = 10_000  # hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a worker works with."""
+
+    fetchers: Mapping[str, Fetcher]
+    robots: Robots | None
+    threads: Executor
+    marks: Marks
+
+
+class Handling:
+    """Handles the tasks of one run, each on its own."""
+
+    def __init__(self, scraper: Scraper, run: Run, tools: Tools, tally: Tally) -> None:
+        self._scraper, self._tools, self._tally = scraper, tools, tally
+        self._settings = scraper.settings
+        self._policies = {
+            name: RetryPolicy(max_attempts=scraper.max_attempts(step)) for name, step in scraper.steps.items()
+        }
+        self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
+        self._gap = run.settings.host_delay
+        self._manners = Manners(self._gap)
+        self._asked: set[str] = set()  # hosts whose robots.txt was asked for
+
+    async def outcome(self, lease: Lease, number: int) -> Outcome:
+        """Handle one task, whatever happens, and return what is to become of it."""
+        host = host_of(lease)
+        try:
+            step = self._scraper.handler(lease.task)
+            subject = await self._subject(step, lease.task, host)
+            harvest = await self._harvest(step, subject, number)
+        except Exception as error:
+            return self._failed(lease, host, error)
+        for reason, count in harvest.dropped.items():
+            self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
+        return Done(
+            lease,
+            items=harvest.items,
+            follow=harvest.follow,
+            rejects=harvest.rejects,
+            slow_host=self._wished(lease.task.url, host) or self._manners.succeeded(host),
+        )
+
+    def _wished(self, url: str | None, host: str | None) -> timedelta | None:
+        wish = self._tools.robots.crawl_delay(url) if self._tools.robots and url else None
+        return self._manners.wishes(host, wish) if host and wish else None
+
+    async def _subject(self, step: Step, task: Task, host: str | None) -> Page | Task:
+        if step.fetch is None:
+            return task
+        assert task.url is not None, "handler() has seen to it"
+        await self._ask_robots(task.url, host)
+        response = await self._tools.fetchers[step.fetch].fetch(
+            Request(
+                url=task.url,
+                headers=self._settings.headers,
+                timeout=step.timeout or self._settings.timeout,
+                on_hop=lambda url: self._hop(task, url),
+            )
+        )
+        self._tally.bytes += len(response.body)
+        return Page(accepted(response, also=self._settings.statuses, block=self._settings.block), task)
+
+    async def _ask_robots(self, url: str, host: str | None) -> None:
+        robots = self._tools.robots
+        if robots is None:
+            return
+        await robots.check(url)
+        if host and host not in self._asked:
+            if len(self._asked) >= MOST_REMEMBERED:
+                self._asked.clear()
+            self._asked.add(host)
+            # robots.txt was a request too, and the page is the next one.
+            await asyncio.sleep(self._gap.total_seconds())
+
+    async def _hop(self, task: Task, url: str) -> None:
+        self._settings.scope.check(url, origin=task.url)
+        if self._tools.robots:
+            await self._tools.robots.check(url)
+
+    async def _harvest(self, step: Step, subject: Page | Task, number: int) -> Harvest:
+        deadline = (step.lease or self._settings.lease).total_seconds()
+        try:
+            async with asyncio.timeout(deadline):
+                if step.is_async:
+                    return await self._tools.marks.in_loop(number, step.harvest_async(subject))
+                return await self._in_thread(step, subject, number)
+        except TimeoutError as error:
+            raise StepTimeout(step.name, deadline) from error
+
+    async def _in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
+        def harvest() -> Harvest:
+            with self._tools.marks.in_thread(number):
+                return step.harvest(subject)
+
+        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, harvest)
+
+    def _failed(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
+        kind = type(error).__name__
+        self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
+        now = time.monotonic()
+        delay = self._manners.delay(host, now)
+        policy = self._policies.get(lease.task.step, self._policy)
+        outcome = judge(lease, error, policy, jitter=random.random(), host_delay=delay)
+        self._manners.slowed(host, outcome.slow_host, now)
+        return outcome if isinstance(error, ShoalError) else replace(outcome, error=_with_place(error))
+
+
+def _with_place(error: Exception) -> str:
+    """Return an error of the user's code with the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return error_text(error)
+    last = frames[-1]
+    return f"{error_text(error)} ({Path(last.filename).name}:{last.lineno} in {last.name})"

@@ -1,0 +1,223 @@
+"""The keeper of one worker: another process, which keeps its leases alive and hands them back if it dies.
+
+A step may block its process for an hour, crash it, or take all its memory. So the heartbeats come from here,
+and here the task which did it is charged an attempt, while all others go back as if never claimed.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import IO
+
+from shoal.core.errors import QueueError
+from shoal.core.model import Fate, Lease, Outcome, Release, Retry
+from shoal.queue.contract import Queue
+from shoal.worker.line import (
+    LONGEST_LINE,
+    Ended,
+    Failed,
+    Gone,
+    News,
+    Order,
+    Progress,
+    Took,
+    read_news,
+    write_order,
+)
+from shoal.worker.marks import Marks, make_file
+from shoal.worker.tally import Tally
+
+BEAT_EVERY = 5.0
+LOOK_EVERY = 0.5  # how often a step's time is looked at
+MOST_LOST_THREADS = 8
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a worker ended."""
+
+    reason: str  # "drained", "stopped", "budget", "failed", "died"
+    message: str = ""
+    blamed: int = 0  # tasks that were charged with its death
+    tally: Tally = field(default_factory=Tally)
+    last_lines: list[str] = field(default_factory=list)  # of what it wrote
+
+
+class Keeper:
+    """Starts one worker process and looks after it until it has ended."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        order: Order,
+        *,
+        step_timeout: timedelta,
+        on_output: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.order, self.tally = order, Tally()
+        self.in_hand: dict[int, Lease] = {}
+        self._queue, self._on_output = queue, on_output
+        self._last_lines: deque[str] = deque(maxlen=20)
+        self._step_timeout = step_timeout.total_seconds()
+        self._ending: Ending | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._hung = False
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id."""
+        return self._process.pid if self._process else None
+
+    def stop(self) -> None:
+        """Ask the worker to stop; the second time it hands back everything at once."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the worker now; its leases are handed back from here."""
+        self._signal(signal.SIGKILL)
+
+    async def run(self) -> Ending:
+        """Start the worker and return how it ended, its leases settled or handed back."""
+        ours, theirs = socket.socketpair()
+        file = make_file()
+        marks = Marks(file)
+        try:
+            with theirs:
+                self._process = self._start(theirs.fileno(), file)
+            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
+            writer.write(write_order(self.order))
+            output = self._process.stdout
+            assert output is not None
+            reading = asyncio.create_task(self._read_output(output))
+            looking = [
+                asyncio.create_task(self._extend()),
+                asyncio.create_task(self._beat()),
+                asyncio.create_task(self._watch(marks)),
+            ]
+            try:
+                await self._listen(reader)
+                code = await asyncio.to_thread(self._process.wait)
+                # A process that the worker left behind may hold its output open.
+                await asyncio.wait([reading], timeout=1.0)
+            finally:
+                for task in (*looking, reading):
+                    task.cancel()
+                self.kill()
+                writer.close()
+            return await self._close(code, marks)
+        finally:
+            marks.close()
+            os.close(file)
+
+    def _start(self, line: int, marks: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "shoal.worker.child", str(line), str(marks)],
+            pass_fds=(line, marks),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    async def _read_output(self, pipe: IO[bytes]) -> None:
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            while piece := await reader.readline():
+                line = piece.decode(errors="replace").rstrip()
+                self._last_lines.append(line)
+                self._on_output(line)
+        finally:
+            transport.close()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            while (news := await read_news(reader)) is not None:
+                self._hear(news)
+
+    def _hear(self, news: News) -> None:
+        match news:
+            case Took(first=first, leases=leases):
+                self.in_hand.update(enumerate(leases, first))
+            case Gone(numbers=numbers):
+                for number in numbers:
+                    self.in_hand.pop(number, None)
+            case Progress(tally=tally):
+                self.tally = tally
+            case Ended(reason=reason):
+                self._ending = Ending(reason)
+            case Failed(message=message):
+                self._ending = Ending("failed", message)
+
+    async def _extend(self) -> None:
+        while True:
+            await asyncio.sleep(self.order.lease.total_seconds() / 3)
+            leases = list(self.in_hand.values())
+            with suppress(QueueError):
+                await self._queue.extend(leases, lease=self.order.lease)
+
+    async def _beat(self) -> None:
+        while True:
+            await self._beat_once("running")
+            await asyncio.sleep(BEAT_EVERY)
+
+    async def _beat_once(self, state: str) -> None:
+        info = {"pid": self.pid, "pages": self.tally.pages, "errors": dict(self.tally.errors)}
+        with suppress(QueueError):
+            await self._queue.beat(self.order.worker_id, run_id=self.order.run_id, state=state, info=info)
+
+    async def _watch(self, marks: Marks) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            late = time.monotonic() - self._step_timeout - 2 * LOOK_EVERY
+            hung = [mark for mark in marks.running() if mark.since < late]
+            # A step in a thread was given up by the worker itself; its thread is lost, and some may be.
+            blocking = [mark for mark in hung if mark.number in self.in_hand]
+            if blocking or len(hung) > MOST_LOST_THREADS:
+                self._hung = True
+                self.kill()
+
+    async def _close(self, code: int, marks: Marks) -> Ending:
+        ending = self._ending or Ending("died", _how(code))
+        outcomes = self._handed_back(ending.message, marks)
+        if outcomes:
+            with suppress(QueueError):
+                fates = await self._queue.settle(outcomes)
+                ending.blamed = sum(
+                    isinstance(outcome, Retry) and fate is Fate.ACCEPTED
+                    for outcome, fate in zip(outcomes, fates, strict=True)
+                )
+        ending.tally, ending.last_lines = self.tally, list(self._last_lines)
+        await self._beat_once("ended" if self._ending else "died")
+        return ending
+
+    def _handed_back(self, how: str, marks: Marks) -> list[Outcome]:
+        guilty = {mark.number for mark in marks.running()}
+        return [
+            Retry(lease, self._charge(lease, how)) if number in guilty else Release(lease)
+            for number, lease in self.in_hand.items()
+        ]
+
+    def _charge(self, lease: Lease, how: str) -> str:
+        if self._hung:
+            return f"StepHung: step {lease.task.step!r} did not come to an end in {self._step_timeout:g} s"
+        return f"WorkerDied: step {lease.task.step!r} was running when its worker {how}"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(number)
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"left with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"

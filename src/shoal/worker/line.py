@@ -1,0 +1,114 @@
+"""What a worker and its keeper tell each other, as lines of JSON over a socket."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from shoal.core.model import Lease
+from shoal.worker.tally import Tally
+
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+class Order(msgspec.Struct, kw_only=True, frozen=True):
+    """What a worker is to do: the first thing its keeper tells it."""
+
+    queue: str
+    run_id: str
+    worker_id: str
+    scraper: str  # as `load_scraper` takes it
+    overrides: dict[str, Any] = {}
+    lease: timedelta
+    at_once: int = 64
+    batch: int = 50
+    steps: list[str] | None = None
+    partitions: list[str] | None = None
+
+
+class Took(msgspec.Struct, tag="took", frozen=True):
+    """The worker claimed these leases; they are numbered on from `first`."""
+
+    first: int
+    leases: list[Lease]
+
+
+class Gone(msgspec.Struct, tag="gone", frozen=True):
+    """The worker settled the leases of these numbers."""
+
+    numbers: list[int]
+
+
+class Progress(msgspec.Struct, tag="progress", frozen=True):
+    """What the worker has done so far."""
+
+    tally: Tally
+    in_hand: int
+
+
+class Ended(msgspec.Struct, tag="ended", frozen=True):
+    """The worker has ended by itself, and why."""
+
+    reason: str  # "drained", "stopped", "budget"
+
+
+class Failed(msgspec.Struct, tag="failed", frozen=True):
+    """The worker cannot work, and a new one could not either."""
+
+    message: str
+
+
+News = Took | Gone | Progress | Ended | Failed
+_news = msgspec.json.Decoder(News)
+_order = msgspec.json.Decoder(Order)
+_encoder = msgspec.json.Encoder(enc_hook=dict)  # for payloads, which are read-only views of a dict
+
+
+class Line:
+    """The worker's end of the line; without a socket, as in tests, it says nothing."""
+
+    def __init__(self, sock: socket.socket | None) -> None:
+        self._socket = sock
+        self._next = 1
+
+    def took(self, leases: Sequence[Lease]) -> range:
+        """Tell that leases were claimed, before anything is done with them; return their numbers."""
+        numbers = range(self._next, self._next + len(leases))
+        self._next = numbers.stop
+        self.tell(Took(numbers.start, list(leases)))
+        return numbers
+
+    def tell(self, news: News) -> None:
+        """Send news. The keeper reads at once, so that this waits only while it is held up."""
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendall(_encoder.encode(news) + b"\n")
+        except OSError:
+            # The keeper is gone: what is in hand is finished, and nobody needs the news.
+            self._socket = None
+
+
+def read_order(sock: socket.socket) -> Order:
+    """Read the first line of the keeper."""
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        piece = sock.recv(65536)
+        if not piece:
+            raise EOFError("the keeper hung up before it gave an order")
+        data += piece
+    return _order.decode(bytes(data))
+
+
+def write_order(order: Order) -> bytes:
+    """Return an order as a line."""
+    return _encoder.encode(order) + b"\n"
+
+
+async def read_news(reader: asyncio.StreamReader) -> News | None:
+    """Read the next news of a worker; None when it hung up, or died in the middle of a line."""
+    line = await reader.readline()
+    return _news.decode(line) if line.endswith(b"\n") else None

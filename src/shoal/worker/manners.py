@@ -1,0 +1,63 @@
+"""How the hosts that complained are treated, as far as this worker knows."""
+
+from datetime import timedelta
+
+from shoal.core.model import ZERO
+from shoal.core.pacing import recovered
+
+ONE_COMPLAINT = 1.0  # seconds: what was in the air together is answered alike, and slows the host once
+
+
+class Manners:
+    """Remembers which hosts were slowed, so that they recover step by step."""
+
+    def __init__(self, gap: timedelta) -> None:
+        self._gap = gap  # between two starts of a host that has not complained
+        self._delays: dict[str, timedelta] = {}
+        self._floors: dict[str, timedelta] = {}
+        self._complained_at: dict[str, float] = {}
+
+    def delay(self, host: str | None, now: float) -> timedelta:
+        """Return the delay from which a host that complains at this moment is slowed further."""
+        if host is None:
+            return self._gap
+        delay = max(self._gap, self._delays.get(host, ZERO))
+        again = now - self._complained_at.get(host, -ONE_COMPLAINT) < ONE_COMPLAINT
+        return delay / 2 if again else delay
+
+    def slowed(self, host: str | None, delay: timedelta | None, now: float) -> None:
+        """Remember that the host complained, and was slowed to this delay."""
+        if host and delay:
+            if now - self._complained_at.get(host, -ONE_COMPLAINT) >= ONE_COMPLAINT:
+                self._complained_at[host] = now
+            self._delays[host] = max(delay, self._floors.get(host, ZERO))
+
+    def wishes(self, host: str, floor: timedelta) -> timedelta | None:
+        """Take in the host's own wish (Crawl-delay); return the delay to set, None when it is set already."""
+        if self._floors.get(host) == floor:
+            return None
+        self._floors[host] = floor
+        self._delays[host] = max(floor, self._delays.get(host, ZERO))
+        return self._delays[host]
+
+    def succeeded(self, host: str | None) -> timedelta | None:
+        """Return the delay of a slowed host after a success, None when there is nothing to change."""
+        if host is None or host not in self._delays:
+            return None
+        floor = self._floors.get(host, ZERO)
+        if self._delays[host] <= floor:
+            return None
+        delay = recovered(self._delays[host], floor)
+        # Below the run's own gap the host's is of no effect.
+        if delay > max(self._gap, floor):
+            self._delays[host] = delay
+            return delay
+        self._forget(host, floor)
+        return floor
+
+    def _forget(self, host: str, floor: timedelta) -> None:
+        self._complained_at.pop(host, None)
+        if floor:
+            self._delays[host] = floor
+        else:
+            del self._delays[host]

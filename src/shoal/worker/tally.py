@@ -1,0 +1,39 @@
+"""What a worker has done so far."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one worker, or of several added up."""
+
+    pages: int = 0  # tasks that were completed
+    items: int = 0
+    rejected: int = 0
+    retried: int = 0
+    buried: int = 0
+    released: int = 0
+    stale: int = 0  # outcomes that came too late and were refused
+    bytes: int = 0
+    errors: dict[str, int] = field(default_factory=Counter)  # by class
+    dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            pages=self.pages + other.pages,
+            items=self.items + other.items,
+            rejected=self.rejected + other.rejected,
+            retried=self.retried + other.retried,
+            buried=self.buried + other.buried,
+            released=self.released + other.released,
+            stale=self.stale + other.stale,
+            bytes=self.bytes + other.bytes,
+            errors=Counter(self.errors) + Counter(other.errors),
+            dropped=Counter(self.dropped) + Counter(other.dropped),
+        )
+
+
+def most_of(counts: dict[str, int], limit: int = 5) -> list[tuple[str, int]]:
+    """Return the largest counts, the largest first."""
+    return Counter(counts).most_common(limit)

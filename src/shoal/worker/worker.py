@@ -1,0 +1,272 @@
+"""The worker's loop: claims ahead, handles many tasks at once, settles in batches; the three overlap."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import Enum, auto
+
+from shoal.core.errors import QueueUnavailable
+from shoal.core.model import Bury, Done, Fate, Grant, Lease, Outcome, Release, Retry, Run
+from shoal.queue.contract import Queue
+from shoal.scrape.scraper import Scraper
+from shoal.worker.handling import Handling, Tools
+from shoal.worker.line import Gone, Line, Progress
+from shoal.worker.settlements import Settlements
+from shoal.worker.stock import Stock
+from shoal.worker.storeclock import StoreClock
+from shoal.worker.tally import Tally
+
+LOOK_AGAIN = 1.0  # seconds; other workers and producers may bring work at any time
+# A task that has waited for its host this long no longer keeps others from starting, unless the event loop
+# lags: then there is work enough for the processor, and more tasks would only take memory.
+SLOW = 0.1  # seconds
+LAGGING = 0.005
+MOST_SLOW = 4_000
+TELL_EVERY = 0.5
+SERVER_AWAY = 2.0
+
+
+class Stop(Enum):
+    """How a worker is asked to stop."""
+
+    FINISH = auto()  # what is in hand is finished, what was not started is handed back
+    RELEASE = auto()  # everything is handed back at once
+
+
+class Worker:
+    """Works on one run until it is drained or told to stop."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        run: Run,
+        scraper: Scraper,
+        tools: Tools,
+        *,
+        worker_id: str,
+        lease: timedelta,
+        at_once: int = 64,
+        batch: int = 50,
+        steps: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        line: Line | None = None,
+    ) -> None:
+        self.tally = Tally()
+        self._queue, self._run, self._settings = queue, run, scraper.settings
+        self._handling = Handling(scraper, run, tools, self.tally)
+        self._me, self._lease = worker_id, lease
+        self._at_once, self._batch = at_once, batch
+        self._steps, self._partitions = steps, partitions
+        self._line = line or Line(None)
+        self._settlements = Settlements(queue, self._settled)
+        self._stock = Stock(run.settings.host_delay)
+        self._clock = StoreClock()
+        self._numbers: dict[tuple[str, int], int] = {}  # of every lease in hand
+        self._started: dict[int, Lease] = {}  # and not answered yet, by number
+        self._running: set[asyncio.Task[None]] = set()
+        self._slow: set[int] = set()
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._quick = 0  # running tasks that are not slow
+        self._woken = asyncio.Event()
+        self._stop: Stop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rest_until = 0.0
+
+    def stop(self, how: Stop) -> None:
+        """Ask the worker to stop; asked again with RELEASE it does not finish anything."""
+        if self._stop is Stop.RELEASE:
+            return
+        self._stop = how
+        for lease in self._stock.empty():
+            self._settlements.put(Release(lease))
+        if how is Stop.RELEASE:
+            for task in self._running:
+                task.cancel()
+        self._settlements.flush()
+        self._woken.set()
+
+    async def run(self) -> str:
+        """Work until the run is drained, its budget is spent, or `stop`; return which."""
+        settling = asyncio.create_task(self._settlements.run())
+        telling = asyncio.create_task(self._tell())
+        try:
+            reason = await self._claim_until_end()
+            while self._running:
+                await asyncio.wait(self._running)
+            # A task that is cancelled before its first step never comes to hand its lease back.
+            for lease in self._started.values():
+                self._settlements.put(Release(lease))
+            self._settlements.close()
+            await settling
+            return reason
+        finally:
+            telling.cancel()
+            settling.cancel()
+            self._line.tell(Progress(self.tally, len(self._numbers)))
+
+    async def _claim_until_end(self) -> str:
+        while self._stop is None:
+            await self._settlements.room()
+            limit = self._wanted()
+            if limit < max(1, self._batch // 2) and self._numbers:
+                await self._pause(LOOK_AGAIN)
+                continue
+            limit = await self._within_budget(limit)
+            if limit <= 0 and not self._numbers:
+                return "budget"
+            grant = await self._claim(limit) if limit > 0 else Grant()
+            if grant.drained:
+                return "drained"
+            if not grant.leases:
+                await self._pause(_wait(grant))
+        return "stopped"
+
+    def _wanted(self) -> int:
+        """Return how many more leases are worth holding: a free place for each, and one batch ahead."""
+        if len(self._running) >= MOST_SLOW:
+            return 0
+        at_once = 1 if self._settings.pause else self._at_once
+        ahead = 0 if self._settings.pause else self._batch
+        return min(self._batch, at_once - self._quick + ahead - len(self._stock))
+
+    async def _within_budget(self, limit: int) -> int:
+        if self._settings.max_pages is None:
+            return limit
+        stats = await self._queue.stats(self._run.id)
+        return min(limit, self._settings.max_pages - stats.completed - stats.dead - stats.leased)
+
+    async def _claim(self, limit: int) -> Grant:
+        try:
+            grant = await self._queue.claim(
+                self._me,
+                run_id=self._run.id,
+                limit=limit,
+                lease=self._lease,
+                steps=self._steps,
+                partitions=self._partitions,
+            )
+        except QueueUnavailable:
+            await self._pause(SERVER_AWAY)
+            return Grant()
+        claimed_at = self._clock.local(grant.claimed_at, asyncio.get_running_loop().time())
+        if grant.leases:
+            self._take(grant.leases, claimed_at)
+        return grant
+
+    def _take(self, leases: Sequence[Lease], claimed_at: float) -> None:
+        numbers = self._line.took(leases)
+        self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
+        if self._stop is not None:
+            for lease in leases:
+                self._settlements.put(Release(lease))
+            return
+        self._stock.put(leases, claimed_at)
+        self._start_due()
+
+    async def _pause(self, seconds: float) -> None:
+        self._woken.clear()
+        if self._stop is None:
+            # Whoever wakes the worker sets the event; a timer is cheaper than a task.
+            timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
+            await self._woken.wait()
+            timer.cancel()
+
+    def _start_due(self) -> None:
+        """Start what is due, as far as there is room, and set the clock for what is not."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        limit = 1 if self._settings.pause else self._at_once
+        while self._quick < limit and now >= self._rest_until and (lease := self._stock.pop(now)):
+            self._quick += 1
+            number = self._numbers[lease.task_id, lease.token]
+            self._started[number] = lease
+            task = loop.create_task(self._handle(lease, number))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        due = self._stock.next_due()
+        if due is not None and self._quick < limit:
+            self._timer = loop.call_at(max(due, self._rest_until), self._start_due)
+
+    async def _handle(self, lease: Lease, number: int) -> None:
+        # A task that takes its time must not keep the quick ones waiting.
+        self._look_later(number)
+        try:
+            outcome = await self._handling.outcome(lease, number)
+        except asyncio.CancelledError:
+            outcome = Release(lease)
+        self._answer(number, outcome)
+
+    def _look_later(self, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + SLOW
+        self._timers[number] = loop.call_at(due, self._give_up_place, number, due)
+
+    def _give_up_place(self, number: int, due: float) -> None:
+        if asyncio.get_running_loop().time() - due > LAGGING:
+            self._look_later(number)
+            return
+        self._slow.add(number)
+        self._quick -= 1
+        self._start_due()
+        self._woken.set()
+
+    def _answer(self, number: int, outcome: Outcome) -> None:
+        del self._started[number]
+        self._timers.pop(number).cancel()
+        if number in self._slow:
+            self._slow.discard(number)
+        else:
+            self._quick -= 1
+        self._rest()
+        self._settlements.hurry = not self._started and not self._stock
+        self._settlements.put(outcome)
+        self._start_due()
+        if len(self._stock) <= self._batch // 2:
+            self._woken.set()
+
+    def _rest(self) -> None:
+        if self._settings.pause:
+            shortest, longest = (bound.total_seconds() for bound in self._settings.pause)
+            self._rest_until = asyncio.get_running_loop().time() + random.uniform(shortest, longest)
+
+    def _settled(self, outcomes: Sequence[Outcome], fates: Sequence[Fate]) -> None:
+        numbers = []
+        for outcome, fate in zip(outcomes, fates, strict=True):
+            number = self._numbers.pop((outcome.lease.task_id, outcome.lease.token), None)
+            if number is not None:
+                numbers.append(number)
+            self._count(outcome, fate)
+        self._line.tell(Gone(numbers))
+        self._woken.set()
+
+    def _count(self, outcome: Outcome, fate: Fate) -> None:
+        tally = self.tally
+        if fate is Fate.STALE:
+            tally.stale += 1
+            return
+        match outcome:
+            case Done():
+                tally.pages += 1
+                tally.items += len(outcome.items)
+                tally.rejected += len(outcome.rejects)
+            case Retry():
+                tally.retried += 1
+            case Bury():
+                tally.buried += 1
+            case Release():
+                tally.released += 1
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_EVERY)
+            self._line.tell(Progress(self.tally, len(self._numbers)))
+
+
+def _wait(grant: Grant) -> float:
+    if grant.next_due is None:
+        return LOOK_AGAIN
+    return min(max(grant.next_due.total_seconds(), 0.001), LOOK_AGAIN)

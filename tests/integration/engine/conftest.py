@@ -1,0 +1,77 @@
+import textwrap
+from dataclasses import dataclass, field
+
+import pytest
+
+from shoal.cli.job import read_job
+from shoal.core.model import Task
+from shoal.fleet.launch import launch, open_run
+from shoal.queue.open import open_queue
+from tests.integration.engine.origin import Origin
+
+
+@dataclass
+class Witness:
+    """Hears what a run tells, and may act on it."""
+
+    crew: object = None
+    said_lines: list = field(default_factory=list)
+    printed_lines: list = field(default_factory=list)
+    snapshots: list = field(default_factory=list)
+    on_saw: object = None
+
+    def started(self, run, crew):
+        self.crew = crew
+
+    def saw(self, snapshot, crew):
+        self.snapshots.append(snapshot)
+        if self.on_saw:
+            self.on_saw(snapshot, crew)
+
+    def said(self, text):
+        self.said_lines.append(text)
+
+    def printed(self, line):
+        self.printed_lines.append(line)
+
+
+class Bench:
+    """Runs scrapers that a test writes down, with real workers on a real queue."""
+
+    def __init__(self, folder, queue_url):
+        self.folder, self.queue_url = folder, queue_url
+        self.witness = Witness()
+
+    def write(self, code):
+        """Write a scraper's file and return its path."""
+        file = self.folder / "scraper.py"
+        file.write_text("from shoal import Page, Scraper, Task\n" + textwrap.dedent(code))
+        return str(file)
+
+    async def run(self, code, urls, *, run_id=None, resume=False, **options):
+        """Run a scraper from URLs, or the tasks given, until it ends; return the summary."""
+        job = read_job(self.write(code), queue=self.queue_url, allow_private=["127.0.0.0/8"], **options)
+        step = job.scraper.first.name
+        seeds = [url if isinstance(url, Task) else Task(url=url, step=step) for url in urls]
+        async with open_queue(self.queue_url) as queue:
+            run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
+            return await launch(queue, job, run, self.witness, seeds=seeds)
+
+    async def items(self, run_id):
+        async with open_queue(self.queue_url) as queue:
+            return [item.data async for item in queue.items(run_id)]
+
+    async def dead(self, run_id):
+        async with open_queue(self.queue_url) as queue:
+            return [letter async for letter in queue.dead(run_id)]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path, f"sqlite:///{tmp_path}/queue.db")
+
+
+@pytest.fixture
+async def origin():
+    async with Origin() as site:
+        yield site

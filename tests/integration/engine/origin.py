@@ -1,0 +1,68 @@
+"""A small web site that a test makes up, and that remembers what it was asked."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+REASONS = {200: "OK", 301: "Moved", 404: "Not Found", 429: "Too Many Requests", 500: "Broken", 503: "Away"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the site says to one request."""
+
+    body: str = "<title>A page</title>"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    after: float = 0.0  # seconds
+
+    def encode(self) -> bytes:
+        """Return the answer as it goes over the wire."""
+        body = self.body.encode()
+        fields = {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Length": str(len(body)),
+            **self.headers,
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        return f"HTTP/1.1 {self.status} {REASONS[self.status]}\r\n{head}\r\n".encode() + body
+
+
+class Origin:
+    """Serves what `answer` says for a path, and counts the visits."""
+
+    def __init__(self, answer: Callable[[str], Answer] = lambda path: Answer()) -> None:
+        self.answer = answer
+        self.visits: Counter[str] = Counter()
+        self.moments: list[tuple[float, str]] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                path = head.split(b" ", 2)[1].decode()
+                self.visits[path] += 1
+                self.moments.append((time.monotonic(), path))
+                answer = self.answer(path)
+                await asyncio.sleep(answer.after)
+                writer.write(answer.encode())
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()

@@ -1,0 +1,48 @@
+"""Typing commands as a person would."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def row(self):
+        (row,) = self.rows
+        return row
+
+
+async def start(*words, folder, **environment):
+    """Start a command, in a group of its own, so that it can be killed with all it started."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "shoal",
+        *map(str, words),
+        cwd=folder,
+        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"} | environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+async def typed(*words, folder, **environment):
+    """Type a command and wait for it to end."""
+    process = await start(*words, folder=folder, **environment)
+    out, err = await asyncio.wait_for(process.communicate(), 90)
+    return Typed(process.returncode, out.decode(), err.decode())

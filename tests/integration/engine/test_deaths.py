@@ -1,0 +1,178 @@
+"""Steps that crash, hang or block their process, and workers that are killed: each costs one task only."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from shoal.fleet import launch as launching
+from shoal.worker.keeper import Keeper
+from tests.integration.engine.origin import Answer
+
+SHORT = timedelta(seconds=1)
+
+
+def scraper(trouble, *, settings="", kind="async def"):
+    """Return a scraper whose step gets into trouble on the pages called /bad…"""
+    return f"""
+    import asyncio, ctypes, os, re, signal, time
+
+    trouble = Scraper("trouble", rate=None, robots=False, retries=1, {settings})
+
+    @trouble.step
+    {kind} page(page: Page):
+        if "/bad" in page.url:
+            {trouble}
+        yield {{"url": page.url}}
+    """
+
+
+def pages(origin, good=40, bad=2):
+    urls = [f"{origin.url}/good{number}" for number in range(good)]
+    return [*urls[: good // 2], *(f"{origin.url}/bad{number}" for number in range(bad)), *urls[good // 2 :]]
+
+
+async def outcome(bench, summary):
+    """Return the good pages that gave an item, and the dead letters by their path."""
+    items = Counter(item["url"].rpartition("/")[2] for item in await bench.items(summary.run.id))
+    letters = {
+        letter.task.url.rpartition("/")[2]: letter.error for letter in await bench.dead(summary.run.id)
+    }
+    return items, letters
+
+
+@pytest.mark.parametrize(
+    ("trouble", "word"),
+    [
+        ("ctypes.string_at(0)", "SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ("os._exit(3)", "exit code 3"),
+        ("os.abort()", "SIGABRT"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["async def", "def"])
+async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
+    bench, origin, trouble, word, kind
+):
+    summary = await bench.run(scraper(trouble, kind=kind), pages(origin))
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(40)})
+    assert set(letters) == {"bad0", "bad1"}
+    assert all(word in error for error in letters.values())
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [
+        ("await asyncio.sleep(1000)", "async def"),
+        ("time.sleep(1000)", "async def"),
+        ("time.sleep(1000)", "def"),
+        (r"re.match(r'(a+)+$', 'a' * 60 + 'b')", "async def"),  # holds the interpreter's lock as well
+        (r"re.match(r'(a+)+$', 'a' * 60 + 'b')", "def"),
+    ],
+)
+async def test_a_step_that_hangs_is_given_up_at_its_deadline(bench, origin, trouble, kind):
+    async with asyncio.timeout(60):
+        summary = await bench.run(scraper(trouble, settings="lease='1s'", kind=kind), pages(origin, bad=1))
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(40)})
+    assert set(letters) == {"bad0"}
+    assert "did not come to an end in 1 s" in letters["bad0"]
+
+
+BLOCKING = scraper("time.sleep(4)", settings="lease='30s'")
+
+
+async def test_a_step_that_blocks_for_longer_than_the_lease_keeps_it(bench, origin, monkeypatch):
+    monkeypatch.setattr(launching, "LEASE", SHORT)
+    summary = await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
+    assert summary.snapshot.stats.completed == 5
+    assert summary.ending.tally.stale == 0
+    assert set(origin.visits.values()) == {1}
+
+
+async def test_without_its_keeper_s_heartbeats_it_would_lose_it(bench, origin, monkeypatch):
+    async def asleep(self):
+        await asyncio.sleep(1000)
+
+    monkeypatch.setattr(Keeper, "_extend", asleep)
+    monkeypatch.setattr(launching, "LEASE", SHORT)
+    await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
+    assert max(origin.visits.values()) > 1
+
+
+async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(bench, origin):
+    origin.answer = lambda path: Answer(after=0.02)
+    killed = []
+
+    def kill_one(snapshot, crew):
+        if snapshot.stats.remaining and crew.pids and len(killed) < 4:
+            os.kill(crew.pids[0], signal.SIGKILL)
+            killed.append(crew.in_hand)
+
+    bench.witness.on_saw = kill_one
+    urls = [f"{origin.url}/good{number}" for number in range(1_500)]
+    summary = await bench.run(scraper("pass"), urls, workers=2)
+    items, letters = await outcome(bench, summary)
+    assert len(killed) >= 2
+    assert items == Counter({f"good{number}": 1 for number in range(1_500)}) and not letters
+    assert sum(origin.visits.values()) - 1_500 <= sum(killed)
+
+
+async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    code = """
+    import os, sys
+    if "shoal.worker.child" in sys.argv[0] or "child.py" in sys.argv[0]:
+        print("no licence for this machine", flush=True)
+        os._exit(7)
+    dies = Scraper("dies", rate=None, robots=False)
+
+    @dies.step
+    async def page(page: Page):
+        yield {"url": page.url}
+    """
+    summary = await bench.run(code, [f"{origin.url}/x"])
+    assert summary.ending.failed
+    assert "exit code 7" in summary.ending.failures[0]
+    assert "no licence for this machine" in summary.ending.failures[0]
+    assert summary.snapshot.stats.remaining == 1
+
+
+async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
+    origin.answer = lambda path: Answer(after=0.3)
+
+    def stop(snapshot, crew):
+        if snapshot.stats.leased and not stopped:
+            stopped.append(crew.stop())
+
+    stopped = []
+    bench.witness.on_saw = stop
+    urls = [f"{origin.url}/good{number}" for number in range(3_000)]
+    summary = await bench.run(scraper("pass"), urls, at_once=10)
+    stats = summary.snapshot.stats
+    assert summary.ending.reasons == ["stopped"]
+    assert stats.completed == sum(origin.visits.values()) > 0
+    assert stats.leased == 0 and stats.remaining == 3_000 - stats.completed
+
+
+async def test_the_second_stop_hands_everything_back_at_once_and_charges_nothing(bench, origin):
+    origin.answer = lambda path: Answer(after=30)
+
+    def stop(snapshot, crew):
+        if origin.visits:
+            crew.stop()
+            crew.stop()
+
+    bench.witness.on_saw = stop
+    async with asyncio.timeout(20):
+        summary = await bench.run(scraper("pass"), [f"{origin.url}/good0"], run_id="stopped")
+    stats = summary.snapshot.stats
+    assert (stats.leased, stats.pending, stats.dead) == (0, 1, 0)
+    bench.witness.on_saw, origin.answer = None, lambda path: Answer(status=500)
+    await bench.run(scraper("pass"), [], run_id="stopped", resume=True)
+    (letter,) = await bench.dead("stopped")
+    assert letter.attempts == 2  # both of them its own

@@ -1,0 +1,210 @@
+"""Whole runs: a real queue, real worker processes, a real site."""
+
+import re
+from itertools import pairwise
+
+from tests.integration.engine.origin import Answer
+
+TITLES = """
+    titles = Scraper("titles", rate=None, robots=False)
+
+    @titles.step
+    async def page(page: Page):
+        yield {"url": page.url, "title": page.text("title")}
+"""
+
+
+async def test_every_page_becomes_one_item(bench, origin):
+    origin.answer = lambda path: Answer(f"<title>Page {path}</title>")
+    summary = await bench.run(TITLES, [f"{origin.url}/{number}" for number in range(200)])
+    items = await bench.items(summary.run.id)
+    assert sorted(item["title"] for item in items) == sorted(f"Page /{number}" for number in range(200))
+    assert set(origin.visits.values()) == {1}
+    assert summary.as_json() | {"run_id": "", "seconds": 0, "pages_per_second": 0} == {
+        "run_id": "",
+        "enqueued": 200,
+        "completed": 200,
+        "dead": 0,
+        "expired": 0,
+        "items": 200,
+        "rejected": 0,
+        "seconds": 0,
+        "pages_per_second": 0,
+        "remaining": 0,
+        "invalid": 0,
+    }
+
+
+async def test_two_workers_share_the_pages(bench, origin):
+    origin.answer = lambda path: Answer(after=0.01)
+    summary = await bench.run(TITLES, [f"{origin.url}/{number}" for number in range(400)], workers=2)
+    assert summary.snapshot.stats.completed == 400
+    assert sum(origin.visits.values()) == 400
+
+
+async def test_links_are_followed_within_scope_and_depth(bench, origin):
+    def answer(path):
+        number = int(path.strip("/") or 0)
+        return Answer(f"<a href='/{number + 1}'>next</a><a href='http://other.example/'>away</a>")
+
+    origin.answer = answer
+    summary = await bench.run(
+        """
+        chain = Scraper("chain", rate=None, robots=False, max_depth=5)
+
+        @chain.step
+        async def page(page: Page):
+            for link in page.links():
+                yield page.follow(link)
+        """,
+        [f"{origin.url}/"],
+    )
+    assert sorted(origin.visits) == ["/", "/1", "/2", "/3", "/4", "/5"]
+    assert summary.ending.tally.dropped == {"out of scope": 5, "too deep": 2}
+
+
+async def test_items_are_validated_and_rejects_are_kept_with_the_reason(bench, origin):
+    origin.answer = lambda path: Answer(f"<b>{'12.50' if path == '/good' else 'call us'}</b>")
+    summary = await bench.run(
+        """
+        from dataclasses import dataclass
+
+        prices = Scraper("prices", rate=None, robots=False)
+
+        @dataclass
+        class Price:
+            amount: float
+
+        @prices.step(item=Price)
+        def page(page: Page):
+            return {"amount": page.text("b")}
+        """,
+        [f"{origin.url}/good", f"{origin.url}/bad"],
+    )
+    assert await bench.items(summary.run.id) == [{"amount": 12.5}]
+    assert summary.snapshot.stats.rejected == 1
+
+
+async def test_a_task_without_a_url_needs_no_page(bench, origin):
+    from shoal.core.model import Task
+
+    summary = await bench.run(
+        """
+        sums = Scraper("sums")
+
+        @sums.step(fetch=None)
+        async def add(task: Task):
+            yield {"sum": sum(task.payload["numbers"])}
+        """,
+        [Task(step="add", payload={"numbers": [1, 2, 3]})],
+    )
+    assert await bench.items(summary.run.id) == [{"sum": 6}]
+
+
+async def test_a_page_that_fails_is_tried_again_and_buried_with_its_history(bench, origin):
+    origin.answer = lambda path: Answer(status=500)
+    summary = await bench.run(TITLES, [f"{origin.url}/x"], changes=["retries=1"])
+    (letter,) = await bench.dead(summary.run.id)
+    assert letter.attempts == 2 and len(letter.history) == 2
+    assert "status 500" in letter.error
+    assert origin.visits["/x"] == 2
+
+
+async def test_an_error_of_a_step_names_the_line_that_raised_it(bench, origin):
+    summary = await bench.run(
+        """
+        broken = Scraper("broken", rate=None, robots=False, retries=0)
+
+        @broken.step
+        async def page(page: Page):
+            yield {"price": page.headers["price"]}
+        """,
+        [f"{origin.url}/x"],
+    )
+    (letter,) = await bench.dead(summary.run.id)
+    assert re.search(r"KeyError: 'price' \(\S+\.py:\d+ in \w+\)", letter.error)
+
+
+async def test_what_a_step_yielded_before_it_failed_is_not_kept(bench, origin):
+    summary = await bench.run(
+        """
+        half = Scraper("half", rate=None, robots=False, retries=0)
+
+        @half.step
+        async def page(page: Page):
+            yield {"n": 1}
+            yield page.follow("/more")
+            raise ValueError("half-way")
+        """,
+        [f"{origin.url}/x"],
+    )
+    assert await bench.items(summary.run.id) == []
+    assert "/more" not in origin.visits
+
+
+async def test_robots_txt_is_obeyed_and_says_so(bench, origin):
+    rules = "User-agent: *\nDisallow: /private"
+    origin.answer = lambda path: Answer(rules if path == "/robots.txt" else "<title>x</title>")
+    summary = await bench.run(
+        TITLES, [f"{origin.url}/private/1", f"{origin.url}/open"], changes=["robots=true"]
+    )
+    assert origin.visits == {"/robots.txt": 1, "/open": 1}
+    (letter,) = await bench.dead(summary.run.id)
+    assert "RobotsDenied" in letter.error
+
+
+async def test_a_redirect_is_followed_within_the_scope_only(bench, origin):
+    places = {"/old": "/new", "/away": "http://127.0.0.2:1/"}
+
+    def answer(path):
+        if path in places:
+            return Answer(status=301, headers={"Location": places[path]})
+        return Answer()
+
+    origin.answer = answer
+    summary = await bench.run(TITLES, [f"{origin.url}/old", f"{origin.url}/away"])
+    assert [item["url"] for item in await bench.items(summary.run.id)] == [f"{origin.url}/new"]
+    (letter,) = await bench.dead(summary.run.id)
+    assert "OutOfScope" in letter.error
+
+
+async def test_a_budget_of_pages_ends_the_run(bench, origin):
+    def answer(path):
+        number = int(path.strip("/") or 0)
+        return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>")
+
+    origin.answer = answer
+    summary = await bench.run(
+        """
+        endless = Scraper("endless", rate=None, robots=False, max_pages=50)
+
+        @endless.step
+        async def page(page: Page):
+            for link in page.links():
+                yield page.follow(link)
+        """,
+        [f"{origin.url}/"],
+    )
+    assert summary.snapshot.stats.completed == 50
+    assert summary.snapshot.stats.remaining > 0
+    assert summary.ending.reasons == ["budget"]
+
+
+async def test_a_host_that_asks_for_time_is_given_it_and_recovers(bench, origin):
+    refused = set()
+
+    def answer(path):
+        if path in ("/3", "/4") and path not in refused:
+            refused.add(path)
+            return Answer(status=429, headers={"Retry-After": "1"})
+        return Answer()
+
+    origin.answer = answer
+    summary = await bench.run(
+        TITLES, [f"{origin.url}/{number}" for number in range(60)], changes=["rate=50/s", "per_host=4"]
+    )
+    assert summary.snapshot.stats.completed == 60
+    times = [moment for moment, _ in origin.moments]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert max(gaps) >= 0.8  # the pause that was asked for
+    assert gaps[-10] < 0.1  # and the way back to 50 a second

@@ -1,0 +1,36 @@
+"""Fetches one URL in a process of its own, and says what that took: python -m … ENGINE URL."""
+
+import asyncio
+import json
+import resource
+import sys
+import time
+
+from shoal.core.errors import FetchError
+from shoal.core.exchange import Request
+from shoal.fetch.egress import Egress
+from shoal.fetch.open import open_fetcher
+from shoal.fetch.robots import Robots
+
+
+async def main(engine: str, url: str) -> None:
+    egress = Egress(["127.0.0.0/8"])
+    fetcher = open_fetcher(engine, egress=egress, user_agent="shoal")
+    before, started, error = _peak(), time.monotonic(), None
+    try:
+        if url.endswith("/robots.txt"):
+            await Robots(fetcher, "shoal").check(url.replace("/robots.txt", "/page"))
+        else:
+            await fetcher.fetch(Request(url=url))
+    except FetchError as exc:
+        error = type(exc).__name__
+    seconds = time.monotonic() - started
+    print(json.dumps({"error": error, "grown": _peak() - before, "peak": _peak(), "seconds": seconds}))
+    await fetcher.close()
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+asyncio.run(main(*sys.argv[1:]))

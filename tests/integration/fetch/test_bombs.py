@@ -1,0 +1,82 @@
+"""Bodies that are small on the wire: whoever fetches one stays small, too."""
+
+import asyncio
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.fetch.bombs import brotli_bomb, chained, deflate_bomb, gzip_bomb, zstd_bomb
+from tests.integration.fetch.hostile import endless, page
+
+MIB = 1 << 20
+LIMIT = 32 * MIB
+ROOM = 64 * MIB  # beside the limit
+ROOT = Path(__file__).parents[3]
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def probe(engine, url):
+    """Fetch in a process of its own; return what it says of itself."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.integration.fetch.probe",
+        engine,
+        url,
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    return json.loads(out)
+
+
+BOMBS = {
+    "gzip": lambda: page(gzip_bomb(10_000), "Content-Encoding: gzip"),
+    "br": lambda: page(brotli_bomb(1_000), "Content-Encoding: br"),
+    "zstd": lambda: page(zstd_bomb(10_000), "Content-Encoding: zstd"),
+    "deflate": lambda: page(deflate_bomb(10_000), "Content-Encoding: deflate"),
+    "gzip three times": lambda: page(chained(10_000, 3), "Content-Encoding: gzip, gzip, gzip"),
+    "br under gzip": lambda: page(gzip.compress(brotli_bomb(1_000)), "Content-Encoding: br, gzip"),
+    "on a 404": lambda: page(gzip_bomb(10_000), "Content-Encoding: gzip", status="404 Not Found"),
+    "without end": lambda: endless(b"HTTP/1.1 200 OK\r\n\r\n", bytes(65_536)),
+    "without end, in chunks": lambda: endless(CHUNKED, b"10000\r\n" + bytes(65_536) + b"\r\n"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+async def test_a_bomb_does_not_go_off(engine, origin, bomb):
+    took = await probe(engine, origin.on("/", bomb()))
+    assert took["error"] == "TooLarge"
+    assert took["peak"] < LIMIT + ROOM + 32 * MIB  # the last for Python and its modules
+    assert took["grown"] < LIMIT + 32 * MIB
+    assert took["seconds"] < 10
+
+
+async def test_a_bomb_in_robots_txt_does_not_go_off(engine, origin):
+    took = await probe(engine, origin.on("/robots.txt", page(gzip_bomb(10_000), "Content-Encoding: gzip")))
+    assert took["error"] == "RobotsUnavailable"
+    assert took["grown"] < LIMIT + 32 * MIB
+
+
+@pytest.mark.parametrize("size", ["a bomb", "endless"])
+async def test_the_body_of_a_redirect_is_not_even_read(engine, origin, size):
+    head = "302 Found"
+    bombs = {
+        "a bomb": page(gzip_bomb(10_000), "Content-Encoding: gzip", "Location: /page", status=head),
+        "endless": endless(b"HTTP/1.1 302 Found\r\nLocation: /page\r\n\r\n", bytes(65_536)),
+    }
+    origin.on("/page", page())
+    took = await probe(engine, origin.on("/", bombs[size]))
+    assert took["error"] is None
+    assert took["grown"] < 16 * MIB
+
+
+async def test_a_body_of_single_bytes_costs_little_more_than_its_size(engine, origin):
+    """Each chunk is an object for a moment; kept, they would cost a hundred times their size."""
+    chunks = CHUNKED + b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n"
+    took = await probe(engine, origin.on("/", chunks))
+    assert took["error"] is None
+    assert took["grown"] < 16 * MIB

@@ -1,0 +1,329 @@
+"""Pages that come home as they should, with every engine."""
+
+import asyncio
+import gzip
+import zlib
+from datetime import timedelta
+
+import brotli
+import pytest
+from backports import zstd
+
+from shoal.core.errors import ConnectFailed, FetchError, OutOfScope
+from shoal.core.exchange import Request, Response
+from shoal.core.urls import canonical
+from shoal.fetch.egress import Egress
+from tests.integration.fetch.conftest import LOOPBACK, USER_AGENT, loopback
+from tests.integration.fetch.hostile import page, raw, redirect
+
+TEXT = b"A page of some words, " * 500
+
+
+def fetch(fetcher, url, **more):
+    return fetcher.fetch(Request(url=url, timeout=timedelta(seconds=10), **more))
+
+
+async def test_a_page_comes_home(fetcher, origin):
+    url = origin.on("/a", page(TEXT, "Content-Type: text/html", "X-Twice: 1", "x-twice: 2"))
+    response = await fetch(fetcher, f"{url}?b=c#d")
+    assert (response.url, response.status, response.body) == (f"{url}?b=c", 200, TEXT)
+    assert response.headers["content-TYPE"] == "text/html"
+    assert response.headers.all("X-Twice") == ["1", "2"]
+    assert response.headers["x-twice"] == "1"
+    assert ("content-type", "text/html") in [(name.lower(), value) for name, value in response.headers.fields]
+    assert "nothing" not in response.headers
+    assert response.headers.get("not a name\n") is None
+    assert len(response.headers) == len(list(response.headers)) == 3
+    assert response.redirects == ()
+    assert timedelta(0) < response.elapsed < timedelta(seconds=10)
+
+
+async def test_the_host_is_told_who_asks_and_what_is_understood(fetcher, origin):
+    await fetch(fetcher, origin.on("/", page()))
+    (asked,) = origin.asked
+    assert asked.line == "GET / HTTP/1.1"
+    assert asked.headers["user-agent"] == USER_AGENT
+    assert asked.headers["host"] == f"127.0.0.1:{origin.port}"
+    assert {one.strip() for one in asked.headers["accept-encoding"].split(",")} == {"gzip", "br", "zstd"}
+    assert "text/html" in asked.headers["accept"]
+    assert not {"cookie", "authorization", "referer"} & asked.headers.keys()
+
+
+async def test_the_callers_headers_are_sent(fetcher, origin):
+    headers = {"Authorization": "Bearer x", "User-Agent": "mine", "Accept": "text/plain"}
+    await fetch(fetcher, origin.on("/", page()), headers={**headers, "X-Name": "Jürgen"})
+    (asked,) = origin.asked
+    assert {name: asked.headers[name.lower()] for name in headers} == headers
+    assert asked.headers["x-name"].encode("latin-1").decode() == "Jürgen"
+
+
+@pytest.mark.parametrize("status", [204, 206, 304, 400, 404, 410, 418, 429, 500, 503, 599, 600, 999])
+async def test_any_status_is_an_answer(fetcher, origin, status):
+    response = await fetch(fetcher, origin.on("/", page(b"", status=f"{status} Whatever")))
+    assert response.status == status
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("GZIP", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("br", brotli.compress),
+        ("zstd", zstd.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda data: zlib.compress(data)[2:-4]),
+        ("gzip, gzip", lambda data: gzip.compress(gzip.compress(data))),
+        ("identity", bytes),
+        ("utf-8", bytes),
+        ("", bytes),
+    ],
+)
+async def test_a_body_is_unpacked(fetcher, origin, encoding, pack):
+    url = origin.on("/", page(pack(TEXT), f"Content-Encoding: {encoding}"))
+    assert (await fetch(fetcher, url)).body == TEXT
+
+
+@pytest.mark.parametrize("status", ["200 OK", "304 Not Modified"])
+async def test_an_empty_body_needs_no_unpacking(fetcher, origin, status):
+    url = origin.on("/", page(b"", "Content-Encoding: gzip", status=status))
+    assert (await fetch(fetcher, url)).body == b""
+
+
+async def test_a_body_may_come_in_chunks(fetcher, origin):
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    url = origin.on(
+        "/", raw(head, b"5\r\nhello\r\n", b"6;x=y\r\n world\r\n", b"0\r\nX-Trailer: z\r\n\r\n", pause=0.01)
+    )
+    assert (await fetch(fetcher, url)).body == b"hello world"
+
+
+async def test_a_condition_is_passed_on_and_its_answer_comes_back(fetcher, origin):
+    url = origin.on("/", page(b"", 'ETag: "1"', status="304 Not Modified"))
+    response = await fetch(fetcher, url, headers={"If-None-Match": '"1"'})
+    assert (response.status, response.headers["etag"]) == (304, '"1"')
+    assert origin.asked[0].headers["if-none-match"] == '"1"'
+
+
+async def test_a_connection_is_used_again(fetcher, origin):
+    url = origin.on("/", page(TEXT))
+    for _ in range(20):
+        await fetch(fetcher, url)
+    assert (len(origin.asked), origin.connections) == (20, 1)
+
+
+async def test_a_connection_is_used_again_after_a_redirect(fetcher, origin):
+    origin.on("/old", redirect("/new"))
+    origin.on("/new", page())
+    for _ in range(5):
+        assert (await fetch(fetcher, origin.url("/old"))).redirects == (origin.url("/old"),)
+    assert len(origin.asked) == 10
+    assert origin.connections <= 2
+
+
+async def test_many_pages_come_home_at_once(fetcher, origin):
+    for number in range(200):
+        origin.on(f"/{number}", page(b"page %d" % number))
+    urls = [origin.url(f"/{number}") for number in range(200)]
+    responses = await asyncio.gather(*(fetch(fetcher, url) for url in urls))
+    assert [response.body for response in responses] == [b"page %d" % number for number in range(200)]
+
+
+async def test_a_host_that_closed_the_connection_is_asked_on_a_new_one(fetcher, origin):
+    url = origin.on("/", raw(page()))
+    for _ in range(5):
+        assert (await fetch(fetcher, url)).body == b"hello"
+        await asyncio.sleep(0.02)
+    assert origin.connections == 5
+
+
+async def test_redirects_are_followed_from_host_to_host(fetcher, origin):
+    origin.on("/a", redirect(origin.url("/b", host="b.test"), status="301 Moved"))
+    origin.on("/b", redirect("/c?x=y", status="308 Moved"))
+    origin.on("/c", page())
+    response = await fetch(fetcher, origin.url("/a", host="a.test"))
+    assert response.url == origin.url("/c?x=y", host="b.test")
+    assert response.redirects == (origin.url("/a", host="a.test"), origin.url("/b", host="b.test"))
+    assert [asked.headers["host"].split(":")[0] for asked in origin.asked] == ["a.test", "b.test", "b.test"]
+
+
+async def test_a_location_in_utf_8_is_understood(fetcher, origin):
+    origin.on("/a", redirect("/caf\u00c3\u00a9"))
+    origin.on("/caf%C3%A9", page())
+    assert (await fetch(fetcher, origin.url("/a"))).url == origin.url("/caf%C3%A9")
+
+
+async def test_redirects_without_end_are_left(fetcher, origin):
+    for number in range(30):
+        origin.on(f"/{number}", redirect(f"/{number + 1}"))
+    with pytest.raises(OutOfScope, match="more than 10 times"):
+        await fetch(fetcher, origin.url("/0"))
+    assert len(origin.asked) == 11
+
+
+async def test_a_circle_of_redirects_is_left(fetcher, origin):
+    origin.on("/a", redirect("/b"))
+    origin.on("/b", redirect("/a"))
+    with pytest.raises(OutOfScope, match="in a circle"):
+        await fetch(fetcher, origin.url("/a"))
+    assert len(origin.asked) <= 3
+
+
+@pytest.mark.parametrize("status", ["301 M", "302 F", "303 S", "307 T", "308 P"])
+@pytest.mark.parametrize("elsewhere", ["another host", "a subdomain", "another port"])
+async def test_credentials_do_not_cross_to_another_origin(fetcher, origin, status, elsewhere):
+    secrets = {"Authorization": "secret", "Cookie": "a=secret", "X-API-Key": "secret", "X-Other": "secret"}
+    names = {"another host": "evil.test", "a subdomain": "www.shop.test", "another port": "shop.test"}
+    async with type(origin)() as other:
+        there = other if elsewhere == "another port" else origin
+        origin.on("/a", redirect(there.url("/b", host=names[elsewhere]), status=status))
+        there.on("/b", page())
+        await fetch(fetcher, origin.url("/a", host="shop.test"), headers=secrets)
+        assert (
+            origin.asked[0].headers.items()
+            >= {name.lower(): value for name, value in secrets.items()}.items()
+        )
+        assert "secret" not in repr(there.asked[-1])
+        assert there.asked[-1].path == "/b"
+
+
+async def test_credentials_stay_on_the_same_origin(fetcher, origin):
+    origin.on("/a", redirect("/b"))
+    origin.on("/b", page())
+    await fetch(fetcher, origin.url("/a"), headers={"Authorization": "secret"})
+    assert origin.asked[1].headers["authorization"] == "secret"
+
+
+async def test_cookies_go_back_to_their_host_alone(fetcher, origin):
+    origin.on("/set", page(b"", "Set-Cookie: id=1; Path=/; Domain=test", "Set-Cookie: t=\u00c3\u00bc"))
+    origin.on("/", page())
+    await fetch(fetcher, origin.url("/set", host="a.test"))
+    await fetch(fetcher, origin.url("/", host="a.test"))
+    await fetch(fetcher, origin.url("/", host="b.test"))
+    assert origin.asked[1].headers["cookie"] == "id=1; t=\u00c3\u00bc"
+    assert "cookie" not in origin.asked[2].headers
+
+
+async def test_two_fetchers_share_no_cookies(make_fetcher, origin):
+    url = origin.on("/", page(b"", "Set-Cookie: id=1; Path=/"))
+    await fetch(make_fetcher(), url)
+    await fetch(make_fetcher(), url)
+    assert "cookie" not in origin.asked[1].headers
+
+
+async def test_a_cookie_that_a_redirect_sets_is_sent_on_the_next_hop(fetcher, origin):
+    origin.on("/a", redirect("/b", "Set-Cookie: seen=1; Path=/"))
+    origin.on("/b", page())
+    await fetch(fetcher, origin.url("/a"))
+    assert origin.asked[1].headers["cookie"] == "seen=1"
+
+
+async def test_proxies_of_the_environment_are_ignored(make_fetcher, origin, monkeypatch):
+    async with type(origin)() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, proxy.url("/"))
+        assert (await fetch(make_fetcher(), origin.on("/", page()))).body == b"hello"
+        assert proxy.connections == 0
+
+
+ODD_NAMES = """
+    a.test a-b.test a_b.test _dmarc.a.test xn--bcher-kva.test 1a.test a1.test 0x7f.a.test 127.0.0.1.a.test
+    a!b.test a$b.test a&b.test a'b.test a(b).test a*b.test a+b.test a,b.test a;b.test a=b.test a~b.test
+    a`b.test a{b}.test localhost.test
+    -a.test a-.test --.test ..a.test a..test XN--BCHER-KVA.test bücher.test \uff21\uff22\uff23.test a。test
+    single x.y.z.w.v.u.test
+"""
+
+
+@pytest.mark.parametrize("name", ODD_NAMES.split())
+async def test_the_engine_asks_for_the_very_name_that_was_checked(fetcher, origin, name):
+    """No name below exists: an engine that read another one out of the URL would not find it."""
+    origin.on("/", page())
+    try:
+        response = await fetch(fetcher, origin.url("/", host=name))
+    except OutOfScope as refused:
+        assert "Not a URL" in str(refused)
+    else:
+        assert response.body == b"hello"
+        assert origin.asked[0].headers["host"] == response.url.split("/")[2]
+
+
+@pytest.mark.parametrize("place", ["/a{}b", "/a?{}b", "/{}", "/?{}"])
+async def test_a_url_is_asked_for_letter_by_letter(fetcher, origin, place):
+    """Whatever characters a canonical URL holds, none is dropped, escaped or unescaped on the way."""
+    letters = [chr(code) for code in (*range(0x21, 0x7F), 0xE9, 0x1F600)]
+    escapes = [
+        "%00",
+        "%0A",
+        "%20",
+        "%25",
+        "%2F",
+        "%2E%2E",
+        "%41",
+        "%7f",
+        "%zz",
+        "%",
+        "..",
+        "./",
+        "//",
+        "+",
+        "&=&",
+    ]
+    for text in letters + escapes:
+        url = canonical(origin.url(place.format(text)))
+        await fetch(fetcher, url)
+        assert origin.url(origin.asked[-1].path) == url
+
+
+async def test_a_fetch_that_is_given_up_hangs_up(make_fetcher, origin):
+    gone = asyncio.Event()
+
+    async def hang(wire):
+        await wire.until_gone()
+        gone.set()
+
+    task = asyncio.create_task(fetch(make_fetcher(), origin.on("/", hang)))
+    while not origin.asked:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_a_fetcher_that_was_closed_says_so(make_fetcher, origin):
+    fetcher = make_fetcher()
+    url = origin.on("/", page())
+    await fetch(fetcher, url)
+    await fetcher.close()
+    with pytest.raises(ConnectFailed, match="has been closed"):
+        await fetch(fetcher, url)
+
+
+async def test_a_fetch_that_is_under_way_when_the_fetcher_closes_is_not_cancelled(make_fetcher, origin):
+    fetcher, may_answer = make_fetcher(), asyncio.Event()
+
+    async def wait(wire):
+        await may_answer.wait()
+        await wire.send(page())
+
+    task = asyncio.create_task(fetch(fetcher, origin.on("/", wait)))
+    while not origin.asked:
+        await asyncio.sleep(0.01)
+    await fetcher.close()
+    may_answer.set()
+    (result,) = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(result, Response | FetchError)
+
+
+async def test_closing_lets_go_of_every_connection(make_fetcher, origin):
+    fetcher = make_fetcher(egress=Egress([LOOPBACK], lookup=loopback))
+    url = origin.on("/", page())
+    await fetch(fetcher, url)
+    await fetch(fetcher, origin.url("/", host="a.test"))
+    await fetcher.close()
+    for _ in range(200):
+        if not origin._visits:
+            break
+        await asyncio.sleep(0.01)
+    assert not origin._visits

@@ -1,0 +1,1 @@
+"""The RabbitMQ queue against real servers: many processes, lost answers, deaths and other trouble."""

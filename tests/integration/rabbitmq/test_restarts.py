@@ -1,0 +1,129 @@
+"""Servers that die in the middle of the work: what they kept is neither lost nor done twice."""
+
+import asyncio
+import time
+
+import pytest
+
+from shoal.core.errors import QueueUnavailable
+from shoal.core.model import SECOND, ZERO, Done, RunSettings, Task
+from shoal.queue.rabbitmq.queue import RabbitQueue
+from tests.conformance.helpers import claim, claim_all, page, pages, start
+from tests.conftest import or_skip
+from tests.integration.rabbitmq.crew import reports_of
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
+
+PAGES = 20_000
+SEEDS = 500
+# RabbitMQ before 3.13.2 writes the name of a new quorum queue to its disk a second or two after it has answered.
+# Killed within them, it comes back with a queue that never answers.
+AGE = 4
+
+
+@pytest.fixture(scope="module")
+def broker():
+    """A broker of this file's own, for it will be killed."""
+    with or_skip(RabbitServer) as server:
+        yield server
+
+
+@pytest.fixture
+def memory():
+    """A Redis that keeps its log, for it will be killed."""
+    with or_skip(lambda: RedisServer(append=True)) as server:
+        yield server
+
+
+async def reborn(server):
+    """Kill a server and start it again."""
+    await asyncio.to_thread(server.kill)
+    await asyncio.to_thread(server.start)
+
+
+@pytest.mark.alone
+async def test_both_servers_killed_in_the_middle_of_a_run_lose_no_task_and_double_no_item(broker, memory):
+    url = broker.with_state(memory.url())
+    async with await RabbitQueue.open(url) as queue:
+        settings = RunSettings(host_delay=ZERO, per_host=50, max_attempts=9)
+        run = await queue.start_run("books", settings=settings)
+        seeds = [Task(url=f"https://h{n % 40}.example/{n}", priority=n % 2) for n in range(SEEDS)]
+        await queue.enqueue(run.id, seeds)
+        await asyncio.sleep(AGE)
+        orders = [
+            {"url": url, "name": f"worker-{n}", "run": run.id, "pages": PAGES, "limit": 50} for n in range(4)
+        ]
+        working = asyncio.create_task(reports_of("claimer", orders))
+        for share, server in ((0.1, broker), (0.3, memory), (0.5, broker), (0.7, memory)):
+            await until_completed(queue, run, PAGES * share, working)
+            await reborn(server)
+            back = time.monotonic()
+            done = (await queue.stats(run.id)).completed
+            await until_completed(queue, run, done + 1, working)
+            assert time.monotonic() - back < 10
+        reports = await working
+        stats = await queue.stats(run.id)
+        items = [item.data async for item in queue.items(run.id)]
+        assert stats.remaining == 0
+        assert stats.tasks == stats.completed == stats.items == len(items) == len(set(items))
+        assert sum(report["accepted"] for report in reports) == stats.completed
+        assert stats.tasks == len(_reachable(range(SEEDS)))
+
+
+async def until_completed(queue, run, number, working):
+    while (await queue.stats(run.id)).completed < number:
+        assert not working.done(), working.result()
+        await asyncio.sleep(0.02)
+
+
+def _reachable(seeds):
+    found, todo = set(seeds), list(seeds)
+    while todo:
+        number = todo.pop()
+        fresh = {(number * 2 + n) % PAGES for n in (1, 2)} - found
+        found |= fresh
+        todo += fresh
+    return found
+
+
+async def test_what_waits_in_a_killed_broker_is_there_when_it_comes_back(broker, memory):
+    async with await RabbitQueue.open(broker.with_state(memory.url())) as queue:
+        run = await start(queue, *pages(500), *pages(300, "b.example", delay=60 * SECOND))
+        await asyncio.sleep(AGE)
+        await reborn(broker)
+        assert len(await claim_all(queue, run, limit=100)) == 500
+        assert (await queue.stats(run.id)).delayed == 300
+        await queue.purge(run.id)
+
+
+async def test_while_the_broker_is_away_work_is_settled_and_its_follow_ups_are_sent_later(broker, memory):
+    url = broker.with_state(memory.url())
+    async with await RabbitQueue.open(url, patience=SECOND / 2) as queue:
+        run = await start(queue, page(1), page(2))
+        leases = await claim(queue, run, limit=1)
+        await asyncio.sleep(AGE)
+        await asyncio.to_thread(broker.kill)
+        await queue.settle([Done(lease, follow=pages(5, "b.example")) for lease in leases])
+        assert len(await claim(queue, run, limit=1)) == 1  # it had come ashore with the first
+        with pytest.raises(QueueUnavailable):
+            await claim(queue, run)
+        with pytest.raises(QueueUnavailable):
+            await queue.enqueue(run.id, [page(3)])
+        assert (await queue.stats(run.id)).tasks == 8
+        await asyncio.to_thread(broker.start)
+    later = await RabbitQueue.open(url, skew=lambda: 6 * SECOND)
+    assert len(await claim_all(later, run)) == 6
+    await later.purge(run.id)
+    await later.close()
+
+
+async def test_a_queue_is_opened_as_soon_as_its_broker_is_there(broker, memory, caplog):
+    await asyncio.to_thread(broker.stop)
+    opening = asyncio.create_task(RabbitQueue.open(broker.with_state(memory.url())))
+    while "broker away" not in caplog.text:
+        await asyncio.sleep(0.02)
+    await asyncio.to_thread(broker.start)
+    queue = await asyncio.wait_for(opening, 10)
+    assert await queue.runs() == []
+    assert "try=1" in caplog.text
+    await queue.close()

@@ -1,0 +1,66 @@
+"""A plain HTTP client over one connection, that shows answers as they are."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back; `elapsed` is in seconds."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    elapsed: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Client:
+    """One connection to the host of a URL."""
+
+    def __init__(self, url: str) -> None:
+        self._address = urlsplit(url).netloc
+
+    async def __aenter__(self) -> Self:
+        host, _, port = self._address.partition(":")
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        with suppress(ConnectionError):  # the host may have hung up first
+            await self._writer.wait_closed()
+
+    async def get(self, path: str, method: str = "GET", version: str = "1.1") -> Reply:
+        """Ask for a path and wait for the answer."""
+        began = asyncio.get_running_loop().time()
+        await self.send(f"{method} {path} HTTP/{version}\r\nHost: {self._address}\r\n\r\n".encode())
+        reply = await self.reply(has_body=method != "HEAD")
+        return Reply(reply.status, reply.headers, reply.body, asyncio.get_running_loop().time() - began)
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def reply(self, has_body: bool = True) -> Reply:
+        """Read one answer."""
+        async with asyncio.timeout(PATIENCE):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            status, *lines = head.decode().strip().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in lines)
+            size = int(headers["content-length"]) if has_body else 0
+            return Reply(int(status.split()[1]), headers, await self._reader.readexactly(size))
+
+    async def is_closed(self) -> bool:
+        """Wait until the host hangs up."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._reader.read() == b""

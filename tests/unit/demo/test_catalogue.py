@@ -1,0 +1,37 @@
+"""What the shops sell."""
+
+from shoal.demo.catalogue import PER_LISTING, open_shops
+from shoal.demo.trouble import Trouble, trouble_with
+
+
+def test_the_same_seed_makes_the_same_shops_and_another_makes_others():
+    assert open_shops(4, 200, seed=1) == open_shops(4, 200, seed=1)
+    assert open_shops(4, 200, seed=1) != open_shops(4, 200, seed=2)
+
+
+def test_the_products_are_shared_out_and_each_has_a_sku_of_its_own():
+    shops = open_shops(3, 100, seed=1)
+    assert [len(shop.products) for shop in shops] == [34, 33, 33]
+    assert len({product.sku for shop in shops for product in shop.products}) == 100
+
+
+def test_every_product_stands_on_one_page_of_its_category():
+    (shop,) = open_shops(1, 333, seed=1)
+    listed = [product for shelf in shop.shelves.values() for page in shelf for product in page]
+    assert sorted(listed, key=lambda product: product.number) == list(shop.products)
+    assert max(len(page) for shelf in shop.shelves.values() for page in shelf) == PER_LISTING
+
+
+def test_a_category_without_products_still_has_a_page():
+    (shop,) = open_shops(1, 1, seed=1)
+    assert shop.shelves["stationery"] == [[]]
+
+
+def test_a_few_products_have_no_price():
+    shops = open_shops(4, 2_000, seed=2026)
+    assert sum(not product.has_price for shop in shops for product in shop.products) == 8
+
+
+def test_every_kind_of_trouble_is_among_the_first_hundred_products():
+    (shop,) = open_shops(1, 100, seed=1)
+    assert {trouble_with(product) for product in shop.products} == {None, *Trouble}

@@ -1,0 +1,71 @@
+"""The demo's scraper on the demo's pages."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.demo import pages
+from shoal.demo.catalogue import CATEGORIES, Product, Shop, open_shops
+from shoal.demo.routes import Answer, Routes
+from shoal.demo.scraper import product, shop
+from shoal.demo.trouble import linked_path
+from shoal.scrape.harvest import Harvest
+
+ORIGIN = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def store() -> Shop:
+    return open_shops(1, 500, seed=2026)[0]
+
+
+def scraped(answer: Answer, one: Product) -> Harvest:
+    url, headers = f"{ORIGIN}{one.path}", {"content-type": answer.content_type}
+    return shop.parse(answer.body, url=url, step=product, headers=headers)
+
+
+def answers(store: Shop) -> Iterator[tuple[Product, Answer]]:
+    """Yield every product with the page that it has at the second visit."""
+    routes = Routes(store, ORIGIN)
+    for one in store.products:
+        routes.answer(one.path)
+        yield one, routes.answer(one.path)
+
+
+def test_every_product_makes_an_item_or_a_reject_whatever_its_page_is_like(store):
+    for one, answer in answers(store):
+        harvest = scraped(answer, one)
+        found = [item["sku"] for item in harvest.items] + [reject.data["sku"] for reject in harvest.rejects]
+        assert found == [one.sku]
+        assert bool(harvest.items) == one.has_price
+
+
+def test_an_item_is_what_the_page_says(store):
+    one, answer = next(answers(store))
+    assert scraped(answer, one).items == [
+        {
+            "sku": one.sku,
+            "name": one.name,
+            "price": float(one.price.removeprefix("€")),
+            "category": "Lamps",
+            "in_stock": one.stock > 0,
+        }
+    ]
+
+
+def test_a_product_without_a_price_is_rejected_with_the_reason(store):
+    (one,) = (one for one in store.products[:100] if not one.has_price)
+    (reject,) = scraped(Routes(store, ORIGIN).answer(one.path), one).rejects
+    assert reject.reason.startswith("price: ")
+
+
+def test_the_front_page_leads_to_every_category(store):
+    harvest = shop.parse(pages.home(store), url=f"{ORIGIN}/")
+    assert {task.url for task in harvest.follow} == {f"{ORIGIN}/c/{name}/" for name in CATEGORIES}
+
+
+def test_a_listing_leads_to_its_products_and_to_the_next_page(store):
+    harvest = shop.parse(pages.listing(store, "garden", 2), url=f"{ORIGIN}/c/garden/?page=2")
+    products = [task.url for task in harvest.follow if task.step == "product"]
+    assert products == [f"{ORIGIN}{linked_path(one)}" for one in store.shelves["garden"][1]]
+    assert f"{ORIGIN}/c/garden/?page=3" in {task.url for task in harvest.follow if task.step == "listing"}

@@ -1,0 +1,37 @@
+"""Items to export, and how they come from a queue."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from shoal.core.model import StoredItem
+
+NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
+
+
+def item(data: Any, number: int = 1) -> StoredItem:
+    """Make an item that holds this."""
+    return StoredItem(
+        id=number,
+        task_id=f"task-{number}",
+        url=f"https://shop.example/{number}",
+        step="product",
+        data=data,
+        stored_at=NOON,
+    )
+
+
+def items(*data: Any) -> list[StoredItem]:
+    """Make items that hold these, with rising ids."""
+    return [item(one, number) for number, one in enumerate(data, 1)]
+
+
+def source(some: Iterable[StoredItem]) -> Callable[[], AsyncIterator[StoredItem]]:
+    """Return what `export` takes: each call begins anew."""
+    kept = list(some)
+
+    async def stream() -> AsyncIterator[StoredItem]:
+        for one in kept:
+            yield one
+
+    return stream

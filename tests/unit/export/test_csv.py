@@ -1,0 +1,97 @@
+"""Spreadsheets, and what must not happen in them."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.errors import InvalidItem
+from shoal.export.csv import harmless
+from shoal.export.open import open_writer
+from shoal.export.stream import export
+from tests.unit.export.making import items, source
+
+
+def read(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+async def test_the_columns_are_those_of_all_items_in_the_order_they_turn_up(tmp_path):
+    path = tmp_path / "items.csv"
+    await export(source(items({"b": 1}, {"a": 2, "b": 3}, {"c": None})), open_writer(path))
+    assert read(path) == [["b", "a", "c"], ["1", "", ""], ["3", "2", ""], ["", "", ""]]
+
+
+async def test_values_are_written_as_a_reader_of_json_expects(tmp_path):
+    path = tmp_path / "items.csv"
+    data = {"t": True, "n": None, "i": -5, "f": -0.5, "s": 'a,"b"\nc', "l": [1, "ä"], "m": {"k": None}}
+    await export(source(items(data)), open_writer(path))
+    assert read(path)[1] == ["true", "", "-5", "-0.5", 'a,"b"\nc', '[1,"ä"]', '{"k":null}']
+
+
+async def test_an_item_that_is_no_mapping_stands_in_a_column_called_value(tmp_path):
+    path = tmp_path / "items.csv"
+    await export(source(items("lamp", 3)), open_writer(path))
+    assert read(path) == [["value"], ["lamp"], ["3"]]
+
+
+async def test_the_envelope_comes_first(tmp_path):
+    path = tmp_path / "items.csv"
+    await export(source(items({"n": 1})), open_writer(path, envelope=True))
+    assert read(path)[0] == ["_url", "_step", "_task_id", "_stored_at", "n"]
+    assert read(path)[1] == ["https://shop.example/1", "product", "task-1", "2026-02-15T12:00:00+00:00", "1"]
+
+
+async def test_only_the_columns_that_were_asked_for_are_written(tmp_path):
+    path = tmp_path / "items.csv"
+    writer = open_writer(path, columns=["price", "name"])
+    await export(source(items({"name": "lamp", "colour": "red"}, {"price": 2})), writer)
+    assert read(path) == [["price", "name"], ["", "lamp"], ["2", ""]]
+
+
+DANGEROUS = ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
+
+
+@pytest.mark.parametrize("start", DANGEROUS)
+@pytest.mark.parametrize("before", ["", " ", "\u00a0 ", "\ufeff", "\0"])
+def test_a_text_that_begins_like_a_formula_is_made_harmless(start, before):
+    text = f"{before}{start}cmd|' /C calc'!A0"
+    assert harmless(text) == f"'{text}"
+
+
+@given(st.text())
+def test_no_text_is_left_that_begins_like_a_formula_and_no_other_is_changed(text):
+    safe = harmless(text)
+    assert not safe.startswith(tuple(DANGEROUS))
+    assert safe in (text, f"'{text}")
+
+
+async def test_names_of_columns_are_made_harmless_too(tmp_path):
+    path = tmp_path / "items.csv"
+    await export(source(items({"=1+1": "@SUM(1)", "list": ["-1"]})), open_writer(path))
+    assert read(path) == [["'=1+1", "list"], ["'@SUM(1)", '["-1"]']]
+
+
+async def test_raw_leaves_every_text_as_it_is(tmp_path):
+    path = tmp_path / "items.csv"
+    await export(source(items({"=1+1": "@SUM(1)"})), open_writer(path, raw=True))
+    assert read(path) == [["=1+1"], ["@SUM(1)"]]
+
+
+def test_a_column_that_turns_up_after_the_header_is_an_error_and_not_lost(tmp_path):
+    with (
+        pytest.raises(InvalidItem, match="has the column 'new'"),
+        open_writer(tmp_path / "items.csv") as writer,
+    ):
+        writer.write(items({"n": 1}))
+        writer.write(items({"n": 2, "new": 3}))
+
+
+async def test_items_with_endless_columns_are_refused_with_what_to_do(tmp_path):
+    many = items(*({f"column {number}": 1} for number in range(10_001)))
+    with pytest.raises(InvalidItem, match=r"10,000 columns.*\.jsonl"):
+        await export(source(many), open_writer(tmp_path / "items.csv"))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,106 @@
+"""Which writer a name means, and which names mean none."""
+
+import gzip
+import os
+import sys
+
+import pytest
+
+from shoal.core.errors import InvalidSetting
+from shoal.export.csv import CsvWriter
+from shoal.export.jsonl import GzipJsonlWriter, JsonlWriter
+from shoal.export.open import open_writer
+from shoal.export.parquet import ParquetWriter
+from tests.unit.export.making import items
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("items.jsonl", JsonlWriter),
+        ("items.JSONL", JsonlWriter),
+        ("items.ndjson", JsonlWriter),
+        ("2026.02.15.jsonl.gz", GzipJsonlWriter),
+        ("items.csv", CsvWriter),
+        ("items.parquet", ParquetWriter),
+    ],
+)
+def test_the_suffix_says_how_to_write(tmp_path, name, kind):
+    writer = open_writer(tmp_path / name)
+    writer.discard()
+    assert type(writer) is kind
+
+
+def test_a_named_format_needs_no_suffix(tmp_path):
+    with open_writer(tmp_path / "items", format="csv") as writer:
+        writer.write(items({"name": "lamp"}))
+    assert (tmp_path / "items").read_text() == "name\nlamp\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("items.json", "Did you mean .jsonl?"),
+        ("items.cvs", "Did you mean .csv?"),
+        ("items", "Known are .jsonl, .jsonl.gz, .csv, .parquet."),
+        ("items.xlsx", "Known are"),
+    ],
+)
+def test_an_unknown_suffix_is_refused_with_a_hint(tmp_path, name, hint):
+    with pytest.raises(InvalidSetting) as caught:
+        open_writer(tmp_path / name)
+    assert hint in str(caught.value)
+
+
+def test_an_unknown_format_is_refused_with_a_hint(tmp_path):
+    with pytest.raises(InvalidSetting, match=r"Did you mean \.parquet\?"):
+        open_writer(tmp_path / "items.csv", format="parket")
+
+
+def test_a_missing_folder_is_refused_with_the_command_that_makes_it(tmp_path):
+    with pytest.raises(InvalidSetting, match=f"mkdir -p {tmp_path}/a/b"):
+        open_writer(tmp_path / "a" / "b" / "items.jsonl")
+
+
+def test_a_folder_is_refused_with_a_file_to_name(tmp_path):
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(InvalidSetting, match=r"out\.csv/items\.jsonl"):
+        open_writer(tmp_path / "out.csv")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InvalidSetting, match="chmod u\\+w"):
+        open_writer(tmp_path / "items.jsonl")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_with_the_reason():
+    with pytest.raises(InvalidSetting, match=r"/proc/items\.jsonl (cannot be|may not be) written"):
+        open_writer("/proc/items.jsonl")
+
+
+def test_only_lines_can_grow_as_items_come(tmp_path):
+    with pytest.raises(InvalidSetting, match=r"Use a \.jsonl file"):
+        open_writer(tmp_path / "items.csv", live=True)
+
+
+def test_parquet_does_not_go_to_stdout():
+    with pytest.raises(InvalidSetting, match=r"items\.parquet"):
+        open_writer("-", format="parquet")
+
+
+def test_a_missing_pyarrow_is_named_with_its_extra_and_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidSetting) as caught:
+        open_writer(tmp_path / "items.parquet")
+    assert "pip install 'shoal[parquet]'" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_items_make_the_same_compressed_file(tmp_path):
+    for name in ("one.jsonl.gz", "two.jsonl.gz"):
+        with open_writer(tmp_path / name) as writer:
+            writer.write(items({"n": 1}, {"n": 2}))
+    assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "one.jsonl.gz").read_bytes()) == b'{"n":1}\n{"n":2}\n'

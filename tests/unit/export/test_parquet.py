@@ -1,0 +1,110 @@
+"""Parquet, and the kinds that its columns have."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.errors import InvalidItem
+from shoal.export import parquet as module
+from shoal.export.kinds import Kind, kind_of, wider
+from shoal.export.open import open_writer
+from shoal.export.stream import export
+from tests.unit.export.making import items, source
+
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+async def test_columns_have_the_narrowest_kind_that_holds_their_values(tmp_path):
+    path = tmp_path / "items.parquet"
+    data = [
+        {"whole": 1, "number": 1, "text": 1, "truth": True, "empty": None, "list": [1]},
+        {"whole": 2**60, "number": 1.5, "text": "one", "truth": None, "list": {"a": 1}},
+    ]
+    await export(source(items(*data)), open_writer(path))
+    table = pq.read_table(path)
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert kinds == {
+        "whole": "int64",
+        "number": "double",
+        "text": "string",
+        "truth": "bool",
+        "empty": "string",
+        "list": "string",
+    }
+    assert table.to_pylist() == [
+        {"whole": 1, "number": 1.0, "text": "1", "truth": True, "empty": None, "list": "[1]"},
+        {"whole": 2**60, "number": 1.5, "text": "one", "truth": None, "empty": None, "list": '{"a":1}'},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2**53], Kind.WHOLE),
+        ([1, 2**63 - 1], Kind.LONG),
+        ([1, 2**63], Kind.TEXT),
+        ([1, 0.5], Kind.FRACTION),
+        ([2**53 + 1, 0.5], Kind.TEXT),
+        ([True, 1], Kind.TEXT),
+        ([None, True], Kind.TRUTH),
+        ([1, "1"], Kind.TEXT),
+        ([None], Kind.NOTHING),
+        ([[]], Kind.TEXT),
+    ],
+)
+def test_kinds_widen_without_losing_a_digit(values, kind):
+    found = Kind.NOTHING
+    for value in values:
+        found = wider(found, kind_of(value))
+    assert found is kind
+
+
+@given(st.sampled_from(Kind), st.sampled_from(Kind), st.sampled_from(Kind))
+def test_the_order_of_values_does_not_change_the_kind(one, two, three):
+    assert wider(one, two) is wider(two, one)
+    assert wider(wider(one, two), three) is wider(one, wider(two, three))
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("abc"),
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+async def test_whatever_the_items_hold_can_be_written(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("parquet") / "items.parquet"
+    await export(source(items(*data)), open_writer(path))
+    assert pq.read_table(path).num_rows == len(data)
+
+
+async def test_row_groups_are_of_bounded_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GROUP_ROWS", 1_000)
+    path = tmp_path / "items.parquet"
+    await export(source(items(*({"n": n} for n in range(4_200)))), open_writer(path))
+    file = pq.ParquetFile(path)
+    assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [1_000] * 4 + [200]
+
+
+async def test_the_envelope_and_chosen_columns_are_written(tmp_path):
+    path = tmp_path / "items.parquet"
+    writer = open_writer(path, envelope=True, columns=["price", "_url"])
+    await export(source(items({"name": "lamp", "price": 2}, {"name": "pot"})), writer)
+    assert pq.read_table(path).to_pylist() == [
+        {"price": 2, "_url": "https://shop.example/1"},
+        {"price": None, "_url": "https://shop.example/2"},
+    ]
+
+
+@pytest.mark.parametrize("late", [{"n": "two"}, {"n": 1, "new": 2}], ids=["kind", "column"])
+def test_what_does_not_fit_the_kinds_is_an_error_and_not_lost(tmp_path, late):
+    with (
+        pytest.raises(InvalidItem, match="Run the export again"),
+        open_writer(tmp_path / "items.parquet") as writer,
+    ):
+        writer.write(items({"n": 1}))
+        writer.write(items(late))
+    assert list(tmp_path.iterdir()) == []

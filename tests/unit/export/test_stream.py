@@ -1,0 +1,73 @@
+"""Items from a queue into a file."""
+
+import asyncio
+import tracemalloc
+
+import pytest
+
+from shoal.export.open import open_writer
+from shoal.export.stream import BATCH, export
+from tests.unit.export.making import item, items, source
+
+SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+async def test_all_items_are_written_and_counted(tmp_path, suffix):
+    count = BATCH * 2 + 1
+    some = items(*({"n": n} for n in range(count)))
+    assert await export(source(some), open_writer(tmp_path / f"items.{suffix}")) == count
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+async def test_an_error_among_the_items_leaves_no_file(tmp_path, suffix):
+    async def broken():
+        yield item({"n": 1})
+        raise ConnectionError("the queue is gone")
+
+    with pytest.raises(ConnectionError):
+        await export(broken, open_writer(tmp_path / f"items.{suffix}"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+async def test_cancelling_leaves_no_file(tmp_path, suffix):
+    async def endless():
+        yield item({"n": 1})
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(export(endless, open_writer(tmp_path / f"items.{suffix}")))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_items_stored_since_the_survey_wait_for_the_next_export(tmp_path):
+    calls = 0
+
+    async def growing():
+        nonlocal calls
+        calls += 1
+        yield item({"n": 1}, 1)
+        if calls > 1:
+            yield item({"new": 2}, 2)
+
+    assert await export(growing, open_writer(tmp_path / "items.csv")) == 1
+    assert (tmp_path / "items.csv").read_text() == "n\n1\n"
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "csv"])
+async def test_memory_does_not_grow_with_the_number_of_items(tmp_path, suffix):
+    async def many():
+        for number in range(30_000):
+            yield item({"name": "lamp " * 20, "price": number}, number)
+
+    tracemalloc.start()
+    try:
+        await export(many, open_writer(tmp_path / f"items.{suffix}"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 << 20

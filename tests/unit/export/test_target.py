@@ -1,0 +1,124 @@
+"""Files that appear whole or not at all, and files that grow."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from shoal.core.errors import InvalidSetting
+from shoal.export.open import open_writer
+from tests.unit.export.making import items
+
+SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_nothing_has_the_final_name_until_the_writer_is_closed(tmp_path, suffix):
+    path = tmp_path / f"items.{suffix}"
+    path.write_text("what was there before")
+    writer = open_writer(path)
+    writer.write(items({"name": "lamp"}))
+    assert path.read_text() == "what was there before"
+    writer.close()
+    assert list(tmp_path.iterdir()) == [path]
+    assert b"what was there" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_error_leaves_what_was_there_and_no_other_file(tmp_path, suffix):
+    path = tmp_path / f"items.{suffix}"
+    path.write_text("what was there before")
+    with pytest.raises(KeyboardInterrupt), open_writer(path) as writer:
+        writer.write(items({"name": "lamp"}))
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "what was there before"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_items_make_an_empty_file_that_can_be_read(tmp_path, suffix):
+    path = tmp_path / f"items.{suffix}"
+    open_writer(path).close()
+    assert path.exists()
+
+
+def test_a_new_file_has_the_rights_that_others_have(tmp_path):
+    old = os.umask(0o027)
+    try:
+        open_writer(tmp_path / "items.jsonl").close()
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "items.jsonl").stat().st_mode) == 0o640
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "far").mkdir()
+    link = tmp_path / "items.jsonl"
+    link.symlink_to(tmp_path / "far" / "real.jsonl")
+    with open_writer(link) as writer:
+        writer.write(items(1))
+    assert link.is_symlink()
+    assert (tmp_path / "far" / "real.jsonl").read_text() == "1\n"
+
+
+def test_a_name_as_long_as_names_can_be_is_written(tmp_path):
+    path = tmp_path / f"{'ä' * 120}.jsonl"
+    open_writer(path).close()
+    assert path.exists()
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    path = tmp_path / "items.jsonl"
+    os.mkfifo(path)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(path.read_text()), daemon=True)
+    reader.start()
+    with open_writer(path) as writer:
+        writer.write(items({"n": 1}))
+    reader.join(10)
+    assert read == ['{"n":1}\n']
+    assert path.is_fifo()
+
+
+def test_a_full_disk_is_an_error_that_names_the_place(tmp_path):
+    with (
+        pytest.raises(InvalidSetting, match="/dev/full cannot be written: No space left"),
+        open_writer("/dev/full", format="jsonl") as writer,
+    ):
+        writer.write(items("x" * 1_000_000))
+
+
+def test_a_live_file_can_be_read_while_it_grows(tmp_path):
+    path = tmp_path / "items.jsonl"
+    with open_writer(path, live=True) as writer:
+        writer.write(items({"n": 1}))
+        assert path.read_text() == '{"n":1}\n'
+        writer.write(items({"n": 2}))
+    assert path.read_text() == '{"n":1}\n{"n":2}\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"n":0}\n', '{"n":0}\n'),
+        ('{"n":0}', '{"n":0}\n'),
+        ('{"n":0}\n{"torn":"x', '{"n":0}\n'),
+        ('{"torn":"' + "x" * 200_000, ""),
+        ('{"n":0}\n{"torn":"' + "x" * 200_000, '{"n":0}\n'),
+        ("", ""),
+    ],
+    ids=["whole", "without an end", "torn", "only a torn one", "a long torn one", "empty"],
+)
+def test_a_live_file_goes_on_behind_its_last_whole_line(tmp_path, before, after):
+    path = tmp_path / "items.jsonl"
+    path.write_text(before)
+    with open_writer(path, live=True) as writer:
+        writer.write(items({"n": 1}))
+    assert path.read_text() == after + '{"n":1}\n'
+
+
+def test_lines_go_to_stdout(capfdbinary):
+    with open_writer("-") as writer:
+        writer.write(items({"n": 1}))
+    assert capfdbinary.readouterr().out == b'{"n":1}\n'

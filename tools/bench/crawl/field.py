@@ -1,0 +1,178 @@
+"""Who takes part: every way to crawl that is measured, and the command that starts it."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+RUNNERS = Path(__file__).with_name("runners").resolve()
+AT_ONCE = 64
+WRK_SECONDS = 5
+
+_FULL_SPEED = {
+    "CONCURRENT_REQUESTS": AT_ONCE,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": AT_ONCE,
+    "DOWNLOAD_DELAY": 0,
+    "ROBOTSTXT_OBEY": False,
+    "LOG_LEVEL": "WARNING",
+}
+_SCRAPY_REDIS = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """What one run is given: a task, where to begin, a folder of its own, and a store if it needs one."""
+
+    task: str
+    urls: Path
+    folder: Path
+    host: str
+    peers: Path  # the Python that has the peers
+    store: str = ""
+
+    @property
+    def out(self) -> Path:
+        """Where the lines go."""
+        return self.folder / "out.jsonl"
+
+
+Command = Callable[[Heat], Sequence[str | Path]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Racer:
+    """One way to crawl. `survives` says what outlives a crash; wrk keeps nothing and is not checked."""
+
+    name: str
+    label: str
+    command: Command
+    survives: str
+    processes: int = 1
+    store: str | None = None
+    tasks: str = "AB"
+    is_checked: bool = True
+
+
+def racers() -> list[Racer]:
+    """Return everybody, in the order of the table."""
+    return [*_shoals(), *_scrapies(), *_crawlees(), _bare(), _wrk()]
+
+
+def _shoals() -> list[Racer]:
+    stores = {"sqlite": ("SQLite", None), "postgres": ("PostgreSQL", "postgres"), "redis": ("Redis", "redis")}
+    return [
+        Racer(
+            name=f"shoal-{name}-{workers}",
+            label=f"Shoal, {label}, {workers} worker{'s' * (workers > 1)}",
+            command=_shoal(workers),
+            survives="tasks and items",
+            processes=workers,
+            store=store,
+        )
+        for name, (label, store) in stores.items()
+        for workers in (1, 2)
+    ]
+
+
+def _shoal(workers: int) -> Command:
+    def command(heat: Heat) -> list[str | Path]:
+        scraper = f"{RUNNERS / 'shoal_manual.py'}:{'known' if heat.task == 'A' else 'linked'}"
+        places = ["--queue", heat.store or f"sqlite:///{heat.folder / 'queue.db'}", "--out", heat.out]
+        options = [
+            "--workers",
+            str(workers),
+            "--at-once",
+            str(AT_ONCE),
+            "--allow-private",
+            heat.host,
+            "--json",
+        ]
+        program = Path(sys.executable).with_name("shoal")
+        return [program, "run", scraper, "--urls-file", heat.urls, *places, *options]
+
+    return command
+
+
+def _scrapies() -> list[Racer]:
+    return [
+        Racer(name="scrapy", label="Scrapy", command=_scrapy({}), survives="nothing"),
+        Racer(
+            name="scrapy-jobdir", label="Scrapy, JOBDIR", command=_scrapy({"JOBDIR": "job"}), survives="tasks"
+        ),
+        Racer(
+            name="scrapy-redis",
+            label="scrapy-redis",
+            command=_scrapy(_SCRAPY_REDIS),
+            survives="tasks that wait",
+            store="redis",
+        ),
+    ]
+
+
+def _scrapy(settings: dict[str, object]) -> Command:
+    def command(heat: Heat) -> list[str | Path]:
+        store: dict[str, object] = {"REDIS_URL": heat.store} if heat.store else {}
+        pairs = [f"{name}={value}" for name, value in (_FULL_SPEED | settings | store).items()]
+        options = [word for pair in pairs for word in ("-s", pair)]
+        return [heat.peers, "-m", "scrapy", "runspider", RUNNERS / "spiders.py", "-O", heat.out, *options]
+
+    return command
+
+
+def _crawlees() -> list[Racer]:
+    kinds = {
+        "memory": ("memory", "nothing"),
+        "files": ("files", "tasks and items"),
+        "sql": ("SQL", "tasks and items"),
+    }
+    return [
+        Racer(
+            name=f"crawlee-{name}",
+            label=f"Crawlee (Parsel), {label}",
+            command=_crawlee(name),
+            survives=survives,
+        )
+        for name, (label, survives) in kinds.items()
+    ]
+
+
+def _crawlee(storage: str) -> Command:
+    return lambda heat: [
+        heat.peers,
+        RUNNERS / "crawlee_parsel.py",
+        storage,
+        heat.task,
+        heat.urls,
+        heat.out,
+    ]
+
+
+def _bare() -> Racer:
+    return Racer(
+        name="bare",
+        label="bare loop: aiohttp, selectolax, uvloop",
+        command=lambda heat: [heat.peers, RUNNERS / "bare.py", heat.task, heat.urls, heat.out],
+        survives="nothing",
+    )
+
+
+def _wrk() -> Racer:
+    return Racer(
+        name="wrk",
+        label="wrk, which only fetches",
+        command=lambda heat: [
+            "wrk",
+            "-t1",
+            f"-c{AT_ONCE}",
+            f"-d{WRK_SECONDS}s",
+            "-s",
+            RUNNERS / "every_page.lua",
+            f"http://{heat.host}",
+        ],
+        survives="nothing",
+        tasks="A",
+        is_checked=False,
+    )

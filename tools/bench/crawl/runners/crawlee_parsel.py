@@ -1,0 +1,51 @@
+"""Crawlee with its Parsel crawler, as its documentation shows it."""
+
+import asyncio
+import json
+import sys
+from datetime import timedelta
+
+from crawlee import ConcurrencySettings, service_locator
+from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
+from crawlee.storage_clients import FileSystemStorageClient, MemoryStorageClient, SqlStorageClient
+
+AT_ONCE = 64
+STORAGES = {"memory": MemoryStorageClient, "files": FileSystemStorageClient, "sql": SqlStorageClient}
+
+
+async def crawl(storage: str, task: str, urls: list[str], out: str) -> None:
+    """Fetch the URLs, and in task B everything of their site that they lead to."""
+    service_locator.set_storage_client(STORAGES[storage]())
+    crawler = ParselCrawler(
+        concurrency_settings=ConcurrencySettings(
+            min_concurrency=AT_ONCE, desired_concurrency=AT_ONCE, max_concurrency=AT_ONCE
+        ),
+        request_handler_timeout=timedelta(minutes=1),
+    )
+    lines = open(out, "w", encoding="utf-8")  # noqa: SIM115 - closed when the program ends
+
+    @crawler.router.default_handler
+    async def handle(context: ParselCrawlingContext) -> None:
+        item = {
+            "url": context.request.url,
+            "title": context.selector.css("title::text").get().strip(),
+            "links": len(context.selector.css("a[href]")),
+        }
+        if storage == "memory":
+            lines.write(json.dumps(item) + "\n")
+        else:
+            await context.push_data(item)
+        if task == "B":
+            await context.enqueue_links()
+
+    await crawler.run(urls)
+    if storage != "memory":
+        async for item in (await crawler.get_dataset()).iterate_items():
+            lines.write(json.dumps(item) + "\n")
+    lines.close()
+
+
+if __name__ == "__main__":
+    storage, task, file, out = sys.argv[1:]
+    with open(file, encoding="utf-8") as seeds:
+        asyncio.run(crawl(storage, task, seeds.read().split(), out))

@@ -1,0 +1,20 @@
+"""Shoal as its README shows it: a scraper for the known pages, and one that follows links."""
+
+from shoal import Page, Scraper
+
+FULL_SPEED = {"rate": None, "per_host": 64, "robots": False}
+
+known = Scraper("known", **FULL_SPEED)
+linked = Scraper("linked", **FULL_SPEED)
+
+
+@known.step
+async def read(page: Page):
+    yield {"url": page.url, "title": page.text("title"), "links": len(page.css("a[href]"))}
+
+
+@linked.step
+async def read_and_follow(page: Page):
+    yield {"url": page.url, "title": page.text("title"), "links": len(page.css("a[href]"))}
+    for link in page.links():
+        yield page.follow(link)
