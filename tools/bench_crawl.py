@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -128,18 +129,24 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, metavar="N", help="how often everybody runs, default 3")
     parser.add_argument("--out", type=Path, default=Path("bench-crawl.json"), help="where the JSON goes")
     parser.add_argument("--record", action="store_true", help="write the page and the chart in docs/ too")
-    parser.add_argument(
-        "--redraw", action="store_true", help="only write them, from the JSON of the last time"
-    )
+    parser.add_argument("--redraw", action="store_true", help="only write these, from the last JSON")
     options = parser.parse_args()
     options.pages = QUICK_PAGES if options.quick else PAGES
     options.rounds = options.rounds or (1 if options.quick else 3)
     return options
 
 
+def _present() -> list[Racer]:
+    """Return everybody who can run on this machine."""
+    if shutil.which("wrk"):
+        return racers()
+    say("wrk is left out, for it is not installed. Run: tools/servers.sh wrk")
+    return [racer for racer in racers() if racer.name != "wrk"]
+
+
 def _chosen(only: Sequence[str] | None) -> list[Entry]:
     """Return who is meant; ends the program over a name that means nobody."""
-    known = [(task, racer) for task in TASKS for racer in racers() if task in racer.tasks]
+    known = [(task, racer) for task in TASKS for racer in _present() if task in racer.tasks]
     names = [name_of(entry) for entry in known]
     for pattern in only or ():
         if not any(fnmatch(name, pattern) for name in names):

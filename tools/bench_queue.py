@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -14,32 +14,30 @@ from typing import Any
 
 import uvloop
 
-from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerMissing
+from tools.bench.peers.home import versions as peers_of
 from tools.bench.report import Figure, machine, table, versions, write_json
 from tools.bench.scale import BIG, DEFAULT, QUICK, Scale
 from tools.bench.scenarios import Scenario, scenarios
-from tools.bench.stores import PostgresStore, SqliteStore, Store
+from tools.bench.servers import open_stores
+from tools.bench.stores import Store
 from tools.bench.talk import say
-
-SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 
 
 class Bench:
     """One run of the benchmark: what it has found out, and what went wrong."""
 
-    def __init__(self, scale: Scale, server: PostgresServer) -> None:
-        self._scale = scale
-        self._server = server
-        self._stores: dict[str, Store] = {"postgres": PostgresStore(server), "sqlite": SqliteStore()}
+    def __init__(self, scale: Scale, stores: Mapping[str, Store]) -> None:
+        self._scale, self._stores = scale, stores
         self.figures: list[Figure] = []
         self.failed: dict[str, str] = {}
+        self.loads: dict[str, list[float]] = {}
         self.about: dict[str, Any] = {
             "scale": scale.name,
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": machine(),
-            "versions": versions(),
-            "postgres": {name: server.sql(f"SHOW {name}") for name in SETTINGS},
+            "versions": {**peers_of("bench-queue-arq"), **peers_of("bench-queue"), **versions()},
+            **{name: store.about() for name, store in stores.items()},
         }
 
     async def run(self, chosen: Sequence[Scenario]) -> None:
@@ -49,11 +47,13 @@ class Bench:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         for number, scenario in enumerate(chosen, 1):
             say(f"[{number}/{len(chosen)}] {scenario.name}")
+            before = _load()
             try:
                 await self._measure(scenario)
             except Exception as error:
                 self.failed[scenario.name] = f"{type(error).__name__}: {error}"
                 say(f"{scenario.name} failed: {self.failed[scenario.name]}")
+            self.loads[scenario.name] = [before, _load()]
 
     async def _measure(self, scenario: Scenario) -> None:
         async with aclosing(scenario.measure(self._stores[scenario.store], self._scale)) as figures:
@@ -62,10 +62,11 @@ class Bench:
 
     def report(self, out: Path) -> None:
         """Show what is known, and write it down."""
-        about = {**self.about, "load_after": machine()["load"], "failed": self.failed}
+        about = {**self.about, "load_after": machine()["load"], "loads": self.loads, "failed": self.failed}
         if self.figures:
             write_json(out, self.figures, about)
         print(table(self.figures), flush=True)
+        print(_weather(self.loads), flush=True)
         for name, error in self.failed.items():
             print(f"{name} failed: {error.splitlines()[0]}", flush=True)
 
@@ -77,8 +78,9 @@ def main() -> int:
     if options.list:
         print("\n".join(scenario.name for scenario in chosen))
         return 0
-    with PostgresServer(durable=True, shared_buffers=options.shared_buffers) as server:
-        bench = Bench(options.scale, server)
+    wanted = {scenario.store for scenario in chosen}
+    with open_stores(wanted, shared_buffers=options.shared_buffers) as stores:
+        bench = Bench(options.scale, stores)
         try:
             uvloop.run(bench.run(chosen))
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -95,13 +97,16 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-queue", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
-        "--quick", dest="scale", action="store_const", const=QUICK, help="small sizes, a few minutes"
+        "--quick", dest="scale", action="store_const", const=QUICK, help="small sizes, two minutes"
     )
     size.add_argument(
-        "--big", dest="scale", action="store_const", const=BIG, help="with 5 million tasks, an hour"
+        "--big", dest="scale", action="store_const", const=BIG, help="with millions of tasks, over an hour"
     )
     parser.add_argument(
-        "--only", action="append", metavar="NAME", help="measure this one; may hold * and be repeated"
+        "--only",
+        action="append",
+        metavar="NAMES",
+        help="measure these: names or their beginnings, with commas between; may hold * and be repeated",
     )
     parser.add_argument(
         "--list", action="store_true", help="show the names of the scenarios, and measure nothing"
@@ -114,14 +119,36 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _chosen(known: Sequence[Scenario], only: Sequence[str] | None) -> list[Scenario]:
+def _chosen(known: Sequence[Scenario], only: Iterable[str] | None) -> list[Scenario]:
     """Return the scenarios that are meant; ends the program over a name that means none."""
-    for pattern in only or ():
-        if not any(fnmatch(scenario.name, pattern) for scenario in known):
-            near = get_close_matches(pattern, [scenario.name for scenario in known], 1)
-            hint = f"Did you mean '{near[0]}'?" if near else "Run with --list to see them."
-            raise SystemExit(f"error: No scenario is called '{pattern}'. {hint}")
-    return [one for one in known if only is None or any(fnmatch(one.name, pattern) for pattern in only)]
+    if only is None:
+        return list(known)
+    words = [word for text in only for word in text.split(",") if word]
+    for word in words:
+        if not any(_means(word, scenario.name) for scenario in known):
+            raise SystemExit(f"error: No scenario is called '{word}'. {_hint(word, known)}")
+    return [scenario for scenario in known if any(_means(word, scenario.name) for word in words)]
+
+
+def _means(word: str, name: str) -> bool:
+    """Tell whether a word of the command line means a scenario: by its name, or by the beginning of it."""
+    return fnmatch(name, word) or name.startswith(f"{word}-")
+
+
+def _hint(word: str, known: Sequence[Scenario]) -> str:
+    names = [scenario.name for scenario in known]
+    near = get_close_matches(word, [*names, *(name.partition("-")[0] for name in names)], 1)
+    return f"Did you mean '{near[0]}'?" if near else "Run with --list to see them."
+
+
+def _weather(loads: Mapping[str, Sequence[float]]) -> str:
+    """Say how busy the machine was."""
+    seen = [load for pair in loads.values() for load in pair]
+    return f"Load average of the machine: {min(seen)} to {max(seen)}" if seen else ""
+
+
+def _load() -> float:
+    return float(machine()["load"][0])
 
 
 if __name__ == "__main__":

@@ -42,6 +42,9 @@ class ModelQueue(Looking):
     async def close(self) -> None:
         """Nothing is held."""
 
+    async def durability(self) -> str:
+        return "A crash costs everything."
+
     async def migrate(self) -> int:
         return 1
 

@@ -11,10 +11,11 @@ from shoal.core.model import RunSettings
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from tools.bench.loading import load
+from tools.bench.pages import HOSTS
 from tools.bench.report import percentile
 from tools.bench.stores import Store
 from tools.bench.talk import say
-from tools.bench.workload import BATCH, HOSTS, POLITE, RUN_ID, done_and_replaced
+from tools.bench.workload import BATCH, POLITE, RUN_ID, done_and_replaced
 
 WARM_UP = 20  # full claims in a row
 GIVE_UP = 2_000  # claims
@@ -67,7 +68,7 @@ async def cell(
     store: Store, tasks: int, *, hosts: int = HOSTS, settings: RunSettings = POLITE
 ) -> AsyncIterator[Cell]:
     """Lend a loaded cell."""
-    with store.room() as address:
+    async with store.room() as address:
         await load(store, address, tasks, hosts=hosts, settings=settings)
         async with open_queue(address) as queue:
             yield Cell(queue, address, tasks, hosts)

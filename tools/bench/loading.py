@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from shoal.core.model import RunSettings, Task
 from shoal.queue.open import open_queue
 from tools.bench.child import Gate
 from tools.bench.crew import crew
+from tools.bench.pages import HOSTS
+from tools.bench.processes import memory_of
 from tools.bench.stores import Store
-from tools.bench.workload import HOSTS, POLITE, RUN_ID, mostly_seen, new_tasks, start_run
+from tools.bench.workload import POLITE, RUN_ID, mostly_seen, new_tasks, start_run
 
 ENQUEUE = f"{__name__}:enqueue"
 ALONE = 20_000  # tasks that are not worth a second process
@@ -37,17 +38,14 @@ async def enqueue(
     async with open_queue(address) as queue:
         await start_run(queue)
         await gate()
-        before = _memory("VmRSS")
+        before = memory_of("self")
         began = time.monotonic()
         report = await queue.enqueue(RUN_ID, tasks)
         seconds = time.monotonic() - began
-    peak = _memory("VmHWM")
-    return {"added": report.added, "seconds": seconds, "rss_peak": peak, "rss_growth": peak - before}
-
-
-def _memory(field: str) -> float:
-    """Return a size of this process in MB."""
-    # Not from getrusage: its maximum still counts the parent's memory, from before this program was loaded.
-    status = Path("/proc/self/status").read_text()
-    kib = next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:"))
-    return int(kib) * 1024 / 1e6
+    peak = memory_of("self", "VmHWM")
+    return {
+        "added": report.added,
+        "seconds": seconds,
+        "rss_peak": peak / 1e6,
+        "rss_growth": (peak - before) / 1e6,
+    }

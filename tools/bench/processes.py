@@ -1,4 +1,4 @@
-"""What the system knows of processes: how much processor time they have used."""
+"""What the system knows of processes: how much processor time they have used, and how large they are."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -34,3 +34,11 @@ def _stat(pid: int) -> list[int]:
 
 def _pids() -> Iterator[int]:
     return (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+
+
+def memory_of(pid: int | str, field: str = "VmRSS") -> int:
+    """Return a size of a process in bytes, by its name in the system's status of it."""
+    # Not from getrusage: its maximum still counts the parent's memory, from before this program was loaded.
+    status = Path(f"/proc/{pid}/status").read_text()
+    kib = next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:"))
+    return int(kib) * 1024

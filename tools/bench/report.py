@@ -10,8 +10,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-HEADINGS = ("scenario", "figure", "unit", "bar", "verdict")
-PACKAGES = ("shoal", "asyncpg", "apsw", "uvloop", "procrastinate", "psycopg", "pgqueuer")
+HEADINGS = ("scenario", "figure", "unit", "bar", "met")
+MARKS = {"met": "✓", "MISSED": "✗", "": ""}
+PACKAGES = ("shoal", "asyncpg", "apsw", "redis", "aiormq", "uvloop", "procrastinate", "psycopg", "pgqueuer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Figure:
     def row(self) -> tuple[str, ...]:
         """Return the figure as the cells of a line."""
         bar = "" if self.bar is None else str(self.bar)
-        return self.scenario, shown(self.value), self.unit, bar, self.verdict
+        return self.scenario, shown(self.value), self.unit, bar, MARKS[self.verdict]
 
 
 Figures = AsyncGenerator[Figure, None]

@@ -18,25 +18,31 @@ class Scale:
     many_hosts: tuple[int, int]
     blocked: tuple[int, int]
     churn: int  # claimed and settled while a transaction is open
+    urls: int  # pending when memory is looked at
     peer_seconds: float
     peer_rounds: int
+    peer_tries: int = 2  # heats that may be run for one that lasts long enough
     peer_trials: bool = True  # try every way to run a peer, else the likeliest
+    peer_workers: tuple[int, ...] = (1, 2)
     stream: int = 0
 
 
 QUICK = Scale(
     name="quick",
-    enqueue=40_000,
-    settle=20_000,
-    claims=200,
-    pending=(100_000,),
+    enqueue=20_000,
+    settle=10_000,
+    claims=60,
+    pending=(40_000,),
     one_host=20_000,
-    many_hosts=(100_000, 10_000),
-    blocked=(100_000, 10_000),
-    churn=20_000,
-    peer_seconds=2,
+    many_hosts=(30_000, 3_000),
+    blocked=(30_000, 3_000),
+    churn=10_000,
+    urls=50_000,
+    peer_seconds=1,
     peer_rounds=1,
+    peer_tries=1,
     peer_trials=False,
+    peer_workers=(1,),
 )
 DEFAULT = Scale(
     name="default",
@@ -48,8 +54,9 @@ DEFAULT = Scale(
     many_hosts=(200_000, 20_000),
     blocked=(200_000, 20_000),
     churn=100_000,
-    peer_seconds=6,
-    peer_rounds=2,
+    urls=200_000,
+    peer_seconds=3,
+    peer_rounds=3,
 )
 BIG = replace(
     DEFAULT,
@@ -59,5 +66,6 @@ BIG = replace(
     one_host=1_000_000,
     many_hosts=(1_000_000, 100_000),
     blocked=(1_000_000, 100_000),
+    urls=2_000_000,
     stream=5_000_000,
 )

@@ -9,15 +9,24 @@ from tools.bench.cells import Cell, cell, compare, together
 from tools.bench.crew import crew
 from tools.bench.draining import drain
 from tools.bench.loading import ENQUEUE, load
+from tools.bench.memory import memory
+from tools.bench.pages import host
 from tools.bench.peers.race import race
 from tools.bench.report import Bar, Figure, Figures, at_least, at_most, many
 from tools.bench.scale import Scale
-from tools.bench.stores import Store
+from tools.bench.stores import SqlStore, Store
 from tools.bench.talk import say
-from tools.bench.workload import BATCH, POLITE, RUN_ID, host
+from tools.bench.workload import BATCH, POLITE, RUN_ID
 
+ON_SQL, ON_BROKERS = ("postgres", "sqlite"), ("redis", "rabbitmq")
+WITH_PEERS = ("postgres", "redis", "rabbitmq")
 CLAIMERS = (1, 2, 8)
-PER_CLAIM = {"postgres": at_least(10_000), "sqlite": at_least(15_000)}
+PER_CLAIM = {
+    "postgres": at_least(10_000),
+    "sqlite": at_least(15_000),
+    "redis": at_least(20_000),
+    "rabbitmq": at_least(8_000),
+}
 ENQUEUE_NEW = {"postgres": at_least(30_000)}
 ENQUEUE_SEEN = {"postgres": at_least(60_000)}
 STREAM_MB = at_most(200)
@@ -40,7 +49,17 @@ class Scenario:
 
 def scenarios(scale: Scale) -> list[Scenario]:
     """Return what is measured at this scale, in order."""
-    both: dict[str, Measure] = {
+    own = [
+        Scenario(f"{store}-{name}", store, measure)
+        for stores, measures in ((ON_SQL, _on_sql(scale)), (ON_BROKERS, _on_brokers()))
+        for store in stores
+        for name, measure in measures.items()
+    ]
+    return [*own, *(Scenario(f"peers-{store}", store, race) for store in WITH_PEERS)]
+
+
+def _on_sql(scale: Scale) -> dict[str, Measure]:
+    return {
         "enqueue": enqueue,
         **({"stream": stream} if scale.stream else {}),
         "settle": settle,
@@ -50,18 +69,16 @@ def scenarios(scale: Scale) -> list[Scenario]:
         "blocked": blocked,
         "pinned": pinned,
     }
-    found = [
-        Scenario(f"{store}-{name}", store, measure)
-        for store in ("postgres", "sqlite")
-        for name, measure in both.items()
-    ]
-    return [*found, Scenario("peers", "postgres", peers)]
+
+
+def _on_brokers() -> dict[str, Measure]:
+    return {"enqueue": enqueue, "settle": settle, "memory": memory}
 
 
 async def enqueue(store: Store, scale: Scale) -> Figures:
     """New tasks, then a stream of which nine in ten are known."""
     count = scale.enqueue
-    with store.room() as address:
+    async with store.room() as address:
         say(f"{count:,} new tasks")
         (new,) = await crew(1, ENQUEUE, address=address, count=count)
         store.rest(address)
@@ -78,7 +95,7 @@ async def enqueue(store: Store, scale: Scale) -> Figures:
 
 async def stream(store: Store, scale: Scale) -> Figures:
     """Many tasks from a generator, and what the process grows to."""
-    with store.room() as address:
+    async with store.room() as address:
         say(f"{scale.stream:,} tasks from a generator")
         (result,) = await crew(1, ENQUEUE, address=address, count=scale.stream)
     name = f"{store.name} stream of {scale.stream:,}"
@@ -90,7 +107,7 @@ async def settle(store: Store, scale: Scale) -> Figures:
     """Claims and settlements by one process and by several, until the run is drained."""
     rates = []
     for claimers in CLAIMERS:
-        with store.room() as address:
+        async with store.room() as address:
             say(f"{scale.settle:,} tasks, {many(claimers, 'claimer')}")
             await load(store, address, scale.settle)
             rates.append(await drain(address, claimers))
@@ -146,6 +163,7 @@ async def blocked(store: Store, scale: Scale) -> Figures:
 async def pinned(store: Store, scale: Scale) -> Figures:
     """Claims while an old transaction keeps the store from clearing away what is finished."""
     say(f"claims after {scale.churn:,} tasks were settled under an open transaction")
+    assert isinstance(store, SqlStore)
     async with (
         cell(store, scale.small) as small,
         cell(store, scale.small + scale.churn) as held,
@@ -155,12 +173,6 @@ async def pinned(store: Store, scale: Scale) -> Figures:
         name = f"open transaction, {scale.churn:,} settled"
         for figure in await _ratios(store, scale, name, [small, held], PINNED.get(store.name)):
             yield figure
-
-
-async def peers(store: Store, scale: Scale) -> Figures:
-    """Other queues on the same server, beside ours."""
-    async for figure in race(store, scale):
-        yield figure
 
 
 async def _ratios(

@@ -1,10 +1,9 @@
-"""Where the queues lie: a private PostgreSQL that waits for its disk, and SQLite files."""
+"""Where the queues lie: what every kind of store lends to a scenario, and the two that speak SQL."""
 
-import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from itertools import count
 from pathlib import Path
 
@@ -12,8 +11,10 @@ import apsw
 import asyncpg
 
 from tests.servers.postgres import PostgresServer
+from tools.bench.processes import cpu_of_family
 
 _SQLITE = "sqlite:///"
+_SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 _numbers = count(1)
 
 
@@ -24,24 +25,39 @@ class Store(ABC):
     loaders: int  # processes that fill a queue fastest
 
     @abstractmethod
-    @contextmanager
-    def room(self) -> Iterator[str]:
+    def room(self) -> AbstractAsyncContextManager[str]:
         """Lend the address of an empty database, which is gone afterwards."""
 
-    @abstractmethod
     def rest(self, address: str) -> None:
         """Have the store do now what it would do in its own time after a load."""
+        return
 
     def cpu(self) -> float:
         """Return the processor seconds that the server has used so far; zero when there is none."""
         return 0.0
+
+    def memory(self) -> Mapping[str, float]:
+        """Return how many bytes each server holds; nothing when that is not worth knowing."""
+        return {}
+
+    def about(self) -> Mapping[str, str]:
+        """Return what a reader must know of the server."""
+        return {}
+
+    async def forget(self, queue: str) -> None:
+        """Remove what a peer has left under the name of its queue and outside of the room."""
+        return
+
+
+class SqlStore(Store):
+    """A store whose transactions can stay open."""
 
     @abstractmethod
     def pin(self, address: str) -> AbstractAsyncContextManager[None]:
         """Hold a transaction open that has read something."""
 
 
-class PostgresStore(Store):
+class PostgresStore(SqlStore):
     """Databases of one server; everything but the size of the buffers is as PostgreSQL comes."""
 
     name = "postgres"
@@ -50,8 +66,8 @@ class PostgresStore(Store):
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
 
-    @contextmanager
-    def room(self) -> Iterator[str]:
+    @asynccontextmanager
+    async def room(self) -> AsyncIterator[str]:
         name = f"bench_{next(_numbers)}"
         self._server.sql(f"CREATE DATABASE {name}")
         try:
@@ -63,10 +79,10 @@ class PostgresStore(Store):
         self._server.sql("VACUUM (ANALYZE)", "CHECKPOINT", database=address.rpartition("/")[2])
 
     def cpu(self) -> float:
-        main, *others = (_stat(pid) for pid in (self._server.pid, *_children(self._server.pid)))
-        # The times of the children that have ended are with their parent.
-        ticks = sum(main[10:14]) + sum(sum(other[10:12]) for other in others)
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return cpu_of_family(self._server.pid)
+
+    def about(self) -> Mapping[str, str]:
+        return {name: self._server.sql(f"SHOW {name}") for name in _SETTINGS}
 
     @asynccontextmanager
     async def pin(self, address: str) -> AsyncIterator[None]:
@@ -79,19 +95,16 @@ class PostgresStore(Store):
             await connection.close()
 
 
-class SqliteStore(Store):
+class SqliteStore(SqlStore):
     """Files in a temporary folder."""
 
     name = "sqlite"
     loaders = 1
 
-    @contextmanager
-    def room(self) -> Iterator[str]:
+    @asynccontextmanager
+    async def room(self) -> AsyncIterator[str]:
         with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
             yield f"{_SQLITE}{Path(folder) / 'queue.db'}"
-
-    def rest(self, address: str) -> None:
-        """Do nothing: the last connection to close a file has written its log back."""
 
     @asynccontextmanager
     async def pin(self, address: str) -> AsyncIterator[None]:
@@ -100,17 +113,3 @@ class SqliteStore(Store):
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             yield
-
-
-def _stat(pid: int) -> list[int]:
-    """Return the numbers of a process's state, from its parent's pid on; nothing when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return []
-    return [int(word) for word in text.rpartition(")")[2].split()[1:]]
-
-
-def _children(parent: int) -> list[int]:
-    pids = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
-    return [pid for pid in pids if _stat(pid)[:1] == [parent]]

@@ -4,23 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from shoal.core.model import ZERO, Done, Lease, RunSettings, Task
 from shoal.queue.contract import Queue
+from tools.bench.pages import HOSTS, page_number, url
 
 RUN_ID = "bench"
-HOSTS = 1_000
 BATCH = 100
 POLITE = RunSettings(host_delay=ZERO, per_host=8)
-
-_DIGITS = 13
-
-
-def url(number: int, hosts: int) -> str:
-    """Return the sixty characters of a page's address; neighbouring numbers lie on different hosts."""
-    return f"https://www.shop-{number % hosts:06d}.example/catalogue/page/{number:0{_DIGITS}d}"
-
-
-def host(number: int) -> str:
-    """Return the host that the queue will see for a number below the number of hosts."""
-    return f"www.shop-{number:06d}.example"
 
 
 def new_tasks(first: int, count: int, hosts: int = HOSTS) -> Iterator[Task]:
@@ -63,4 +51,4 @@ async def start_run(queue: Queue, settings: RunSettings = POLITE) -> None:
 
 def _number(lease: Lease) -> int:
     assert lease.task.url is not None
-    return int(lease.task.url[-_DIGITS:])
+    return page_number(lease.task.url)

@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDE = ("url", "error", "info")  # columns that are folded where the terminal is narrow
+WIDE = ("url", "error", "info", "says")  # columns that are folded where the terminal is narrow
 
 
 @cache
@@ -90,6 +90,11 @@ def shown(value: Any) -> str:
             return f"{value:,.1f}"
         case _:
             return str(value)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: "1 page", "1,204 pages"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def duration(seconds: float | None) -> str:

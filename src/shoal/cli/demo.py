@@ -12,7 +12,7 @@ from shoal.cli.console import put_json, say
 
 
 def demo(
-    workers: options.Workers = 4,
+    workers: Annotated[int, typer.Option(min=1, help="How many worker processes to start.")] = 4,
     products: Annotated[int, typer.Option(min=10, help="How many products the shops sell.")] = 2_000,
     out: Annotated[str, typer.Option("--out", "-o", help="Where the items go.")] = "demo.jsonl",
     as_json: options.Json = False,

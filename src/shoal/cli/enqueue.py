@@ -7,7 +7,7 @@ import typer
 
 from shoal.cli import options
 from shoal.cli.asking import ask
-from shoal.cli.console import complain, put_json, say
+from shoal.cli.console import complain, counted, put_json, say
 from shoal.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -37,20 +37,25 @@ def enqueue(
         complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
     job = read_job(scraper, queue=queue, changes=changes, urls=url, allow_private=allow_private)
-    report = ask(queue, lambda opened: _enqueue(opened, job, url, urls_file, run_id))
+    report(ask(queue, lambda opened: fill(opened, job, url, urls_file, run_id)), as_json)
+
+
+def report(queued: dict[str, Any], as_json: bool) -> None:
+    """Say what was queued, and how to start workers on it."""
     if as_json:
-        put_json(report)
+        put_json(queued)
         return
     say(
-        f"Run {report['run_id']}: {report['enqueued']:,} tasks queued, "
-        f"{report['duplicate']:,} were there already, {report['invalid']:,} invalid."
+        f"Run {queued['run_id']}: {counted(queued['enqueued'], 'task')} queued, "
+        f"{queued['duplicate']:,} were there already, {queued['invalid']:,} invalid."
     )
-    say(f"Start workers, here or elsewhere:  {report['worker_command']}")
+    say(f"Start workers, here or elsewhere:  {queued['worker_command']}")
 
 
-async def _enqueue(
+async def fill(
     queue: "Queue", job: "Job", urls: list[str] | None, urls_file: str | None, run_id: str | None
 ) -> dict[str, Any]:
+    """Make the run and stream its tasks in."""
     from shoal.cli.job import read_seeds
     from shoal.cli.rejected import Rejected
     from shoal.fleet.launch import open_run
@@ -71,4 +76,4 @@ def worker_command(job: "Job", run_id: str) -> str:
     """Return the command that starts a worker on the run."""
     from shoal.cli.job import job_options
 
-    return shlex.join(["shoal", "work", job.reference, "--run", run_id, *job_options(job)])
+    return shlex.join(["shoal", "work", job.name, "--run", run_id, *job_options(job)])

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from shoal.core.model import Task
 from shoal.core.urls import host_of
 from shoal.discover.files import tasks_from
 from shoal.fleet.launch import Job
+from shoal.fleet.project import Project
 from shoal.scrape.load import load_scraper
 
 
@@ -26,16 +28,22 @@ def read_job(
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises what is wrong with either."""
-    scraper = load_scraper(reference)
-    overrides = dict(read_change(change) for change in changes or [])
+    project = Project.find(Path.cwd())
+    place, settled = reference, {}
+    if entry := project.entry(reference):
+        place, settled = entry.reference(project.folder), dict(entry.overrides)
+    scraper = entry.load(project.folder) if entry else load_scraper(reference)
+    typed = dict(read_change(change) for change in changes or [])
     allowed = [*scraper.settings.allow_private, *(allow_private or []), *typed_private(urls or [])]
     if allowed:
-        overrides["allow_private"] = allowed
+        typed["allow_private"] = allowed
     return Job(
-        scraper=scraper.replace(**overrides),
-        reference=reference,
+        scraper=scraper.replace(**typed),
+        name=reference,
+        reference=place,
         queue_url=queue,
-        overrides=overrides,
+        overrides=settled | typed,
+        typed=typed,
         **more,
     )
 
@@ -66,7 +74,7 @@ def typed_private(urls: Iterable[str]) -> Iterator[str]:
 def job_options(job: Job) -> list[str]:
     """Return the options that make another command mean the same queue and settings."""
     words = [] if job.queue_url == DEFAULT_QUEUE else ["--queue", job.queue_url]
-    for key, value in job.overrides.items():
+    for key, value in job.typed.items():
         if key == "allow_private":
             words += [word for host in value for word in ("--allow-private", host)]
         elif key != "mode":

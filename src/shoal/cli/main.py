@@ -3,11 +3,26 @@
 import logging
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shoal.cli import dead, demo, enqueue, export, look, migrate, new, run, shell, steer, work
+from shoal.cli import (
+    check,
+    dead,
+    demo,
+    enqueue,
+    export,
+    look,
+    migrate,
+    new,
+    run,
+    scrapers,
+    shell,
+    steer,
+    work,
+)
 from shoal.cli.console import complain, put_json, say
 from shoal.cli.exits import Exit
 from shoal.core.errors import (
@@ -19,6 +34,7 @@ from shoal.core.errors import (
     UnknownQueue,
     UnknownRun,
 )
+from shoal.fleet.project import Project
 
 app = typer.Typer(
     name="shoal",
@@ -48,6 +64,7 @@ def shoal(
 app.command()(run.run)
 app.command()(enqueue.enqueue)
 app.command()(work.work)
+app.command()(scrapers.scrapers)
 app.command()(look.status)
 app.command()(look.watch)
 app.command()(look.runs)
@@ -59,6 +76,7 @@ app.command()(steer.cancel)
 app.command()(steer.purge)
 app.add_typer(dead.app, name="dead")
 app.command()(export.export)
+app.command()(check.check)
 app.command()(migrate.migrate)
 app.command()(new.new)
 app.command()(shell.shell)
@@ -76,6 +94,7 @@ def main() -> None:
     """Run the command that was typed; every error ends in one line and an exit code."""
     logging.getLogger("shoal").addHandler(_Talk(logging.WARNING))
     try:
+        Project.find(Path.cwd()).set_environment()
         app()
     except ShoalError as error:
         if "--json" in sys.argv:

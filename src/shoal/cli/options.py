@@ -18,7 +18,11 @@ Queue = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Write JSON lines to stdout.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id; list them with: shoal runs")]
 Scraper = Annotated[
-    str, typer.Argument(metavar="FILE[:NAME]", help="The scraper's file, and its name if it holds several.")
+    str,
+    typer.Argument(
+        metavar="FILE[:NAME]|NAME",
+        help="The scraper's file, and its name if it holds several; or its name in shoal.toml.",
+    ),
 ]
 Urls = Annotated[
     list[str] | None, typer.Option("--url", help="A URL to begin with; may be given again.", metavar="URL")
@@ -27,9 +31,22 @@ UrlsFile = Annotated[
     str | None,
     typer.Option("--urls-file", help="A file with one URL a line; - is standard input.", metavar="FILE"),
 ]
-Workers = Annotated[int, typer.Option("--workers", "-w", min=1, help="How many worker processes to start.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        "-w",
+        min=1,
+        envvar="SHOAL_WORKERS",
+        help="How many worker processes to start.",
+        show_default="1, and none for a distributed scraper",
+    ),
+]
 AtOnce = Annotated[
-    int, typer.Option("--at-once", min=1, help="How many tasks a worker has in hand at a time.")
+    int,
+    typer.Option(
+        "--at-once", min=1, envvar="SHOAL_AT_ONCE", help="How many tasks a worker has in hand at once."
+    ),
 ]
 Steps = Annotated[str | None, typer.Option("--steps", help="Work on these steps only.", metavar="A,B")]
 Partitions = Annotated[

@@ -7,7 +7,8 @@ import typer
 
 from shoal.cli import options
 from shoal.cli.asking import ask
-from shoal.cli.console import complain, duration, put_json, say
+from shoal.cli.console import complain, counted, duration, put_json, say
+from shoal.cli.enqueue import fill, report
 from shoal.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def run(
     scraper: options.Scraper,
     url: options.Urls = None,
     urls_file: options.UrlsFile = None,
-    workers: options.Workers = 1,
+    workers: options.Workers = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: Annotated[
         str | None,
@@ -56,11 +57,15 @@ def run(
         changes=changes,
         urls=url,
         allow_private=allow_private,
-        workers=workers,
+        workers=workers or 1,
         at_once=at_once,
         steps=options.words(steps),
         partitions=options.words(partitions),
     )
+    if job.scraper.settings.mode == "distributed" and workers is None and not resume:
+        # Its workers are elsewhere; they are told how to join.
+        report(ask(queue, lambda opened: fill(opened, job, url, urls_file, run_id)), as_json)
+        return
     summary = ask(queue, lambda opened: carry_out(opened, job, url, urls_file, out, resume, run_id, as_json))
     if as_json:
         put_json(summary.as_json())
@@ -106,20 +111,27 @@ async def carry_out(
 
 def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the last lines: what was done, and what to type next."""
+    from shoal.scrape.gate import TOO_DEEP
     from shoal.worker.tally import most_of
 
     stats, run_id = summary.snapshot.stats, summary.run.id
     where = "" if job.queue_url == options.DEFAULT_QUEUE else f" --queue {job.queue_url}"
-    parts = [f"{stats.completed:,} pages", f"{stats.items:,} items"]
+    parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
-    parts += [f"{stats.dead:,} dead letters"] if stats.dead else []
+    parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     parts += [f"{stats.expired:,} expired"] if stats.expired else []
-    head = "Done" if not stats.remaining else f"Stopped with {stats.remaining:,} tasks left"
+    head = "Done" if not stats.remaining else f"Stopped with {counted(stats.remaining, 'task')} left"
     lines = [f"{head}: {', '.join(parts)} in {duration(summary.seconds)}."]
     lines += [f"Could not go on: {failure}" for failure in summary.ending.failures]
-    if summary.ending.tally.dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(summary.ending.tally.dropped))
+    dropped = summary.ending.tally.dropped
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(dropped))
         lines.append(f"Links not followed: {reasons}.")
+    if TOO_DEEP in dropped:
+        deepest = job.scraper.settings.max_depth
+        lines.append(
+            f"Deeper:   --set max_depth={5 * deepest or 1}, now {deepest}; a chain of next links counts too"
+        )
     if stats.remaining:
         lines.append(f"Go on:    {resume_command(job, run_id)}")
     if stats.dead:
@@ -135,7 +147,7 @@ def resume_command(job: "Job", run_id: str) -> str:
     """Return the command that goes on with a run."""
     from shoal.cli.job import job_options
 
-    return shlex.join(["shoal", "run", job.reference, "--resume", run_id, *job_options(job)])
+    return shlex.join(["shoal", "run", job.name, "--resume", run_id, *job_options(job)])
 
 
 def exit_code(summary: "Summary") -> Exit:

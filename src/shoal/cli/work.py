@@ -17,7 +17,7 @@ def work(
     scraper: options.Scraper,
     run_id: Annotated[str, typer.Option("--run", help="The run to work on.", metavar="RUN")],
     queue: options.Queue = options.DEFAULT_QUEUE,
-    workers: options.Workers = 1,
+    workers: options.Workers = None,
     batch_size: Annotated[
         int, typer.Option("--batch-size", min=1, help="How many tasks to claim at a time.")
     ] = 50,
@@ -41,7 +41,7 @@ def work(
         # Many may work on a distributed run; the lock is for those who start one.
         changes=[*(changes or []), "mode=distributed"],
         allow_private=allow_private,
-        workers=workers,
+        workers=workers or 1,
         at_once=at_once,
         batch=batch_size,
         steps=options.words(steps),

@@ -14,7 +14,21 @@ from shoal.discover.values import hint
 FORMATS = ("txt", "csv", "tsv", "jsonl")
 
 _SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_FOREIGN = {".json", ".parquet", ".xls", ".xlsx", ".ods", ".zip", ".xml", ".html", ".htm", ".db", ".bz2", ".xz", ".zst"}
+_FOREIGN = {
+    ".json",
+    ".parquet",
+    ".xls",
+    ".xlsx",
+    ".ods",
+    ".zip",
+    ".xml",
+    ".html",
+    ".htm",
+    ".db",
+    ".bz2",
+    ".xz",
+    ".zst",
+}
 
 
 class UrlFile:
@@ -31,7 +45,9 @@ class UrlFile:
     ) -> None:
         self.format = format_of(path, format)
         if columns != DEFAULT_COLUMNS and self.format not in ("csv", "tsv"):
-            raise InvalidSetting("column", f"is for tables; {path} is read as {self.format}. Add: --format csv")
+            raise InvalidSetting(
+                "column", f"is for tables; {path} is read as {self.format}. Add: --format csv"
+            )
         self._lines = Lines(path, encoding=encoding)
         self._step, self._columns = step, columns
 

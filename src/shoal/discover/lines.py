@@ -101,7 +101,9 @@ class Lines:
                 "What came before was taken; get the file anew and run the same command again."
             ) from error
         except LookupError as error:
-            raise InvalidSetting("encoding", f"{self._encoding!r} is not known; try utf-8 or latin-1") from error
+            raise InvalidSetting(
+                "encoding", f"{self._encoding!r} is not known; try utf-8 or latin-1"
+            ) from error
         except OSError as error:
             raise InvalidSetting(self.name, f"cannot be read: {error.strerror or error}") from error
 

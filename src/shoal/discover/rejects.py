@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RejectFile:
-    """Writes refusals to a file, which it replaces if it is a reject file and refuses to touch if it is not."""
+    """Writes refusals to a file; one that is there is replaced, if it is a reject file."""
 
     def __init__(self, path: str) -> None:
         self.count = 0
@@ -25,7 +25,7 @@ class RejectFile:
         with self._errors_named():
             if not _is_ours(Path(path)):
                 raise InvalidSetting(path, "is there already and is not a reject file; name another")
-            self._file = Path(path).open("wb")
+            self._file = Path(path).open("wb")  # noqa: SIM115 - closed by `close`
 
     def write(self, refusal: Refusal) -> None:
         """Add one line; raises InvalidSetting when the disk takes no more."""
@@ -55,7 +55,7 @@ class RejectFile:
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether nothing is lost when a file is replaced: a slip of the hand may name the URL file itself."""
+    """Tell whether a file may be replaced: a slip of the hand may name the URL file itself."""
     if not path.is_file() or not path.stat().st_size:
         return True
     with path.open("rb") as file:

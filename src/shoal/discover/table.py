@@ -100,7 +100,7 @@ class _Plan:
         if any(row[self._width :]):
             # A URL with a comma that is not quoted would else lose its end in silence.
             raise ValueError(
-                f"it has {len(row)} cells, the first row has {self._width}; put quotes around a cell with a comma"
+                f"it has {len(row)} cells, the first row {self._width}; put quotes around a cell with a comma"
             )
 
 
@@ -116,5 +116,6 @@ def _url_column(header: Header, columns: Columns) -> int | None:
         return 0
     listed = ", ".join(header.names[:20])
     raise InvalidSetting(
-        "column", f"is not clear: {header.table} has {listed}. Name the one with the URLs: --column {header.names[0]}"
+        "column",
+        f"is not clear: {header.table} has {listed}. Name the one with the URLs: --column {header.names[0]}",
     )

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 from shoal.core.errors import BrokenAnswer, TooLarge
 
+Piece = bytes | memoryview
+
 MOST_LAYERS = 5
 STEP = 256 << 10  # bytes that one layer puts out at a time
 ZSTD_WINDOW_LOG = 23  # 8 MiB, the most that HTTP allows
@@ -17,7 +19,7 @@ WRONG_CLAIM = "The body is not in the encoding that it claims"
 class Decoder(Protocol):
     """Undoes one layer, piece by piece."""
 
-    def feed(self, data: bytes) -> Iterable[bytes]:
+    def feed(self, data: Piece) -> Iterable[Piece]:
         """Yield what the data stands for, in pieces of at most `STEP` bytes or so."""
         ...
 
@@ -48,23 +50,17 @@ def readable() -> list[str]:
     return offered
 
 
-def decoded(body: bytes, layers: list[Decoder], most: int) -> bytes:
-    """Return a body with its layers undone; raises TooLarge or BrokenAnswer."""
-    whole = Unpacked(layers, most)
-    whole.feed(body)
-    return whole.finish()
-
-
 class Unpacked:
     """A body that comes in piece by piece and is unpacked on the way."""
 
     def __init__(self, layers: list[Decoder], most: int) -> None:
         self._layers, self._most = layers, most
         self._passed = [0] * len(layers)
+        # Not a list of pieces: of one byte each, they would cost a hundred times their size.
         self._body = bytearray()
         self._empty = True
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Piece) -> None:
         """Take in the next piece; raises TooLarge or BrokenAnswer."""
         self._empty = self._empty and not data
         for piece in self._through(0, data):
@@ -79,7 +75,7 @@ class Unpacked:
                 layer.finish()
         return bytes(self._body)
 
-    def _through(self, depth: int, data: bytes) -> Iterator[bytes]:
+    def _through(self, depth: int, data: Piece) -> Iterator[Piece]:
         if depth == len(self._layers):
             yield data
             return
@@ -91,7 +87,7 @@ class Unpacked:
             yield from self._through(depth + 1, part)
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body unpacks to more than {self._most:,} bytes")
+        return TooLarge(f"The body has more than {self._most:,} bytes")
 
 
 class _Zlib:
@@ -100,7 +96,7 @@ class _Zlib:
     def __init__(self, bits: int) -> None:
         self._unpack = zlib.decompressobj(bits)
 
-    def feed(self, data: bytes) -> Iterable[bytes]:
+    def feed(self, data: Piece) -> Iterable[Piece]:
         while data and not self._unpack.eof:
             yield self._piece(data)
             data = self._unpack.unconsumed_tail
@@ -109,7 +105,7 @@ class _Zlib:
         if not self._unpack.eof:
             raise BrokenAnswer(BROKEN_OFF)
 
-    def _piece(self, data: bytes) -> bytes:
+    def _piece(self, data: Piece) -> bytes:
         try:
             return self._unpack.decompress(data, STEP)
         except zlib.error as exc:
@@ -122,7 +118,7 @@ class _Deflate:
     def __init__(self) -> None:
         self._inner: _Zlib | None = None
 
-    def feed(self, data: bytes) -> Iterable[bytes]:
+    def feed(self, data: Piece) -> Iterable[Piece]:
         if data and self._inner is None:
             self._inner = _Zlib(zlib.MAX_WBITS if data[0] & 0x0F == zlib.DEFLATED else -zlib.MAX_WBITS)
         return self._inner.feed(data) if self._inner else ()
@@ -143,7 +139,7 @@ class _Brotli:
         self._unpack: Any = brotli.Decompressor()
         self._error: type[Exception] = brotli.error
 
-    def feed(self, data: bytes) -> Iterable[bytes]:
+    def feed(self, data: Piece) -> Iterable[Piece]:
         pending = bool(data)
         while pending and not self._unpack.is_finished():
             yield self._piece(data)
@@ -153,7 +149,7 @@ class _Brotli:
         if not self._unpack.is_finished():
             raise BrokenAnswer(BROKEN_OFF)
 
-    def _piece(self, data: bytes) -> bytes:
+    def _piece(self, data: Piece) -> bytes:
         try:
             piece: bytes = self._unpack.process(data, output_buffer_limit=STEP)
         except self._error as exc:
@@ -172,7 +168,7 @@ class _Zstd:
         self._module: Any = zstd
         self._unpack = self._fresh()
 
-    def feed(self, data: bytes) -> Iterable[bytes]:
+    def feed(self, data: Piece) -> Iterable[Piece]:
         pending = bool(data)
         while pending:
             if self._unpack.eof:
@@ -189,7 +185,7 @@ class _Zstd:
         largest = {self._module.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
         return self._module.ZstdDecompressor(options=largest)
 
-    def _piece(self, data: bytes) -> bytes:
+    def _piece(self, data: Piece) -> bytes:
         try:
             piece: bytes = self._unpack.decompress(data, STEP)
         except self._module.ZstdError as exc:

@@ -10,7 +10,7 @@ import wreq
 from shoal.core.errors import OutOfScope, TooLarge
 from shoal.core.exchange import Headers
 from shoal.fetch.address import Address
-from shoal.fetch.decode import decoded, decoders
+from shoal.fetch.decode import Unpacked, decoders
 from shoal.fetch.egress import Egress, Target
 from shoal.fetch.hops import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, HopFetcher
 from shoal.fetch.limits import DEFAULT_LIMITS, Limits
@@ -117,23 +117,22 @@ class WreqAnswer:
         size = self._answer.content_length  # None where wreq decompresses, whatever was announced
         if size is not None and size > most:
             raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {most:,}")
+        # wreq undoes what was offered and takes the header away; one that is left was sent unasked.
+        unasked = self.all("content-encoding")
+        left = decoders(unasked) if unasked else []
         try:
-            body = await self._gather(most) if size is None else bytes(await self._answer.bytes())
+            if size is None or left:
+                return await self._gather(Unpacked(left, most))
+            return bytes(await self._answer.bytes())
         except BROKEN as exc:
             raise translated(exc, self._target) from exc
-        # wreq undoes what was offered and takes the header away; one that is left was sent unasked.
-        left = self.all("content-encoding")
-        return decoded(body, decoders(left), most) if left else body
 
-    async def _gather(self, most: int) -> bytes:
-        whole = bytearray()  # one buffer: a list of single bytes would cost a hundred times their size
+    async def _gather(self, whole: Unpacked) -> bytes:
         async with self._answer.stream() as stream:
             async for part in stream:
                 if isinstance(part, memoryview):  # else trailers
-                    whole += part
-                if len(whole) > most:
-                    raise TooLarge(f"{self._target.host} sends more than {most:,} bytes")
-        return bytes(whole)
+                    whole.feed(part)
+        return whole.finish()
 
     def drop(self) -> None:
         """Let go of the body unread."""

@@ -42,9 +42,10 @@ class Robots:
 
     async def check(self, url: str) -> RobotsRules:
         """Return the rules of a URL's origin; raises RobotsDenied if they forbid it, or as `rules` does."""
-        rules = await self.rules(url)
-        if not rules.allows(canonical(url)):
-            raise RobotsDenied(f"robots.txt does not allow {shorten(url)}")
+        href = canonical(url)
+        rules = await self._of(_origin(href))
+        if not rules.allows(href):
+            raise RobotsDenied(f"robots.txt does not allow {shorten(href)}")
         return rules
 
     async def rules(self, url: str) -> RobotsRules:
@@ -52,30 +53,32 @@ class Robots:
 
         Raises RobotsUnavailable while the origin fails to say them, OutOfScope if it may not be asked at all.
         """
-        origin = _origin(url)
+        return await self._of(_origin(canonical(url)))
+
+    def crawl_delay(self, url: str) -> timedelta | None:
+        """Return the delay that a URL's origin wants; None if it wants none or has not been asked yet."""
+        kept = self._kept.get(_origin(canonical(url)))
+        return self._rules(kept.lines).crawl_delay if kept else None
+
+    async def sitemaps(self, url: str) -> tuple[str, ...]:
+        """Return the sitemaps that a URL's origin names, as canonical URLs; raises what `rules` raises."""
+        origin, found = _origin(canonical(url)), list[str]()
+        for href in (await self._of(origin)).sitemaps:
+            with suppress(InvalidUrl):
+                found.append(join(origin, href))
+        return tuple(dict.fromkeys(found))
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await self._asking.close()
+
+    async def _of(self, origin: str) -> RobotsRules:
         kept = self._kept.get(origin)
         if kept is None or kept.until <= self._clock():
             kept = await self._asking.do(origin, lambda: self._ask(origin))
         if kept.failure:
             raise type(kept.failure)(str(kept.failure))
         return self._rules(kept.lines)
-
-    def crawl_delay(self, url: str) -> timedelta | None:
-        """Return the delay that a URL's origin wants; None if it wants none or has not been asked yet."""
-        kept = self._kept.get(_origin(url))
-        return self._rules(kept.lines).crawl_delay if kept else None
-
-    async def sitemaps(self, url: str) -> tuple[str, ...]:
-        """Return the sitemaps that a URL's origin names, as canonical URLs; raises what `rules` raises."""
-        found: list[str] = []
-        for href in (await self.rules(url)).sitemaps:
-            with suppress(InvalidUrl):
-                found.append(join(_origin(url), href))
-        return tuple(dict.fromkeys(found))
-
-    async def close(self) -> None:
-        """Stop asking."""
-        await self._asking.close()
 
     def _rules(self, lines: str) -> RobotsRules:
         rules = self._parsed.get(lines)
@@ -130,5 +133,5 @@ class _Hops:
             raise OutOfScope(f"robots.txt redirects more than {MOST_REDIRECTS} times")
 
 
-def _origin(url: str) -> str:
-    return "/".join(canonical(url).split("/", 3)[:3])
+def _origin(href: str) -> str:
+    return href[: href.index("/", len("https://"))]

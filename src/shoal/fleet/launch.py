@@ -28,9 +28,11 @@ class Job:
     """What is to be run, and with what."""
 
     scraper: Scraper
-    reference: str  # where workers find the scraper: FILE[:NAME]
+    name: str  # as it was typed: FILE[:NAME], or a name in the project file
+    reference: str  # where the workers of this machine find it: FILE[:NAME]
     queue_url: str
-    overrides: dict[str, Any] = field(default_factory=dict)
+    overrides: dict[str, Any] = field(default_factory=dict)  # settings that differ from those in its file
+    typed: dict[str, Any] = field(default_factory=dict)  # those among them that were typed
     workers: int = 1
     at_once: int = 64
     batch: int = 50

@@ -59,6 +59,10 @@ class Queue(ABC):
     async def migrate(self) -> int:
         """Bring the store to this Shoal's schema and return its version; safe to run twice and by many."""
 
+    @abstractmethod
+    async def durability(self) -> str:
+        """Say in a sentence or two what a crash of the store can cost, by its settings."""
+
     # Runs
 
     @abstractmethod

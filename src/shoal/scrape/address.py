@@ -4,24 +4,22 @@ import re
 from typing import NamedTuple
 
 # Numbers, hexadecimal ids, and long runs of letters and digits: what differs between two pages of one kind.
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?=[a-z]*[0-9])[0-9a-f]{8,}|[A-Za-z0-9_]{24,}|[0-9]+", re.IGNORECASE)
+_ID = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f-]{27}|(?=[a-z]*[0-9])[0-9a-f]{8,}|[A-Za-z0-9_]{24,}|[0-9]+", re.IGNORECASE
+)
 
 
 class Address(NamedTuple):
     """A canonical URL in parts."""
 
     host: str
+    path: str
     segments: list[str]
     params: list[tuple[str, str]]
 
     @property
-    def path(self) -> str:
-        """The path as it was written, without a slash at the end."""
-        return "/" + "/".join(self.segments)
-
-    @property
     def kind(self) -> str:
-        """The address with ids replaced and only the names of its query: pages made by one template share it."""
+        """The address with ids replaced, and of its query the names only: pages of one template share it."""
         names = "&".join(sorted({without_ids(name) for name, _ in self.params}))
         return f"{self.host}{without_ids(self.path)}{names and '?' + names}"
 
@@ -36,9 +34,9 @@ class Address(NamedTuple):
 def dissect(url: str) -> Address:
     """Take a canonical URL apart."""
     page, _, query = url.partition("?")
-    parts = page.split("/")
-    params = [_split(param) for param in query.split("&") if param]
-    return Address(parts[2], [segment for segment in parts[3:] if segment], params)
+    host, _, path = page.split("//", 1)[1].partition("/")
+    segments = [segment for segment in path.split("/") if segment]
+    return Address(host, f"/{path}", segments, [_split(param) for param in query.split("&") if param])
 
 
 def without_ids(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How many addresses of one kind are taken: where values are few but their combinations many, the rest is no news."""
+"""How many addresses of one kind are taken: few values in many combinations bring nothing new."""
 
 from collections import OrderedDict
 from math import inf, log

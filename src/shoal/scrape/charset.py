@@ -25,6 +25,7 @@ _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _META = re.compile(rb"""<meta\s[^>]{0,400}?charset\s*=\s*["']?\s*([^\s"'/>;]+)""", re.IGNORECASE)
 _XML = re.compile(rb"""\s*<\?xml\s[^>]{0,400}?encoding\s*=\s*["']([^"'>]+)""", re.IGNORECASE)
+_DECLARING = re.compile(rb"charset", re.IGNORECASE)
 _SHIFTED = b"\x1b$"  # Japanese in seven bits, which would pass for ASCII
 _SINGLE_BYTE = ("windows-125", "iso-8859", "koi8")
 # The standard has these read as nothing, since scripts were hidden in them; here nothing is ever executed.
@@ -111,7 +112,8 @@ def _guessed(body: bytes, first: int) -> str:
 
 
 def _detected(sample: bytes) -> str:
-    name = known_name(detect(sample).encoding or "")
+    # What was declared has been weighed already, and here it would win again.
+    name = known_name(detect(_DECLARING.sub(b"", sample)).encoding or "")
     return name if name and name != "utf-8" else "windows-1252"
 
 

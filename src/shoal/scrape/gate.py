@@ -30,16 +30,21 @@ class Gate:
 
     def __init__(self, settings: ScraperSettings, *, today: Today = date.today) -> None:
         self._settings, self._today = settings, today
+        self._now = today()
         self._seen = Seen()
         self._budgets = Budgets(settings.max_per_pattern)
         self._mazes = Mazes() if settings.max_per_pattern is None else None
         self._named: set[str] = set()
         self._lock = Lock()
 
-    def admit(self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Counter[str]) -> list[Task]:
+    def admit(
+        self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Counter[str]
+    ) -> list[Task]:
         """Return the follow-up tasks of a page that may pass, and count the others by reason."""
         near = [inherited(task, parent) for task in tasks]
         with self._lock:
+            self._now = self._today()
+            self._seen.add((parent.step, parent.url))
             fresh: dict[Way, None] = {}
             passed = [task for one in near if (task := self._passed(one, parent, fresh, dropped)) is not None]
             if self._is_lost(list(fresh), parent, items, dropped):
@@ -74,7 +79,7 @@ class Gate:
 
     def _trap(self, url: str) -> str | None:
         address = dissect(url)
-        wrong = endless(url, address, self._today())
+        wrong = endless(url, address, self._now)
         return f"{address.section} ({wrong})" if wrong else self._budgets.spend(address)
 
     def _is_lost(self, fresh: list[Way], parent: Task, items: list[Any], dropped: Counter[str]) -> bool:
@@ -82,7 +87,7 @@ class Gate:
         if self._mazes is None or parent.url is None:
             return False
         part = self._mazes.part_of(parent.url)
-        if self._mazes.gives_news(part, items):
+        if self._mazes.gives_news(part, items) or not fresh:
             return False
         if any(step != parent.step or self._mazes.part_of(url) != part for step, url in fresh):
             self._mazes.useful(part)

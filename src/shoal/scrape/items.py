@@ -26,7 +26,7 @@ def is_item(value: object) -> bool:
 
 
 def check_of(item: Any) -> Check | None:
-    """Return what turns plain data into a checked item of a type; raises InvalidSetting for one that cannot be."""
+    """Return what turns plain data into an item of a type; raises InvalidSetting for an unfit type."""
     if item is None:
         return None
     if hasattr(item, "model_validate"):
@@ -39,7 +39,7 @@ def check_of(item: Any) -> Check | None:
 
 
 def accepted(value: Any, check: Check | None) -> Any:
-    """Return an item as plain JSON values, or a Reject that says what is wrong with it; raises InvalidItem."""
+    """Return an item as plain JSON values, or a Reject with what is wrong with it; raises InvalidItem."""
     data = plain(value)
     if check is not None:
         try:
@@ -54,7 +54,11 @@ def accepted(value: Any, check: Check | None) -> Any:
 
 def rejected(value: Any, reason: str) -> Reject:
     """Return a Reject that any store can keep."""
-    return Reject(data=_cleaned(plain(value)), reason=_cleaned(str(reason))[:MAX_ERROR])
+    try:
+        data = _cleaned(plain(value))
+    except RecursionError:
+        data, reason = None, f"{reason} (nested too deep to keep)"
+    return Reject(data=data, reason=_cleaned(str(reason))[:MAX_ERROR])
 
 
 def plain(value: Any) -> Any:
@@ -82,7 +86,7 @@ def _simpler(value: Any) -> Any:
         return dict(value)
     if isinstance(value, (str, PurePath)):
         return str(value)
-    raise NotImplementedError(f"a value is of type {type(value).__name__}; yield text, numbers, lists and dicts")
+    raise NotImplementedError(f"it holds a value of type {type(value).__name__}; make it text or a number")
 
 
 def _unstorable(data: Any) -> str | None:

@@ -8,25 +8,27 @@ from hashlib import blake2b
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, shorten
 from shoal.scrape.scraper import Scraper
 
 
 def load_scraper(where: str) -> Scraper:
-    """Return the scraper that "books.py", "books.py:books" or "package.module:books" means; raises InvalidInput."""
+    """Return the scraper that "books.py", "books.py:books" or "package.module:books" names.
+
+    Raises InvalidInput, which says what to type, for all that can be wrong with the place or the file.
+    """
     place, name = _split(where)
     module = _from_file(Path(place)) if _is_file(place) else _from_module(place)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Scraper)}
-    if name:
-        return _named(place, name, found)
-    return _only(place, found)
+    return _named(place, name, found) if name else _only(place, found)
 
 
 def _split(where: str) -> tuple[str, str]:
     place, colon, name = where.rpartition(":")
-    if not colon or "/" in name or "\\" in name:
+    if not colon or "/" in name or "\\" in name:  # a drive letter is no place
         return where, ""
     return place, name
 
@@ -45,7 +47,7 @@ def _named(place: str, name: str, found: dict[str, Scraper]) -> Scraper:
 
 
 def _only(place: str, found: dict[str, Scraper]) -> Scraper:
-    distinct = {id(scraper): key for key, scraper in reversed(found.items())}
+    distinct = {id(scraper): key for key, scraper in found.items()}
     if len(distinct) == 1:
         return next(iter(found.values()))
     if not found:
@@ -55,34 +57,33 @@ def _only(place: str, found: dict[str, Scraper]) -> Scraper:
 
 
 def _from_file(path: Path) -> ModuleType:
-    path = path.resolve()
     if not path.is_file():
         raise InvalidInput(f"There is no file {path}. Check the path, or make one with: shoal new")
-    # The same in every process, so that what the file defines can be told apart and found again.
+    path = path.resolve()
+    # The same name in every process, so that what the file defines is found again there.
     name = f"shoal_scraper_{path.stem}_{blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InvalidInput(f"{path} is not a Python file; its name must end in .py")
-    module = module_from_spec(spec)
-    sys.modules[name] = module
+    module = sys.modules[name] = module_from_spec(spec)
     try:
-        with _on_path(path.parent), _explained(str(path)):
+        with _on_path(path.parent), _explained(path.name, str(path)):
             spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module
 
 
 def _from_module(name: str) -> ModuleType:
-    with _on_path(Path.cwd()), _explained(name):
+    with _on_path(Path.cwd()), _explained(name, ""):
         try:
             return import_module(name)
         except ModuleNotFoundError as error:
-            if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-                hint = f"To load a file, write {name}.py" if "." not in name else "Check its spelling"
-                raise InvalidInput(f"There is no module {name!r}. {hint}") from error
-            raise
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise  # the module is there, but something that it imports is not
+            hint = "Check its spelling." if "." in name else f"For a file, write: {name}.py"
+            raise InvalidInput(f"There is no module {name!r}. {hint}") from error
 
 
 @contextmanager
@@ -97,12 +98,16 @@ def _on_path(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(place: str) -> Iterator[None]:
+def _explained(name: str, path: str) -> Iterator[None]:
+    """Turn whatever an import raises into an error that says where to look."""
     try:
         yield
-    except InvalidInput:
-        raise
     except SyntaxError as error:
-        raise InvalidInput(f"{place} is not valid Python: {error.msg} (line {error.lineno})") from error
-    except Exception as error:
-        raise InvalidInput(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+        raise InvalidInput(f"{name} is not valid Python: line {error.lineno}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, InvalidInput) and not path:
+            raise
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
+        line = f", line {lines[-1]}" if lines else ""
+        reason = shorten(f"{type(error).__name__}: {error}", 300)
+        raise InvalidInput(f"{name} could not be imported{line}: {reason}") from error

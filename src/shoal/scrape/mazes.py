@@ -39,7 +39,7 @@ class Mazes:
         return f"{address.host}/*/"
 
     def gives_news(self, part: str, items: Iterable[Any]) -> bool:
-        """Tell whether an item of a page was not seen before, whatever addresses it holds, and remember that."""
+        """Tell whether an item of a page is new, whatever addresses it holds, and remember that."""
         news = sum(self._items.add(_URL.sub(b"", _encode(item))) for item in items)
         if not news:
             return False

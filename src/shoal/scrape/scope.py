@@ -84,7 +84,12 @@ def _matcher(pattern: str) -> Matcher:
     """Return what finds a pattern in a URL: "re:" a regular expression, else "*" stands for any text."""
     if pattern.startswith("re:"):
         return re.compile(pattern[3:]).search
-    glob = ".*".join(map(re.escape, re.split(r"\*+", pattern)))
-    if "/" not in pattern:  # a host
-        return re.compile(rf"https?://{glob}(?::\d+)?(?:/.*)?", re.DOTALL).fullmatch
-    return re.compile(glob if "://" in pattern else rf"https?://{glob}", re.DOTALL).fullmatch
+    scheme, separator, rest = pattern.rpartition("://")
+    host, slash, path = rest.partition("/")
+    # In a host "*" stops at the slash, or a path could pass for a host.
+    found = _glob(host, "[^/]*" if host != "*" else ".*") + ("/" + _glob(path, ".*") if slash else "(?:/.*)?")
+    return re.compile(f"{_glob(scheme, '[^/]*') if separator else 'https?'}://{found}", re.DOTALL).fullmatch
+
+
+def _glob(text: str, anything: str) -> str:
+    return anything.join(map(re.escape, re.split(r"\*+", text)))

@@ -11,6 +11,7 @@ from typing import Any, Self, overload
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, shorten
 from shoal.core.exchange import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
+from shoal.core.urls import canonical
 from shoal.scrape.gate import Gate
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import check_of
@@ -39,6 +40,7 @@ class Scraper:
     @overload
     def step(
         self,
+        /,
         *,
         item: Any = None,
         fetch: str | None = ...,
@@ -100,7 +102,8 @@ class Scraper:
 
     def run_settings(self) -> RunSettings:
         """Return what the queue must know of a run of this scraper."""
-        return self.settings.run_settings(retries=max((step.retries or 0 for step in self.steps.values()), default=0))
+        most = max((step.retries or 0 for step in self.steps.values()), default=0)
+        return self.settings.run_settings(retries=most)
 
     def max_attempts(self, step: Step) -> int:
         """Return how often a task of a step is tried."""
@@ -132,7 +135,7 @@ class Scraper:
         With None for the content the step is handed a task with the payload instead of a page.
         """
         name = self.first.name if step is None else step_name(step)
-        task = Task(url=None if content is None else url, step=name, payload=payload)
+        task = Task(url=None if content is None else canonical(url), step=name, payload=payload)
         subject = task if content is None else _page(content, task, status, headers)
         return _run(self.replace().handler(task), subject)
 
@@ -146,14 +149,16 @@ class Scraper:
     def _free_name(self, function: Callable[..., Any], given: str | None) -> str:
         name = _checked_name("The name of a step", given or getattr(function, "__name__", None))
         if name in self.steps:
-            reason = f"is taken by another step of {self.name!r}; rename the function or write name='...'"
-            raise InvalidSetting(f"step {name!r}", reason)
+            reason = "is taken by another step; rename the function or write @….step(name='…')"
+            raise InvalidSetting(f"step {name!r} of {self.name!r}", reason)
         return name
 
     def _retries(self, value: Any) -> int:
         retries = read_whole("retries", value, least=0, most=100)
         if retries and self.settings.at_most_once:
-            raise InvalidSetting("retries", "cannot be more than 0 with delivery='at_most_once'; leave it out")
+            raise InvalidSetting(
+                "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
+            )
         return retries
 
     def _unknown_step(self, name: str) -> str:
@@ -173,22 +178,21 @@ def _checked_function(function: Any) -> Callable[..., Any]:
         raise InvalidInput(f"A step must be a function, got {shorten(repr(function))}")
     try:
         inspect.signature(function).bind(None)
-    except TypeError as error:
-        reason = "A step takes one argument, the page"
-        raise InvalidInput(f"{reason}: def {getattr(function, '__name__', 'step')}(page)") from error
+    except (TypeError, ValueError) as error:
+        name = getattr(function, "__name__", "step")
+        raise InvalidInput(f"A step takes one argument, the page or the task: def {name}(page)") from error
     return function  # type: ignore[no-any-return]
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    bare = inspect.unwrap(function)
-    return inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare)
+    forms = (inspect.unwrap(function), getattr(function, "__call__", None))  # noqa: B004
+    return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
 
 def _page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str]) -> Page:
     body = content.encode(errors="replace") if isinstance(content, str) else content
-    fields = dict(headers)
-    if isinstance(content, str):
-        fields["content-type"] = "text/html; charset=utf-8"
+    fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
+    fields |= headers
     return Page(Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body), task)
 
 

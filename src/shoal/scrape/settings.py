@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import partial
@@ -72,7 +72,12 @@ class ScraperSettings:
         for key, value in given.items():
             name = "delay" if key == "rate" else key
             changes |= {} if _absent(key, value) else {name: _reader(key)(key, value)}
-        return replace(self, **changes)
+        changed = replace(self, **changes)
+        if changed.at_most_once and changes.get("retries"):
+            raise InvalidSetting(
+                "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
+            )
+        return changed
 
     def run_settings(self, *, retries: int = 0) -> RunSettings:
         """Return what the queue must know; `retries` is the most that one of the steps asks for."""
@@ -123,7 +128,7 @@ def read_fetch(key: str, value: Any) -> str | None:
 
 def _headers(key: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
-        raise InvalidSetting(key, f"must be names and values such as {{'Accept-Language': 'en'}}, got {value!r}")
+        raise InvalidSetting(key, "must be names and values, such as {'Accept-Language': 'en'}")
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise InvalidSetting(key, f"holds a name that HTTP cannot send: {shorten(repr(name))}")
@@ -166,7 +171,7 @@ def _private(key: str, value: Any) -> tuple[str, ...]:
 _READERS: dict[str, Reader] = {
     "mode": partial(read_choice, known=("single", "distributed")),
     "rate": read_rate,
-    "delay": lambda key, value: read_duration(key, value or ZERO),
+    "delay": lambda key, value: ZERO if value is None else read_duration(key, value),
     "per_host": _optional(partial(read_whole, least=1)),
     "retries": partial(read_whole, least=0, most=100),
     "timeout": read_positive_duration,
@@ -187,5 +192,3 @@ _READERS: dict[str, Reader] = {
     "max_body": read_size,
     "allow_private": _private,
 }
-
-assert {item.name for item in fields(ScraperSettings)} == _READERS.keys() - {"rate"}

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from functools import lru_cache
 
 # Where a country's registry sells names one level further down.
-_SECOND_LEVEL = frozenset({"ac", "co", "com", "edu", "go", "gob", "gov", "mil", "ne", "net", "nom", "or", "org"})
+_REGISTRIES = "ac co com edu go gob gov mil ne net nom or org"
 # Where one owner hands out names to strangers.
-_SHARED = frozenset(
-    {
-        *("appspot.com", "azurewebsites.net", "blogspot.com", "cloudfront.net", "github.io", "gitlab.io"),
-        *("herokuapp.com", "myshopify.com", "netlify.app", "pages.dev", "readthedocs.io", "vercel.app"),
-        *("web.app", "wordpress.com", "workers.dev"),
-    }
-)
+_LANDLORDS = """
+    appspot.com azurewebsites.net blogspot.com cloudfront.net github.io gitlab.io herokuapp.com myshopify.com
+    netlify.app pages.dev readthedocs.io vercel.app web.app wordpress.com workers.dev
+"""
+_SECOND_LEVEL, _SHARED = frozenset(_REGISTRIES.split()), frozenset(_LANDLORDS.split())
 
 
 def guessed_site(host: str) -> str:

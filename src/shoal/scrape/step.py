@@ -1,7 +1,8 @@
 """One function of a scraper: called with a page or a task, and what it gives gathered."""
 
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -49,9 +50,10 @@ class Step:
         result = self.function(subject)
         if isinstance(result, Awaitable):
             result = await result
-        if isinstance(result, AsyncIterable):
-            async for value in result:
-                basket.put(value)
+        if isinstance(result, AsyncGenerator):
+            async with aclosing(result):
+                async for value in result:
+                    basket.put(value)
         else:
             for value in self._each(result):
                 basket.put(value)
@@ -70,7 +72,11 @@ class Step:
         """Return what a function gave as single things: one of them, or an iterable of them."""
         if inspect.isawaitable(result) or isinstance(result, AsyncIterable):
             raise InvalidItem(None, f"step {self.name!r} gave something to await; define it with 'async def'")
-        if isinstance(result, (Task, Reject, str, bytes)) or is_item(result) or not isinstance(result, Iterable):
+        if (
+            isinstance(result, (Task, Reject, str, bytes))
+            or is_item(result)
+            or not isinstance(result, Iterable)
+        ):
             return (result,)
         return result
 

@@ -5,15 +5,13 @@ from collections.abc import Sequence
 from turbohtml import Element, Node, Text
 
 # What starts a new line on the screen, or a new field.
-_APART = frozenset(
-    {
-        *("address", "article", "aside", "blockquote", "body", "br", "button", "caption", "center", "dd", "details"),
-        *("dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "frameset"),
-        *("h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li", "listing"),
-        *("main", "menu", "nav", "noscript", "ol", "optgroup", "option", "p", "plaintext", "pre", "search", "section"),
-        *("select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead", "title", "tr", "ul", "xmp"),
-    }
-)
+_BLOCKS = """
+    address article aside blockquote body br button caption center dd details dialog dir div dl dt fieldset
+    figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li listing main
+    menu nav noscript ol optgroup option p plaintext pre search section select summary table tbody td textarea
+    tfoot th thead title tr ul xmp
+"""
+_APART = frozenset(_BLOCKS.split())
 _UNSEEN = frozenset({"script", "style", "template"})
 
 

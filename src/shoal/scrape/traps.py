@@ -11,19 +11,28 @@ MAX_SEGMENTS = 20
 FAR = 10  # years
 OFTEN = 4  # times that one segment may not occur in a path
 
-_SESSION_NAMES = "phpsessid|jsessionid|aspsessionid[a-z]*|sessionid|session_id|sessid|zenid|oscsid|cftoken|cfid"
+_SESSION_NAMES = (
+    "phpsessid|jsessionid|aspsessionid[a-z]*|sessionid|session_id|sessid|zenid|oscsid|cftoken|cfid"
+)
+_TOKEN = "(?:[0-9a-f]{16,}|(?=[a-z]*[0-9])[a-z0-9]{24,})"
 _SESSION = re.compile(
-    rf"(?P<path>;(?:{_SESSION_NAMES})=[^/?;]*)"
+    rf";(?:{_SESSION_NAMES})=[^/?;]*"
     r"|/\((?:[a-z]\([a-z0-9]{20,}\))+\)(?=/)"
-    rf"|(?P<mark>[?&])(?:(?:{_SESSION_NAMES})=[^&]*|s(?:id)?=(?:[0-9a-f]{{16,}}|(?=[a-z]*[0-9])[a-z0-9]{{24,}}))(?=&|$)",
+    rf"|(?P<mark>[?&])(?:(?:{_SESSION_NAMES})=[^&]*|s(?:id)?={_TOKEN})(?=&|$)",
     re.IGNORECASE,
 )
-_DATE = re.compile(r"(?<![0-9A-Za-z])([12][0-9]{3})[-/._]?(?:0?[1-9]|1[0-2])(?:[-/._]?(?:0?[1-9]|[12][0-9]|3[01]))?/?$")
-_CALENDAR = re.compile(r"(?<![a-z])(?:calend[ae]rs?|kalender|agenda|events?|schedule|month|week|day|date)(?![a-z])", re.I)
+_MAY_HOLD_SESSION = re.compile(r"[?;(]")
+_DATE = re.compile(
+    r"(?<![0-9A-Za-z])([12][0-9]{3})[-/._]?(?:0?[1-9]|1[0-2])(?:[-/._]?(?:0?[1-9]|[12][0-9]|3[01]))?/?$"
+)
+_CALENDAR = re.compile(
+    r"(?<![a-z])(?:calend[ae]rs?|kalender|agenda|events?|schedule|month|week|day|date)(?![a-z])", re.I
+)
 _YEAR_NAMES = frozenset({"y", "year", "yr", "jahr"})
 _YEAR = re.compile(r"[12][0-9]{3}")
 _VARIANTS = re.compile(
-    r"print(?:able|view|er_friendly)?|sort(?:_?(?:by|order|dir))?|order_?by|order_?dir|replytocom|share", re.IGNORECASE
+    r"print(?:able|view|er_friendly)?|sort(?:_?(?:by|order|dir))?|order_?by|order_?dir|replytocom|share",
+    re.IGNORECASE,
 )
 _ORDERED = frozenset({"asc", "desc", "ascending", "descending"})
 _INDEX_ORDER = re.compile(r"[NMSD](?:;O=[AD])?")  # how Apache sorts a folder
@@ -31,8 +40,10 @@ _INDEX_ORDER = re.compile(r"[NMSD](?:;O=[AD])?")  # how Apache sorts a folder
 
 def without_session(url: str) -> str:
     """Return a URL without the session ids that sites put into addresses of visitors without cookies."""
-    bare = _SESSION.sub(lambda found: "" if found["mark"] is None else found["mark"], url)
-    if bare == url:
+    if not _MAY_HOLD_SESSION.search(url):
+        return url
+    bare, found = _SESSION.subn(lambda session: session["mark"] or "", url)
+    if not found:
         return url
     page, _, query = bare.partition("?")
     query = "&".join(param for param in query.split("&") if param)
@@ -68,9 +79,8 @@ def recurs(segments: list[str]) -> bool:
 
 def is_calendar(address: Address) -> bool:
     """Tell whether an address looks like a sheet of a calendar: called one, and with a date at its end."""
-    return bool(years(address)) and any(
-        map(_CALENDAR.search, [*address.segments, *(name for name, _ in address.params)])
-    )
+    called = _CALENDAR.search(address.path) or any(_CALENDAR.search(name) for name, _ in address.params)
+    return bool(called and years(address))
 
 
 def is_far(address: Address, today: date) -> bool:
@@ -82,14 +92,18 @@ def years(address: Address) -> list[int]:
     """Return the years of the dates that end the path or are values of the query."""
     texts = ["/".join(address.segments), *(value for _, value in address.params)]
     dated = [found[1] for text in texts if (found := _DATE.search(text))]
-    named = [value for name, value in address.params if name.lower() in _YEAR_NAMES and _YEAR.fullmatch(value)]
+    named = [
+        value for name, value in address.params if name.lower() in _YEAR_NAMES and _YEAR.fullmatch(value)
+    ]
     return [*map(int, dated), *map(int, named)]
 
 
 def is_variant(address: Address) -> bool:
     """Tell whether an address is another view of a page: sorted, or for print."""
     return any(
-        _VARIANTS.fullmatch(name) or value.lower() in _ORDERED or (name == "C" and _INDEX_ORDER.fullmatch(value))
+        _VARIANTS.fullmatch(name)
+        or value.lower() in _ORDERED
+        or (name == "C" and _INDEX_ORDER.fullmatch(value))
         for name, value in address.params
     )
 

@@ -13,9 +13,9 @@ MAX_TEXT = 8_000_000  # characters
 MAX_TREE = 384 << 20  # bytes
 MAX_SECONDS = 10.0  # of processor time
 
-# Formatting elements that were left open are opened again in every paragraph, attributes and all, as the standard
-# has it: 60 KB can be made to take 3 GB. What one tag can bring is the 512 elements that the parser nests at most,
-# and 24 bytes for every attribute before it, which has two characters at least.
+# Formatting elements that were left open are opened again in every paragraph, attributes and all, as the
+# standard has it: 60 KB can be made to take 3 GB. What one tag can bring is the 512 elements that the parser
+# nests at most, and 24 bytes for every attribute before it, which has two characters at least.
 PER_TAG = 512 * 128
 PER_ATTRIBUTE = 24
 SEPARATORS = " \t\n\f\r/\"'"  # one of which stands before every attribute
@@ -24,8 +24,6 @@ EASY_LENGTH = 26_000  # characters, which cannot take more, whatever they are
 SLICES = 6
 PIECE = 1 << 16  # characters, about half a millisecond
 PIECE_GROWTH = 96 << 20
-
-MEMORY_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def parse_html(text: str) -> Document:
@@ -46,7 +44,7 @@ def is_easy(text: str) -> bool:
 
 
 def most_growth(position: int, attributes: int = MAX_TEXT) -> int:
-    """Return the most bytes that a tag at a position can add to the tree of a page with so many attributes."""
+    """Return the most bytes that a tag can add at a position of a page with so many attributes."""
     return PER_TAG + PER_ATTRIBUTE * min(position // 2, attributes)
 
 
@@ -86,14 +84,15 @@ def _pieces(text: str, attributes: int) -> Iterator[str]:
 
 @contextmanager
 def _memory() -> Iterator[Callable[[], int]]:
-    """Give what tells how many bytes of memory this process holds; always zero where the system keeps no account."""
+    """Give what tells how many bytes of memory this process holds: zero where the system does not say."""
     try:
         statm = os.open("/proc/self/statm", os.O_RDONLY)
     except OSError:
         yield lambda: 0
         return
+    size = os.sysconf("SC_PAGE_SIZE")
     try:
-        yield lambda: int(os.pread(statm, 100, 0).split()[1]) * MEMORY_PAGE
+        yield lambda: int(os.pread(statm, 100, 0).split()[1]) * size
     finally:
         os.close(statm)
 

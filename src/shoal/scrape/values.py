@@ -53,7 +53,7 @@ def read_range(key: str, value: Any) -> tuple[timedelta, timedelta]:
 
 
 def read_rate(key: str, value: Any) -> timedelta:
-    """Read a rate as the gap between two starts: "5/s", "30/min", "600/h", a number per second; None is no gap."""
+    """Read a rate, such as "5/s", "30/min" or 5 per second, as the gap between two starts; None is no gap."""
     if value is None or value == "none":
         return ZERO
     per_second = _per_second(value)

@@ -35,10 +35,11 @@ def memory():
         yield server
 
 
-async def reborn(server):
+def reborn(server):
     """Kill a server and start it again."""
-    await asyncio.to_thread(server.kill)
-    await asyncio.to_thread(server.start)
+    # Not in a thread, with which the server would end: see `process.py`.
+    server.kill()
+    server.start()
 
 
 @pytest.mark.alone
@@ -56,7 +57,7 @@ async def test_both_servers_killed_in_the_middle_of_a_run_lose_no_task_and_doubl
         working = asyncio.create_task(reports_of("claimer", orders))
         for share, server in ((0.1, broker), (0.3, memory), (0.5, broker), (0.7, memory)):
             await until_completed(queue, run, PAGES * share, working)
-            await reborn(server)
+            reborn(server)
             back = time.monotonic()
             done = (await queue.stats(run.id)).completed
             await until_completed(queue, run, done + 1, working)
@@ -90,7 +91,7 @@ async def test_what_waits_in_a_killed_broker_is_there_when_it_comes_back(broker,
     async with await RabbitQueue.open(broker.with_state(memory.url())) as queue:
         run = await start(queue, *pages(500), *pages(300, "b.example", delay=60 * SECOND))
         await asyncio.sleep(AGE)
-        await reborn(broker)
+        reborn(broker)
         assert len(await claim_all(queue, run, limit=100)) == 500
         assert (await queue.stats(run.id)).delayed == 300
         await queue.purge(run.id)
@@ -102,7 +103,7 @@ async def test_while_the_broker_is_away_work_is_settled_and_its_follow_ups_are_s
         run = await start(queue, page(1), page(2))
         leases = await claim(queue, run, limit=1)
         await asyncio.sleep(AGE)
-        await asyncio.to_thread(broker.kill)
+        broker.kill()
         await queue.settle([Done(lease, follow=pages(5, "b.example")) for lease in leases])
         assert len(await claim(queue, run, limit=1)) == 1  # it had come ashore with the first
         with pytest.raises(QueueUnavailable):
@@ -110,20 +111,20 @@ async def test_while_the_broker_is_away_work_is_settled_and_its_follow_ups_are_s
         with pytest.raises(QueueUnavailable):
             await queue.enqueue(run.id, [page(3)])
         assert (await queue.stats(run.id)).tasks == 8
-        await asyncio.to_thread(broker.start)
+        broker.start()
     later = await RabbitQueue.open(url, skew=lambda: 6 * SECOND)
     assert len(await claim_all(later, run)) == 6
     await later.purge(run.id)
     await later.close()
 
 
-async def test_a_queue_is_opened_as_soon_as_its_broker_is_there(broker, memory, caplog):
-    await asyncio.to_thread(broker.stop)
-    opening = asyncio.create_task(RabbitQueue.open(broker.with_state(memory.url())))
-    while "broker away" not in caplog.text:
+async def test_a_queue_is_opened_as_soon_as_its_broker_is_there(memory, caplog):
+    late = or_skip(RabbitServer)
+    opening = asyncio.create_task(RabbitQueue.open(late.with_state(memory.url())))
+    while "try=2" not in caplog.text:
         await asyncio.sleep(0.02)
-    await asyncio.to_thread(broker.start)
+    await asyncio.to_thread(late.start)
     queue = await asyncio.wait_for(opening, 10)
     assert await queue.runs() == []
-    assert "try=1" in caplog.text
     await queue.close()
+    late.close()

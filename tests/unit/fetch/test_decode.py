@@ -10,11 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import BrokenAnswer, TooLarge
-from shoal.fetch.decode import STEP, Unpacked, decoded, decoders, readable
+from shoal.fetch.decode import STEP, Unpacked, decoders, readable
 from tests.integration.fetch.bombs import brotli_bomb, chained, deflate_bomb, gzip_bomb, zstd_bomb
 
 MIB = 1 << 20
 TEXT = b"A page of some words, " * 50
+
+
+def decoded(body, layers, most):
+    whole = Unpacked(layers, most)
+    whole.feed(body)
+    return whole.finish()
 
 
 def raw_deflate(data):

@@ -1,1 +1,1 @@
-"""The crawler's benchmark: `make bench-crawl` runs it, docs/reference/benchmarks-crawl.md says what it measures."""
+"""The crawl benchmark: `make bench-crawl` runs it, docs/reference/benchmarks-crawl.md tells of it."""

@@ -17,8 +17,10 @@ def framed(title: str, menu: str, article: str) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n<script>{_SCRIPT}</script>\n</head>\n<body>\n"
-        f'<nav class="sidebar">\n{menu}\n</nav>\n<main role="main">\n<h1>{escape(title)}</h1>\n{article}\n</main>\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n<script>{_SCRIPT}</script>\n</head>\n"
+        "<body>\n"
+        f'<nav class="sidebar">\n{menu}\n</nav>\n<main role="main">\n<h1>{escape(title)}</h1>\n'
+        f"{article}\n</main>\n"
         '<footer><p>&copy; 2026 The Manual. Built with <a href="https://example.org/">care</a>.</p></footer>\n'
         "</body>\n</html>\n"
     )
@@ -27,7 +29,8 @@ def framed(title: str, menu: str, article: str) -> str:
 def menu(dice: random.Random, links: Iterable[str]) -> str:
     """Return links as the entries of a tree."""
     entries = "\n".join(
-        f'<li class="toctree-l2"><a class="reference internal" href="{escape(link)}">{escape(heading(dice))}</a></li>'
+        f'<li class="toctree-l2"><a class="reference internal" href="{escape(link)}">'
+        f"{escape(heading(dice))}</a></li>"
         for link in links
     )
     return f'<ul class="current">\n{entries}\n</ul>'

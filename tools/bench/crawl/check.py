@@ -20,9 +20,8 @@ def check(lines: Iterable[str], truths: Sequence[Truth], origin: str) -> None:
         return
     missing, extra = wanted - found, found - wanted
     example = next(iter(extra or missing))
-    raise WrongOutput(
-        f"{missing.total():,} of {wanted.total():,} pages missing or misread, {extra.total():,} lines too many, such as {example}"
-    )
+    lacking = f"{missing.total():,} of {wanted.total():,} pages missing or misread"
+    raise WrongOutput(f"{lacking}, {extra.total():,} lines too many, such as {example}")
 
 
 def _facts(line: str) -> tuple[str, str, int]:

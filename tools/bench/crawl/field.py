@@ -1,7 +1,7 @@
 """Who takes part: every way to crawl that is measured, and the command that starts it."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,8 @@ class Heat:
         return self.folder / "out.jsonl"
 
 
-Command = Callable[[Heat], Sequence[str | Path]]
+Words = list[str | Path]
+Command = Callable[[Heat], Words]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,20 +79,13 @@ def _shoals() -> list[Racer]:
 
 
 def _shoal(workers: int) -> Command:
-    def command(heat: Heat) -> list[str | Path]:
+    def command(heat: Heat) -> Words:
         scraper = f"{RUNNERS / 'shoal_manual.py'}:{'known' if heat.task == 'A' else 'linked'}"
-        places = ["--queue", heat.store or f"sqlite:///{heat.folder / 'queue.db'}", "--out", heat.out]
-        options = [
-            "--workers",
-            str(workers),
-            "--at-once",
-            str(AT_ONCE),
-            "--allow-private",
-            heat.host,
-            "--json",
-        ]
+        queue = heat.store or f"sqlite:///{heat.folder / 'queue.db'}"
+        places: Words = ["--urls-file", heat.urls, "--queue", queue, "--out", heat.out]
+        crew = ["--workers", str(workers), "--at-once", str(AT_ONCE)]
         program = Path(sys.executable).with_name("shoal")
-        return [program, "run", scraper, "--urls-file", heat.urls, *places, *options]
+        return [program, "run", scraper, *places, *crew, "--allow-private", heat.host, "--json"]
 
     return command
 
@@ -112,10 +106,10 @@ def _scrapies() -> list[Racer]:
     ]
 
 
-def _scrapy(settings: dict[str, object]) -> Command:
-    def command(heat: Heat) -> list[str | Path]:
-        store: dict[str, object] = {"REDIS_URL": heat.store} if heat.store else {}
-        pairs = [f"{name}={value}" for name, value in (_FULL_SPEED | settings | store).items()]
+def _scrapy(settings: Mapping[str, object]) -> Command:
+    def command(heat: Heat) -> Words:
+        store = {"REDIS_URL": heat.store} if heat.store else {}
+        pairs = [f"{name}={value}" for name, value in {**_FULL_SPEED, **settings, **store}.items()]
         options = [word for pair in pairs for word in ("-s", pair)]
         return [heat.peers, "-m", "scrapy", "runspider", RUNNERS / "spiders.py", "-O", heat.out, *options]
 
@@ -140,14 +134,8 @@ def _crawlees() -> list[Racer]:
 
 
 def _crawlee(storage: str) -> Command:
-    return lambda heat: [
-        heat.peers,
-        RUNNERS / "crawlee_parsel.py",
-        storage,
-        heat.task,
-        heat.urls,
-        heat.out,
-    ]
+    program = RUNNERS / "crawlee_parsel.py"
+    return lambda heat: [heat.peers, program, storage, heat.task, heat.urls, heat.out]
 
 
 def _bare() -> Racer:
@@ -160,18 +148,11 @@ def _bare() -> Racer:
 
 
 def _wrk() -> Racer:
+    options = ["-t1", f"-c{AT_ONCE}", f"-d{WRK_SECONDS}s", "-s"]
     return Racer(
         name="wrk",
         label="wrk, which only fetches",
-        command=lambda heat: [
-            "wrk",
-            "-t1",
-            f"-c{AT_ONCE}",
-            f"-d{WRK_SECONDS}s",
-            "-s",
-            RUNNERS / "every_page.lua",
-            f"http://{heat.host}",
-        ],
+        command=lambda heat: ["wrk", *options, RUNNERS / "every_page.lua", f"http://{heat.host}"],
         survives="nothing",
         tasks="A",
         is_checked=False,

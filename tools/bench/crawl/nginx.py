@@ -55,6 +55,7 @@ class Nginx(ServerProcess):
         super().__init__()
         copy(pages, self.folder / "pages")
         self._core = core
+        self._log = self.folder / "access.log"
         self._config = self.folder / "nginx.conf"
         self._config.write_text(CONFIG.format(folder=self.folder, port=self.port))
 
@@ -71,13 +72,16 @@ class Nginx(ServerProcess):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def visits(self) -> Visits:
-        """Return what came since the last time this was asked."""
+    def forget(self) -> None:
+        """Begin a new log."""
         time.sleep(FLUSHED)
-        log = self.folder / "access.log"
-        lines = [line.split() for line in log.read_text().splitlines()]
-        os.truncate(log, 0)
-        moments = [float(moment) for moment, _ in lines]
+        os.truncate(self._log, 0)
+
+    def visits(self) -> Visits:
+        """Return what has come since `forget`."""
+        time.sleep(FLUSHED)
+        lines = [line.split() for line in self._log.read_text().splitlines()]
+        moments = [float(moment) for moment, _ in lines] or [0.0]
         return Visits(max(moments) - min(moments), Counter(int(status) for _, status in lines))
 
     def _is_ready(self) -> bool:

@@ -22,7 +22,7 @@ def peers_python() -> Path:
     if not mark.exists() or mark.read_text() != wanted:
         say(f"installing the peers into {folder}")
         venv.create(folder, clear=True, with_pip=True)
-        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", PINS]
+        pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "-c", str(PINS)]
         subprocess.run([*pip, *WANTED], check=True, stdout=sys.stderr)
         mark.write_text(wanted)
     return python

@@ -44,6 +44,7 @@ class Race:
         """Run one racer on one task; raises CommandFailed or WrongOutput."""
         alone = racer.processes == 1
         load = os.getloadavg()[0]
+        self._nginx.forget()
         with (
             self._stores.room(racer.store, {SERVER} if alone else {CLIENT, SERVER}) as store,
             self._prepared(task, store) as heat,

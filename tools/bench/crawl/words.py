@@ -30,7 +30,7 @@ _OBJECTS = (
     "the given timeout",
     "bytes that cannot be decoded",
     "the naïve default",
-    "the caller’s arguments",
+    "the caller's arguments",
 )
 _TAILS = (
     "",
@@ -40,9 +40,28 @@ _TAILS = (
     " on all platforms",
 )
 _NOUNS = (
-    "Session", "Buffer", "Stream", "Context", "Policy", "Adapter", "Registry", "Signal", "Window", "Cursor", "Token",
-    "Filter", "Schema", "Column", "Socket", "Loader", "Packet", "Matrix", "Theme", "Queue & Lock", "Déjà-vu Cache",
-)  # fmt: skip
+    "Session",
+    "Buffer",
+    "Stream",
+    "Context",
+    "Policy",
+    "Adapter",
+    "Registry",
+    "Signal",
+    "Window",
+    "Cursor",
+    "Token",
+    "Filter",
+    "Schema",
+    "Column",
+    "Socket",
+    "Loader",
+    "Packet",
+    "Matrix",
+    "Theme",
+    "Queue & Lock",
+    "Déjà-vu Cache",
+)
 _DEEDS = ("Configuring", "Testing", "Extending", "Tuning", "Debugging", "Migrating", "Using", "Understanding")
 
 

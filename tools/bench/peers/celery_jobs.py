@@ -1,4 +1,4 @@
-"""Celery: no results, acknowledged when done, as many messages prefetched as its guide says for short tasks."""
+"""Celery: no results, acknowledged when done, with a long prefetch as its guide has it for short tasks."""
 
 import time
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
-"""Peers that live in an environment of their own: their queue is filled, then their own workers are started."""
+"""Peers that live in an environment of their own: their queue is filled, then their workers are started."""
 
 import asyncio
 import json
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -107,6 +108,7 @@ async def _process(
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **order.environment(), **_extra(order)}
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
+            *_ends_with_us(),
             python,
             *command,
             cwd=ROOT,
@@ -120,6 +122,12 @@ async def _process(
             yield process, log
         finally:
             await _end(process)
+
+
+def _ends_with_us() -> Command:
+    """Return the words that have the kernel end a process when we are killed and cannot."""
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "TERM", "--") if setpriv else ()
 
 
 def _extra(order: Order) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from tools.bench.child import Gate
-from tools.bench.workload import HOSTS, url
+from tools.bench.pages import HOSTS, url
 
 TABLE = "CREATE TABLE job (id bigserial PRIMARY KEY, url text NOT NULL, done boolean NOT NULL DEFAULT false)"
 INDEX = "CREATE INDEX job_waiting ON job (id) WHERE NOT done"

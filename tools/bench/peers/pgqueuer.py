@@ -11,7 +11,8 @@ from typing import Any
 import asyncpg
 
 from tools.bench.child import Gate
-from tools.bench.workload import BATCH, HOSTS, url
+from tools.bench.pages import HOSTS, url
+from tools.bench.workload import BATCH
 
 INSERTS = 1_000
 ENTRYPOINT = "noop"

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from tools.bench.child import Gate
-from tools.bench.workload import HOSTS, url
+from tools.bench.pages import HOSTS, url
 
 BATCH = 1_000
 SPARE = 3  # connections beside those of the running jobs

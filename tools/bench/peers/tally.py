@@ -53,7 +53,7 @@ class Tally:
 
     def _wait_for_the_others(self) -> None:
         patience = time.monotonic() + LONGEST_WAIT
-        while len(os.listdir(self._folder)) < self._processes and time.monotonic() < patience:
+        while len(list(self._folder.iterdir())) < self._processes and time.monotonic() < patience:
             time.sleep(_NAP)
 
 

@@ -17,7 +17,7 @@ def _broker() -> Any:
     if ORDER.on_redis:
         return import_module("taskiq_redis").RedisStreamBroker(ORDER.address, queue_name=ORDER.queue)
     pika: Any = import_module("taskiq_aio_pika")
-    queue = pika.Queue(name=ORDER.queue, type=ORDER.choice["kind"])
+    queue = pika.Queue(name=ORDER.queue, type=pika.QueueType(ORDER.choice["kind"]))
     dead = pika.Queue(name=f"{ORDER.queue}.dead")
     return pika.AioPikaBroker(ORDER.address, qos=AT_ONCE, task_queues=[queue], dead_letter_queue=dead)
 

@@ -30,6 +30,7 @@ from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item
 from shoal.queue.postgres import reading, sql
+from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import Server
 from shoal.queue.postgres.wire import (
@@ -71,6 +72,9 @@ class PostgresQueue(Queue):
 
     async def migrate(self) -> int:
         return await migrate(self._server)
+
+    async def durability(self) -> str:
+        return await durability(self._server)
 
     # Runs
 

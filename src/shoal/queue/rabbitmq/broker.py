@@ -22,9 +22,9 @@ from aiormq.exceptions import (
 )
 from pamqp.commands import Basic
 
-from shoal.core.errors import QueueError, QueueUnavailable
+from shoal.core.errors import QueueError, QueueFull, QueueUnavailable
 from shoal.queue.rabbitmq.names import QueueName
-from shoal.queue.rabbitmq.translate import ERRORS, is_passing, reason_of, translated
+from shoal.queue.rabbitmq.translate import ERRORS, is_passing, is_unwelcome, reason_of, translated
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 LONGEST_CALL = 10.0  # seconds; a broker that says nothing for so long is given up, and the call repeated
@@ -33,6 +33,8 @@ PERSISTENT = 2
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
+# The driver reports every lost connection with a traceback, which nobody needs who has not asked for logs.
+logging.getLogger("aiormq").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Broker:
         self._channels: dict[str, AbstractChannel] = {}
         self._declared: set[str] = set()
         self._opening = asyncio.Lock()
-        self._closed = False
+        self._closed = self._welcome = False
 
     async def open(self) -> None:
         """Make sure that the broker answers; raises QueueUnavailable or QueueRefused."""
@@ -114,6 +116,8 @@ class Broker:
         except PublishError as error:
             raise _Missing(reason_of(error)) from error
         except TimeoutError as error:
+            if await self._is_blocked():
+                raise QueueFull(self.address, "RabbitMQ is short of memory or disk and takes no messages") from error
             raise TimeoutError(f"the queue {letters[0].queue.name!r} does not answer") from error
         finally:
             for one in sending:
@@ -162,7 +166,19 @@ class Broker:
             if channel is None or channel.is_closed:
                 channel = await self._connection.channel(timeout=LONGEST_CALL)
                 self._channels[use] = channel
+            self._welcome = True
             return channel
+
+    async def _is_blocked(self) -> bool:
+        """Say whether the broker has told us to send nothing."""
+        if self._connection is None:
+            return False
+        try:
+            async with asyncio.timeout(0.01):
+                await self._connection.ready()
+        except TimeoutError:
+            return True
+        return False
 
     async def _start_afresh(self, error: BaseException) -> None:
         """Leave behind what an error may have broken: the driver does not always say that it is."""
@@ -188,7 +204,8 @@ class Broker:
             try:
                 return await _uncancelled(attempt)
             except (*ERRORS, _Missing) as error:
-                if not is_passing(error):
+                # A broker that has let us in before may be starting, and its virtual hosts not be there yet.
+                if not is_passing(error) or (is_unwelcome(error) and not self._welcome):
                     raise translated(self.address, error) from error
                 if loop.time() + wait > give_up:
                     raise QueueUnavailable(self.address, reason_of(error)) from error

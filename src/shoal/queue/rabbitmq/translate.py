@@ -19,6 +19,11 @@ FOR_GOOD = (
 ERRORS = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
 
 
+def is_unwelcome(error: BaseException) -> bool:
+    """Say whether the broker closed the connection as soon as it heard which virtual host was meant."""
+    return isinstance(error, exceptions.InvalidFrameError) and "Connection.Close" in str(error)
+
+
 def is_passing(error: BaseException) -> bool:
     """Say whether the same call may succeed a moment later."""
     return not isinstance(error, FOR_GOOD)
@@ -28,6 +33,8 @@ def translated(address: str, error: BaseException, queue: str = "") -> QueueErro
     """Return the error that a caller is to see."""
     if isinstance(error, REFUSED):
         return QueueRefused(address, reason_of(error))
+    if is_unwelcome(error):
+        return QueueRefused(address, "it knows no such virtual host, or does not let this user in")
     if isinstance(error, exceptions.ChannelPreconditionFailed) and queue:
         return QueueError(
             f"The broker at {address} has a queue {queue!r} that is not as Shoal declares it: "

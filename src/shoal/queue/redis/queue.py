@@ -93,7 +93,6 @@ class RedisQueue(Queue):
         return await migrate(self._server, self._shards)
 
     async def durability(self) -> str:
-        """Say in one sentence what a crash of the server can cost."""
         return await durability(self._server)
 
     # Runs

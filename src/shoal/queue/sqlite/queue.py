@@ -53,6 +53,7 @@ class SqliteQueue(Queue):
     """A queue in one file, shared by the processes of one machine."""
 
     def __init__(self, address: Address, now: Callable[[], datetime]) -> None:
+        self._synchronous = address.synchronous
         self._writer = Desk(Writer(address, now))
         self._reader = Desk(Reader(address, now))
 
@@ -89,6 +90,14 @@ class SqliteQueue(Queue):
 
     async def migrate(self) -> int:
         return await self._writer.call(migrate)
+
+    async def durability(self) -> str:
+        if self._synchronous == "full":
+            return "Every answer is on the disk first, so a crash costs nothing."
+        return (
+            "A crash of a process costs nothing; a power cut can cost the last moments. "
+            "?synchronous=full ends that."
+        )
 
     # Runs
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections import deque
+from pathlib import Path
 from urllib.parse import urldefrag, urljoin
 
 import aiohttp
@@ -18,7 +19,7 @@ async def crawl(task: str, urls: list[str], out: str) -> None:
     origin = urls[0].rpartition("/")[0] + "/" if task == "B" else ""
     waiting, seen, busy = deque(urls), set(urls), 0
     connector = aiohttp.TCPConnector(limit=AT_ONCE)
-    with open(out, "w", encoding="utf-8") as lines:
+    with Path(out).open("w", encoding="utf-8") as lines:
         async with aiohttp.ClientSession(connector=connector) as session:
 
             async def work() -> None:
@@ -50,5 +51,4 @@ async def crawl(task: str, urls: list[str], out: str) -> None:
 
 if __name__ == "__main__":
     task, file, out = sys.argv[1:]
-    with open(file, encoding="utf-8") as seeds:
-        uvloop.run(crawl(task, seeds.read().split(), out))
+    uvloop.run(crawl(task, Path(file).read_text().split(), out))

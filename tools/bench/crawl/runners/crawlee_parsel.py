@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 from crawlee import ConcurrencySettings, service_locator
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
@@ -22,7 +23,7 @@ async def crawl(storage: str, task: str, urls: list[str], out: str) -> None:
         ),
         request_handler_timeout=timedelta(minutes=1),
     )
-    lines = open(out, "w", encoding="utf-8")  # noqa: SIM115 - closed when the program ends
+    lines = Path(out).open("w", encoding="utf-8")  # noqa: SIM115
 
     @crawler.router.default_handler
     async def handle(context: ParselCrawlingContext) -> None:
@@ -47,5 +48,4 @@ async def crawl(storage: str, task: str, urls: list[str], out: str) -> None:
 
 if __name__ == "__main__":
     storage, task, file, out = sys.argv[1:]
-    with open(file, encoding="utf-8") as seeds:
-        asyncio.run(crawl(storage, task, seeds.read().split(), out))
+    asyncio.run(crawl(storage, task, Path(file).read_text().split(), out))

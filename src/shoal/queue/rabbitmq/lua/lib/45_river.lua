@@ -18,7 +18,7 @@
 
 local FIRST_WAIT, LAST_WAIT, LETTERS = 10, 26, 99
 local SHORTEST_WAIT = 10000000  -- microseconds; what is due sooner stays here
-local BUNDLE, BUNDLE_BYTES = 200, 262144
+local BUNDLE, BUNDLE_BYTES = 250, 262144
 
 local cargo, sealed, sailing = {}, {}, {}
 local surge = {}  -- section * 10 + priority -> host -> tasks that go afloat

@@ -2,7 +2,6 @@
 
 local REPEAT = 5000000  -- microseconds after which a bundle that nobody has confirmed is sent again
 local A_SECOND = 1000000
-local A_MOMENT = 100000
 local MOST_LOOKS = 2000
 local note_moment_here = note_moment
 local ashore = {}  -- runs with bundles whose time has come: number, way
@@ -79,12 +78,12 @@ local function is_thirsty(run, key, host)
     return false
 end
 
--- A host whose task cannot be had at the moment gives none of lower priority either: its lanes here wait a little.
+-- A host whose task cannot be had at the moment gives none of lower priority either: its lanes here are not due in this call.
 local function hold_back(run, host, priority)
     for _, lane in ipairs(call('SMEMBERS', P .. 'lanes:' .. host)) do
         local place = floor(lane / 10)
         if floor(place / 65536) == run.number and lane % 10 < priority then
-            call('ZADD', run.R .. 'due:' .. (place % 65536) .. ':' .. (lane % 10), 'XX', now + A_MOMENT, host)
+            call('ZADD', run.R .. 'due:' .. (place % 65536) .. ':' .. (lane % 10), 'XX', now + 1, host)
         end
     end
 end

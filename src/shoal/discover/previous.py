@@ -1,0 +1,88 @@
+"""Seeds from a previous run: the tasks that died in it, or the items that it found."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from shoal.core.errors import InvalidUrl
+from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, StoredItem, Task
+from shoal.core.urls import canonical, host_of, join
+from shoal.discover.source import Found, Refusal, refused, shown
+
+
+class DeadTasks:
+    """A source: the tasks of dead letters, as they were first queued."""
+
+    def __init__(self, letters: AsyncIterable[DeadLetter], where: DeadFilter | None = None) -> None:
+        self._letters, self._filter = letters, where or DeadFilter()
+        self.where = "dead letters"
+
+    async def __aiter__(self) -> AsyncIterator[Found]:
+        async for letter in self._letters:
+            self.where = f"dead letter {letter.id}"
+            if meets(letter, self._filter):
+                yield replace(letter.task, delay=ZERO)
+
+
+class ItemTasks:
+    """A source: a task for every item, with the URL in one of its fields, or the whole item as its payload.
+
+    A field may hold a list of URLs; links that are not whole are read as on the item's own page.
+    """
+
+    def __init__(
+        self,
+        items: AsyncIterable[StoredItem],
+        *,
+        step: str,
+        field: str | None = None,
+        payload: bool = False,
+    ) -> None:
+        self._items, self._step, self._field, self._payload = items, step, field, payload
+        self.where = "items"
+
+    async def __aiter__(self) -> AsyncIterator[Found]:
+        async for item in self._items:
+            self.where = f"item {item.id}"
+            for found in self._found(item):
+                yield found
+
+    def _found(self, item: StoredItem) -> list[Found]:
+        if not isinstance(item.data, Mapping):
+            return [Refusal(self.where, shown(str(item.data)), "the item is not an object with fields")]
+        if self._field is None:
+            return [Task(step=self._step, payload=item.data)]
+        links = _links(item.data.get(self._field))
+        if not links:
+            reason = f"its field {self._field!r} holds no URL"
+            return [Refusal(self.where, shown(str(item.data)), reason)]
+        return [self._task(item, link) for link in links]
+
+    def _task(self, item: StoredItem, link: str) -> Found:
+        try:
+            url = join(item.url, link) if item.url else canonical(link)
+        except InvalidUrl as error:
+            return refused(self.where, link, error)
+        return Task(url=url, step=self._step, payload=item.data if self._payload else NOTHING)
+
+
+def meets(letter: DeadLetter, where: DeadFilter) -> bool:
+    """Tell whether a dead letter meets every condition that is given."""
+    task = letter.task
+    return (
+        where.step in (None, task.step)
+        and where.partition in (None, task.partition)
+        and (where.host is None or where.host == _host(task))
+        and (where.error is None or where.error in letter.error)
+        and (where.buried_before is None or letter.buried_at < where.buried_before)
+        and (where.buried_after is None or letter.buried_at > where.buried_after)
+    )
+
+
+def _host(task: Task) -> str:
+    return "" if task.url is None else host_of(task.url)
+
+
+def _links(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [link for link in values if isinstance(link, str) and link.strip()]

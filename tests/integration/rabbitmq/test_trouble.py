@@ -1,0 +1,227 @@
+"""Trouble with the servers reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
+
+import builtins
+
+import msgspec
+import pytest
+
+from shoal.core.errors import (
+    InvalidSetting,
+    MissingDriver,
+    QueueError,
+    QueueFull,
+    QueueRefused,
+    QueueUnavailable,
+)
+from shoal.core.model import MINUTE, SECOND, Done, Fate
+from shoal.queue.open import open_queue
+from shoal.queue.rabbitmq import broker
+from shoal.queue.rabbitmq.queue import RabbitQueue
+from tests.conformance.helpers import claim, claim_all, page, pages, start
+from tests.conftest import or_skip
+from tests.servers.process import free_port
+from tests.servers.redis import RedisServer
+
+PASSWORD = "correct-horse"
+IMPATIENT = SECOND / 3
+
+
+async def refusal(url, kind, patience=IMPATIENT):
+    """Open a queue that cannot be opened, and return what is said."""
+    with pytest.raises(kind) as caught:
+        await RabbitQueue.open(url, patience=patience)
+    said = str(caught.value)
+    assert PASSWORD not in said
+    return said
+
+
+async def test_nobody_listens(redis_url):
+    url = f"amqp://guest:{PASSWORD}@127.0.0.1:{free_port()}/?state={redis_url}"
+    assert "amqp://guest:…@" in await refusal(url, QueueUnavailable)
+
+
+async def test_no_redis_listens(rabbitmq):
+    url = rabbitmq.with_state(f"redis://:{PASSWORD}@127.0.0.1:{free_port()}/0")
+    assert "redis://" in await refusal(url, QueueUnavailable)
+
+
+@pytest.mark.parametrize("user", [f"guest:{PASSWORD}", "nobody:guest"])
+async def test_a_wrong_password_is_refused_at_once(rabbitmq, redis_url, user):
+    url = f"amqp://{user}@127.0.0.1:{rabbitmq.port}/?state={redis_url}"
+    assert "Check the user, password" in await refusal(url, QueueRefused, patience=MINUTE)
+
+
+async def test_a_virtual_host_that_is_not_there_is_refused_at_once(rabbitmq, redis_url):
+    url = f"amqp://guest:guest@127.0.0.1:{rabbitmq.port}/nowhere?state={redis_url}"
+    assert "nowhere" in await refusal(url, QueueRefused, patience=MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("amqp://", "names no server"),
+        ("amqp://localhost", r"names no Redis.*state=redis://"),
+        ("amqp://localhost/?state=", r"names no Redis.*state=redis://"),
+        ("amqp://localhost/?state=postgres://localhost", "redis://localhost"),
+        ("amqp://localhost/?state=redis://localhost&stat=1", "stat"),
+        ("amqp://localhost/?state=redis://localhost%3Fcluster=true", "not in a cluster"),
+    ],
+)
+async def test_an_address_that_cannot_be_read_is_refused(url, says):
+    with pytest.raises(InvalidSetting, match=says):
+        await open_queue(url)
+
+
+async def test_an_address_opens_the_queue(rabbitmq_url):
+    async with open_queue(rabbitmq_url) as queue:
+        assert isinstance(queue, RabbitQueue)
+
+
+async def test_without_its_driver_it_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args):
+        if name.startswith("shoal.queue.rabbitmq"):
+            raise ModuleNotFoundError(name=("aiormq"))
+        return real(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingDriver, match=r"shoal\[rabbitmq\]"):
+        await open_queue("amqp://localhost/?state=redis://localhost")
+
+
+async def test_a_closed_queue_says_so(rabbitmq_url):
+    queue = await RabbitQueue.open(rabbitmq_url)
+    await queue.close()
+    with pytest.raises(QueueError, match="closed"):
+        await queue.runs()
+    with pytest.raises(QueueError, match="closed"):
+        await queue._broker.open()
+
+
+async def test_it_says_what_a_crash_can_cost(queue):
+    said = await queue.durability()
+    assert "RabbitMQ" in said
+    assert "appendonly" in said
+
+
+# What others put into the servers
+
+
+def odd_bodies(run, bundle):
+    """Return messages that are no bundle of the run, and what is said of each."""
+    encode = msgspec.msgpack.encode
+    return {
+        b"": "no bundle",
+        b"https://a.example/1": "no bundle",
+        b'{"url": "https://a.example/1"}': "no bundle",
+        encode([1, 2, 3]): "no bundle",
+        encode([["r", 1, 1, [], [], [], [], [], [], [], [], [5]], b"short"]): "no bundle",
+        bundle[:-1]: "no bundle",
+        bundle.replace(run.id.encode(), b"x" * len(run.id)): "belongs to the run xxx",
+    }
+
+
+async def test_a_message_that_is_no_bundle_goes_to_the_dead_letter_queue(queue, depths):
+    run = await start(queue, page("real"))
+    bundle = (await depths.take(run, "p0")).body
+    bodies = odd_bodies(run, bundle)
+    for body in bodies:
+        await depths.put(run, "p0", body)
+    await depths.put(run, "p0", bundle)
+    assert len(await claim_all(queue, run)) == 1
+    for body, says in bodies.items():
+        letter = await depths.take(run, "dead")
+        assert letter.body == body
+        assert says in letter.header.properties.headers["reason"]
+    assert await depths.of(run, "p0") == 0
+    assert (await queue.stats(run.id)).tasks == 1
+
+
+async def test_a_bundle_that_was_changed_does_not_come_ashore(queue, depths):
+    run = await start(queue, page("real"))
+    bundle = (await depths.take(run, "p0")).body
+    at = bundle.index(b"\xcd\0\0")  # the attempts of the task
+    await depths.put(run, "p0", bundle[:at] + b"\xcd\0\x09" + bundle[at + 3 :])
+    assert await claim(queue, run) == []
+    assert (await queue.stats(run.id)).pending == 1
+    await depths.put(run, "p0", bundle)
+    assert [lease.attempt for lease in await claim(queue, run)] == [1]
+
+
+async def test_a_queue_that_is_there_already_with_other_arguments_is_named(queue, rabbitmq_url, depths):
+    run = await start(queue)
+    name = (await depths.names(run)).prefix + "p0"
+    channel = await depths.connection.channel()
+    await channel.queue_declare(name, durable=True)
+    with pytest.raises(QueueError, match=f"{name}.*x-queue-type.*rabbitmqctl delete_queue"):
+        await queue.enqueue(run.id, pages(3))
+    with pytest.raises(QueueError, match="delete_queue"):
+        await claim(queue, run)
+    await channel.queue_delete(name)
+    async with await RabbitQueue.open(rabbitmq_url, skew=lambda: 6 * SECOND) as later:
+        assert len(await claim_all(later, run)) == 3
+
+
+async def test_keys_of_others_in_the_same_redis_are_left_alone(queue, direct):
+    await direct.set("celery", "mine")
+    await direct.rpush("unacked", "mine")
+    run = await start(queue, *pages(300))
+    await queue.settle([Done(lease) for lease in await claim_all(queue, run)])
+    await queue.purge(run.id)
+    assert (await direct.get("celery"), await direct.lrange("unacked", 0, -1)) == (b"mine", [b"mine"])
+
+
+async def test_a_key_of_somebody_else_under_our_name_is_an_error_and_stays(queue, direct):
+    run = await start(queue)
+    await direct.set("{shoal:0}:sailing", "mine")
+    with pytest.raises(QueueError, match="WRONGTYPE"):
+        await queue.enqueue(run.id, pages(3))
+    assert await direct.get("{shoal:0}:sailing") == b"mine"
+    await direct.delete("{shoal:0}:sailing")
+
+
+async def test_a_full_redis_takes_no_task_but_lets_the_work_go_on(rabbitmq):
+    with or_skip(lambda: RedisServer(maxmemory="12mb")) as server:
+        async with await RabbitQueue.open(rabbitmq.with_state(server.url())) as queue:
+            run = await start(queue, *pages(600), *pages(300, "b.example", priority=1))
+            leases = await claim(queue, run, limit=10)
+            filled = 0
+            while "OOM" not in fill(server, filled):
+                filled += 1
+            with pytest.raises(QueueFull, match="maxmemory"):
+                await queue.enqueue(run.id, pages(3, "c.example"))
+            assert await queue.settle([Done(lease) for lease in leases]) == [Fate.ACCEPTED] * 10
+            assert len(await claim_all(queue, run, limit=200)) == 890
+            await queue.purge(run.id)
+
+
+def fill(server, number):
+    """Put half a megabyte of somebody else's into Redis, and return what it says."""
+    try:
+        return server.cli("SETRANGE", f"other:{number}", 500_000, "x")
+    except Exception as error:
+        return str(error)
+
+
+async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitmq_url, monkeypatch):
+    run = await start(queue, *pages(3))
+    monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)
+    rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1MB")
+    try:
+        with pytest.raises(QueueFull, match="short of memory"):
+            await queue.enqueue(run.id, pages(3, "b.example"))
+        assert len(await claim_all(queue, run)) == 3
+    finally:
+        rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1GB")
+    async with await RabbitQueue.open(rabbitmq_url, skew=lambda: 6 * SECOND) as later:
+        assert len(await claim_all(later, run)) == 3
+
+
+async def test_queues_of_others_are_left_alone(queue, depths):
+    channel = await depths.connection.channel()
+    await channel.queue_declare("theirs", durable=True)
+    run = await start(queue, *pages(3))
+    await queue.purge(run.id)
+    assert await depths.named("theirs") == 0
+    await channel.queue_delete("theirs")

@@ -1,0 +1,66 @@
+"""Who takes part on which server, and the bar that our rate over theirs is held to."""
+
+from collections.abc import Sequence
+
+from tools.bench.peers.entrant import Choice, Entrant, Foreigner, Neighbour
+from tools.bench.report import at_least
+
+AHEAD = at_least(1)
+
+_LOOPS: Sequence[Choice] = ({"loops": 1}, {"loops": 3})
+_PREFORK: Choice = {"pool": "prefork", "nodes": 1, "prefetch": 100}
+_CELERY: Sequence[Choice] = (_PREFORK, {**_PREFORK, "nodes": 2}, {**_PREFORK, "pool": "solo", "nodes": 2})
+_THREADS: Sequence[Choice] = tuple({"threads": threads} for threads in (8, 2))
+
+
+def _ours(guess: float) -> Entrant:
+    return Neighbour("shoal", "tools.bench.peers.shoal", guess, _LOOPS)
+
+
+POSTGRES: Sequence[Entrant] = (
+    _ours(8_000),
+    Neighbour(
+        "pgqueuer",
+        "tools.bench.peers.pgqueuer",
+        3_000,
+        (
+            {"driver": "connection", "managers": 1},
+            {"driver": "pool", "managers": 1},
+            {"driver": "connection", "managers": 5},
+        ),
+        at_least(2.5),
+    ),
+    Neighbour(
+        "procrastinate",
+        "tools.bench.peers.procrastinate",
+        400,
+        tuple({"concurrency": concurrency} for concurrency in (10, 1, 30)),
+        at_least(10),
+    ),
+    Neighbour("naive SKIP LOCKED loop", "tools.bench.peers.naive", 1_500),
+)
+REDIS: Sequence[Entrant] = (
+    _ours(15_000),
+    Foreigner("celery", "celery", 500, _CELERY, AHEAD),
+    Foreigner("dramatiq", "dramatiq", 1_500, _THREADS, AHEAD),
+    Foreigner("arq", "arq", 500, tuple({"max_jobs": most} for most in (100, 10)), AHEAD, "bench-queue-arq"),
+    Foreigner("taskiq", "taskiq", 1_000, tuple({"at_once": most} for most in (100, 1_000)), AHEAD),
+    Foreigner("huey", "huey", 2_000, ({},), AHEAD),
+)
+RABBITMQ: Sequence[Entrant] = (
+    _ours(6_000),
+    Foreigner("celery", "celery", 500, _CELERY, AHEAD),
+    Foreigner("dramatiq", "dramatiq", 1_500, _THREADS, AHEAD),
+    Foreigner(
+        "taskiq",
+        "taskiq",
+        1_000,
+        tuple({"kind": kind, "at_once": 100} for kind in ("quorum", "classic")),
+        AHEAD,
+    ),
+)
+
+
+def entrants(store: str) -> Sequence[Entrant]:
+    """Return who takes part on a server, ourselves first."""
+    return {"postgres": POSTGRES, "redis": REDIS, "rabbitmq": RABBITMQ}[store]
