@@ -25,6 +25,7 @@ RUNS = ["first", "second"]
 HOSTS = ["a.example", "b.example", "c.example:8080"]
 STEPS = ["list", "page"]
 PARTITIONS = ["", "ca", "ny"]
+WORKERS = ["w1", "w2"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Extended:
 
 
 @dataclass(frozen=True)
+class Abandoned:
+    """A worker given up, perhaps after a while in which nobody reclaimed."""
+
+    late: timedelta
+    worker_id: str
+
+
+@dataclass(frozen=True)
 class Waited:
     delta: timedelta
 
@@ -83,7 +92,7 @@ class HostSteered:
     duration: timedelta
 
 
-Event = Enqueued | Claimed | Settled | Extended | Waited | Cleared | RunSteered | HostSteered
+Event = Enqueued | Claimed | Settled | Extended | Abandoned | Waited | Cleared | RunSteered | HostSteered
 
 # All times are multiples of ten seconds, so that the milliseconds of a real clock decide nothing.
 _waits = st.sampled_from([TEN, TEN, TEN, 2 * TEN, 3 * TEN, 6 * TEN])
@@ -131,7 +140,7 @@ _places = st.integers(0, 11)
 _claims = st.fixed_dictionaries(
     {
         "run_id": _runs,
-        "worker_id": st.sampled_from(["w1", "w2"]),
+        "worker_id": st.sampled_from(WORKERS),
         "limit": st.integers(1, 6),
         "lease": _leases,
         "steps": st.sampled_from([None] * 5 + [["list"], ["page", "list"], []]),
@@ -150,6 +159,7 @@ _enqueued = st.builds(Enqueued, _runs, st.lists(tasks, min_size=1, max_size=5))
 _claimed = st.builds(Claimed, _mostly_zero, _claims)
 _settled = st.builds(Settled, _mostly_zero, st.lists(st.tuples(_places, _outcomes), min_size=1, max_size=4))
 _extended = st.builds(Extended, st.lists(_places, min_size=1, max_size=3), _leases)
+_abandoned = st.builds(Abandoned, _mostly_zero, st.sampled_from(WORKERS))
 _waited = st.builds(Waited, _waits)
 _cleared = st.builds(
     Cleared,
@@ -173,6 +183,7 @@ _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _run_steered: 1,
     _host_steered: 1,
     _extended: 1,
+    _abandoned: 1,
 }
 events: st.SearchStrategy[Event] = st.sampled_from(
     [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]

@@ -95,6 +95,20 @@ class RevivesTheDoomed(Ledger):
         self.fail(row, "lease lost", bury=False)
 
 
+class AbandonsTheLiving(Ledger):
+    """One worker's death ends the leases of all."""
+
+    def held_by(self, worker_id: str) -> list[Row]:
+        return [row for row in self.rows.values() if row.state is State.LEASED]
+
+
+class AbandonsNoLostLease(Ledger):
+    """What is past its deadline is left to be charged with an attempt."""
+
+    def held_by(self, worker_id: str) -> list[Row]:
+        return [row for row in super().held_by(worker_id) if row.deadline > self.now()]
+
+
 class LosesHistory(Ledger):
     def revive(self, row: Row) -> None:
         super().revive(row)
@@ -148,6 +162,16 @@ class KeepsReleasedAttempts(ModelQueue):
         return fates
 
 
+class ChargesTheAbandoned(ModelQueue):
+    """An abandoned task is treated as if its worker had died of it."""
+
+    async def abandon(self, worker_id: str) -> int:
+        abandoned = self.books.held_by(worker_id)
+        for row in abandoned:
+            self.books.take_back(row)
+        return len(abandoned)
+
+
 class ClaimsNothing(ModelQueue):
     async def claim(
         self,
@@ -177,6 +201,8 @@ BROKEN_BOOKS: list[type[Ledger]] = [
     RepeatsTokens,
     ListensToZombies,
     RevivesTheDoomed,
+    AbandonsTheLiving,
+    AbandonsNoLostLease,
     LosesHistory,
     KeepsAttemptsOnReplay,
     ForgetsCompletedKeys,
@@ -185,6 +211,7 @@ BROKEN_BOOKS: list[type[Ledger]] = [
 ]
 FAULTS: dict[str, type[ModelQueue]] = {
     "KeepsReleasedAttempts": KeepsReleasedAttempts,
+    "ChargesTheAbandoned": ChargesTheAbandoned,
     "ClaimsNothing": ClaimsNothing,
     **{books.__name__: type(books.__name__, (Broken,), {"ledger": books}) for books in BROKEN_BOOKS},
 }

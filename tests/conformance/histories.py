@@ -82,6 +82,9 @@ class Histories(RuleBasedStateMachine):
                 await self._settle(outcomes)
             case events.Extended(which, lease):
                 await self._both("extend", [self._held(place) for place in which if self.leases], lease=lease)
+            case events.Abandoned(late, worker_id):
+                await self._wait(late)
+                await self._both("abandon", worker_id)
             case events.Waited(delta):
                 await self._wait(delta)
             case events.Cleared(verb, run_id, which, where):

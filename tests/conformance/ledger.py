@@ -193,6 +193,10 @@ class Ledger:
         else:
             row.state, row.due_at = (State.DELAYED if after else State.PENDING), now + after
 
+    def release(self, row: Row) -> None:
+        """Put a task back that was not tried: its attempt is given back."""
+        row.state, row.attempts = State.PENDING, row.attempts - 1
+
     def revive(self, row: Row) -> None:
         """Put a dead task back: attempts and time to live start again."""
         now = self.now()
@@ -266,6 +270,11 @@ class Ledger:
         row = self.rows.get(lease.task_id)
         live = row and row.run_id == lease.run_id and row.state is State.LEASED and row.token == lease.token
         return row if live else None
+
+    def held_by(self, worker_id: str) -> list[Row]:
+        """Return the tasks whose live lease this worker has, in any run."""
+        rows = self.rows.values()
+        return [row for row in rows if row.state is State.LEASED and row.worker_id == worker_id]
 
     def drained(self, run_id: str) -> bool:
         return not any(row.state in REMAINING for row in self.of_run(run_id))

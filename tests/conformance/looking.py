@@ -137,11 +137,7 @@ class Looking(Queue):
 
     def _worker(self, run_id: str, worker_id: str, beat: Beat) -> WorkerStatus:
         tally = self.books.tallies.get((run_id, worker_id), Tally())
-        held = [
-            row
-            for row in self.books.of_run(run_id)
-            if row.state is State.LEASED and row.worker_id == worker_id
-        ]
+        held = [row for row in self.books.held_by(worker_id) if row.run_id == run_id]
         return WorkerStatus(
             worker_id=worker_id,
             run_id=run_id,

@@ -178,7 +178,7 @@ class ModelQueue(Looking):
             case Bury(error=error):
                 self.books.fail(row, error_text(error), bury=True)
             case Release():
-                row.state, row.attempts = State.PENDING, row.attempts - 1
+                self.books.release(row)
                 return Fate.ACCEPTED
             case _:
                 assert_never(outcome)
@@ -231,6 +231,12 @@ class ModelQueue(Looking):
         count = self.books.take_back_lost()
         self.books.wake_and_expire(self.books.rows.values())
         return count
+
+    async def abandon(self, worker_id: str) -> int:
+        abandoned = self.books.held_by(worker_id)
+        for row in abandoned:
+            self.books.release(row)
+        return len(abandoned)
 
 
 def _lease(row: Row, start_in: timedelta, lease: timedelta) -> Lease:

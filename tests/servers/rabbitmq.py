@@ -28,7 +28,9 @@ class Epmd(ServerProcess):
     name = "epmd"
 
     def start(self) -> None:
-        """Start mapping."""
+        """Start mapping; nothing happens when it does already."""
+        if self._process is not None:
+            return
         program = find_program("epmd", "rabbitmq-server")
         self._spawn([program, "-port", str(self.port), "-address", "127.0.0.1"], self._is_ready)
 
@@ -74,8 +76,7 @@ class RabbitServer(ServerProcess):
 
     def start(self) -> None:
         """Start the node, on the data of the last time."""
-        if self._epmd._process is None:
-            self._epmd.start()
+        self._epmd.start()
         self._spawn([*self._environment(), self._program], self._is_ready)
 
     def restart(self) -> None:

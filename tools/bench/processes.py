@@ -1,7 +1,9 @@
 """What the system knows of processes: how much processor time they have used, and how large they are."""
 
 import os
+import signal
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -34,6 +36,14 @@ def _stat(pid: int) -> list[int]:
 
 def _pids() -> Iterator[int]:
     return (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+
+
+def kill_session(session: int) -> None:
+    """End every process that still lives in a session which we have started."""
+    for pid in _pids():
+        if _stat(pid)[_SESSION : _SESSION + 1] == [session]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def memory_of(pid: int | str, field: str = "VmRSS") -> int:

@@ -17,6 +17,7 @@ ShoalError
 │   ├── QueueRefused          the server refuses this user or password
 │   ├── QueueReadOnly         the store cannot be written
 │   └── QueueFull             the store has no room left
+├── TaskDied                  a task that somebody waits for became a dead letter
 ├── StepTimeout               a step did not come to an end in time
 └── FetchError                a page did not come home
     ├── FetchTimeout
@@ -247,6 +248,15 @@ class OutOfScope(FetchError):
 
 class ParseFailed(FetchError):
     """The page could not be parsed."""
+
+
+class TaskDied(ShoalError):
+    """A task that is waited for became a dead letter."""
+
+    def __init__(self, run_id: str, letter_id: str, url: str | None, error: str) -> None:
+        self.run_id, self.letter_id, self.url, self.error = run_id, letter_id, url, error
+        what = f"The task for {shorten(url)}" if url else "The task"
+        super().__init__(f"{what} died: {error}. All about it: shoal dead show {run_id} {letter_id}")
 
 
 class StepTimeout(ShoalError):

@@ -7,6 +7,7 @@ from datetime import timedelta
 from shoal.core.model import MINUTE, NOTHING, ZERO
 
 OnHop = Callable[[str], Awaitable[None]]
+OnBytes = Callable[[int], Awaitable[None]]
 
 
 class Headers(Mapping[str, str]):
@@ -48,13 +49,15 @@ class Request:
     """What is asked of a host.
 
     `on_hop` is awaited with every further URL that a redirect leads to, before it is asked; what it raises
-    ends the fetch.
+    ends the fetch. `on_bytes` is awaited with the number of bytes that a body has or has grown by, and holds
+    up the reading of more until it returns.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     timeout: timedelta = MINUTE
     on_hop: OnHop | None = None
+    on_bytes: OnBytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

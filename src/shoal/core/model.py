@@ -96,8 +96,8 @@ class Grant:
     `next_due` is how long until time alone may make something claimable, None when nothing is known to come;
     other workers and producers may be quicker, so look again after a second or so whatever it says.
     `drained` says that the run has no pending, delayed or leased task left, or was cancelled.
-    `claimed_at` is the store's time from which the leases' durations count; a worker that compares many of them
-    knows how late each answer came, and starts on time. None where several stores have part in it.
+    `claimed_at` is the store's time from which the leases' durations count; a worker that compares many of
+    them knows how late each answer came, and starts on time. None where several stores have part in it.
     """
 
     leases: Sequence[Lease] = ()

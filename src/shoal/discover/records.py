@@ -43,7 +43,7 @@ def task_of(record: Any, step: str) -> Task:
         return Task(url=checked(record), step=step)
     if not isinstance(record, dict):
         raise ValueError('it must be a URL or an object such as {"url": "https://…"}')
-    task = Task(step=step, payload=_payload(record), **_fields(record))
+    task = Task(payload=_payload(record), **{"step": step, **_fields(record)})
     if task.url is None and not task.payload:
         raise ValueError("it has neither a url nor a payload")
     return task

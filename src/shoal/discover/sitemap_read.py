@@ -5,7 +5,7 @@ from io import BufferedReader, RawIOBase, TextIOWrapper
 from itertools import chain
 from typing import Any, cast
 
-from shoal.core.errors import ParseFailed
+from shoal.core.errors import ParseFailed, TooLarge
 from shoal.discover.lines import bounded
 from shoal.discover.sitemap_entry import Entry
 from shoal.discover.sitemap_xml import MAX_TEXT, XmlReader
@@ -39,21 +39,28 @@ def _first(parts: Iterator[bytes]) -> bytes:
 
 
 def _listed(parts: Iterable[bytes]) -> Iterator[list[Entry]]:
-    """Yield what a list of URLs holds, one a line."""
+    """Yield what a list of URLs holds; those before an error come before it is raised."""
     batch: list[Entry] = []
-    known = False
-    for line in bounded(TextIOWrapper(BufferedReader(_Body(parts)), "utf-8", errors="replace")):
-        text = line.strip()
-        if not known and text:
-            known = text.lower().startswith(_WEB)
-            if not known:
-                raise ParseFailed("it is neither XML nor a list of URLs")
-        if text:
-            batch.append(Entry(loc=text[:MAX_TEXT]))
-        if len(batch) >= BATCH:
-            yield batch
-            batch = []
+    try:
+        for url in _urls(parts):
+            batch.append(Entry(loc=url[:MAX_TEXT]))
+            if len(batch) >= BATCH:
+                yield batch
+                batch = []
+    except (ParseFailed, TooLarge):
+        yield batch
+        raise
     yield batch
+
+
+def _urls(parts: Iterable[bytes]) -> Iterator[str]:
+    lines = bounded(TextIOWrapper(BufferedReader(_Body(parts)), "utf-8", errors="replace"))
+    texts = (text for line in lines if (text := line.strip()))
+    first = next(texts, "")
+    if not first.lower().startswith(_WEB):
+        raise ParseFailed("it is neither XML nor a list of URLs")
+    yield first
+    yield from texts
 
 
 class _Body(RawIOBase):

@@ -24,8 +24,12 @@ def _encoded(value: str) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def _filled(how: str, value: str) -> str:
+def _in_url(how: str, value: str) -> str:
     return _URL_WAYS[how](value)
+
+
+def _in_text(how: str, value: str) -> str:
+    return _TEXT_WAYS[how](value)
 
 
 _URL_WAYS: dict[str, Callable[[str], str]] = {
@@ -51,8 +55,7 @@ class Template:
     """
 
     def __init__(self, text: str, *, is_url: bool, key: str = "template") -> None:
-        self._ways = _URL_WAYS if is_url else _TEXT_WAYS
-        self._is_url = is_url
+        self._value = _in_url if is_url else _in_text
         self._key, self._text = key, text
         self._parts = [self._part(*part) for part in self._parsed()]
         self.names = tuple(dict.fromkeys(name for _, name, _ in self._parts if name))
@@ -65,12 +68,8 @@ class Template:
 
     def fill(self, values: Mapping[str, str]) -> str:
         """Return the text with its values."""
-        if self._is_url:
-            return "".join(
-                f"{text}{_filled(how, values[name])}" if name else text for text, name, how in self._parts
-            )
         return "".join(
-            f"{text}{self._ways[how](values[name])}" if name else text for text, name, how in self._parts
+            [f"{text}{self._value(how, values[name])}" if name else text for text, name, how in self._parts]
         )
 
     def _parsed(self) -> list[tuple[str, str | None, str | None, str | None]]:
@@ -88,8 +87,8 @@ class Template:
             return text, "", ""
         if not name.isidentifier() or conversion:
             raise InvalidSetting(self._key, f"holds {{{name}}}, which is not a name such as {{state}}")
-        if (how or "") not in self._ways:
+        if (how or "") not in _URL_WAYS:
             raise InvalidSetting(
-                self._key, f"holds {{{name}:{how}}}. {hint(how or '', filter(None, self._ways))}"
+                self._key, f"holds {{{name}:{how}}}. {hint(how or '', filter(None, _URL_WAYS))}"
             )
         return text, name, how or ""

@@ -13,12 +13,13 @@ LONGEST = timedelta(days=36_500)
 MOST_NAMED = 20
 
 _UNITS = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86_400 * SECOND}
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhd]?)\s*")
+_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([smhd]?)\s*")
+_DIGIT = re.compile(r"[0-9]")
 
 
 def read_priority(value: Any) -> int:
     """Read a priority: a whole number from 0 to 9, also as text."""
-    if isinstance(value, str) and value.strip() in "0123456789" and value.strip():
+    if isinstance(value, str) and _DIGIT.fullmatch(value.strip()):
         return int(value)
     if type(value) is int and LOWEST_PRIORITY <= value <= HIGHEST_PRIORITY:
         return value

@@ -19,7 +19,7 @@ async def export(items: Items, writer: Writer) -> int:
     try:
         last = await _survey(items, writer) if writer.needs_survey else None
         count = await _write(items, writer, last)
-        await asyncio.to_thread(writer.close)
+        await _in_thread(writer.close)
     except BaseException:
         writer.discard()
         raise
@@ -30,7 +30,7 @@ async def _survey(items: Items, writer: Writer) -> int:
     """Show the writer all items, and return the highest id among them."""
     last = 0
     async for some in _batches(items()):
-        await asyncio.to_thread(writer.survey, some)
+        await _in_thread(writer.survey, some)
         last = max(last, some[-1].id)
     return last
 
@@ -40,9 +40,19 @@ async def _write(items: Items, writer: Writer, last: int | None) -> int:
     async for some in _batches(items()):
         # Items that were stored since the survey wait for the next export.
         known = some if last is None else [item for item in some if item.id <= last]
-        await asyncio.to_thread(writer.write, known)
+        await _in_thread(writer.write, known)
         count += len(known)
     return count
+
+
+async def _in_thread(call: Callable[..., None], *args: object) -> None:
+    """Run a call in a thread, and when cancelled wait for its end: two must not use a writer at once."""
+    work = asyncio.create_task(asyncio.to_thread(call, *args))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 async def _batches(items: AsyncIterator[StoredItem]) -> AsyncIterator[list[StoredItem]]:

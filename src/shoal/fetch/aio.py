@@ -19,7 +19,7 @@ from shoal.core.errors import (
     TooLarge,
     shorten,
 )
-from shoal.core.exchange import Headers
+from shoal.core.exchange import Headers, OnBytes
 from shoal.fetch.address import Address
 from shoal.fetch.decode import Unpacked, decoders, readable
 from shoal.fetch.egress import Egress, Target
@@ -154,7 +154,7 @@ class AioHttpAnswer:
         fields = self._response.raw_headers
         return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields])
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, most: int, on_bytes: OnBytes | None) -> bytes:
         """Return the decompressed body; raises TooLarge when it has more than `most` bytes."""
         response = self._response
         try:
@@ -164,7 +164,9 @@ class AioHttpAnswer:
                 )
             whole = Unpacked(decoders(self.all("content-encoding")), most)
             async for part in response.content.iter_any():
-                whole.feed(part)
+                grown = whole.feed(part)
+                if on_bytes:
+                    await on_bytes(grown)
             return whole.finish()
         except (aiohttp.ClientError, OSError) as exc:
             raise _translated(exc, self._target) from exc

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-MOST_HOSTS = 10_000
+MOST_HOSTS = 5_000
 MOST_PER_HOST = 50
-LONGEST = 4096  # characters of one cookie
+LONGEST = 4_096  # characters of one cookie
+LONGEST_PER_HOST = 16_384  # more than servers accept in one header
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -61,7 +62,7 @@ class CookieJar:
         kept.pop((cookie.name, cookie.path), None)
         if cookie.until is None or cookie.until > self._clock():
             kept[cookie.name, cookie.path] = cookie
-        if len(kept) > MOST_PER_HOST:
+        while len(kept) > MOST_PER_HOST or sum(map(_size, kept.values())) > LONGEST_PER_HOST:
             kept.pop(next(iter(kept)))
         if len(self._hosts) > MOST_HOSTS:
             self._hosts.popitem(last=False)
@@ -98,6 +99,10 @@ def _fits(cookie: Cookie, path: str, secure: bool, now: float) -> bool:
         return False
     below = path.startswith(cookie.path)
     return below and (cookie.path.endswith("/") or path[len(cookie.path) :][:1] in ("", "/"))
+
+
+def _size(cookie: Cookie) -> int:
+    return len(cookie.name) + len(cookie.value) + len(cookie.path)
 
 
 def _path(url: str) -> str:

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Protocol
 
 from shoal.core.errors import BrokenAnswer, TooLarge
@@ -60,13 +61,15 @@ class Unpacked:
         self._body = bytearray()
         self._empty = True
 
-    def feed(self, data: Piece) -> None:
-        """Take in the next piece; raises TooLarge or BrokenAnswer."""
+    def feed(self, data: Piece) -> int:
+        """Take in the next piece, and return by how much the body grew; raises TooLarge or BrokenAnswer."""
         self._empty = self._empty and not data
+        before = len(self._body)
         for piece in self._through(0, data):
             self._body += piece
             if len(self._body) > self._most:
                 raise self._too_large()
+        return len(self._body) - before
 
     def finish(self) -> bytes:
         """Return the whole body; raises BrokenAnswer if it broke off."""
@@ -132,10 +135,7 @@ class _Brotli:
     """br, where its module is installed."""
 
     def __init__(self) -> None:
-        try:
-            import brotli  # type: ignore[import-untyped]
-        except ImportError as exc:
-            raise _unreadable("br", "brotli") from exc
+        brotli = _module("br", "brotli")
         self._unpack: Any = brotli.Decompressor()
         self._error: type[Exception] = brotli.error
 
@@ -161,11 +161,7 @@ class _Zstd:
     """zstd, where its module is installed; one frame may follow another."""
 
     def __init__(self) -> None:
-        try:
-            from backports import zstd
-        except ImportError as exc:
-            raise _unreadable("zstd", "backports.zstd") from exc
-        self._module: Any = zstd
+        self._module = _module("zstd", "compression.zstd", "backports.zstd")  # the first since Python 3.14
         self._unpack = self._fresh()
 
     def feed(self, data: Piece) -> Iterable[Piece]:
@@ -202,5 +198,9 @@ _KNOWN: dict[str, Callable[[], Decoder]] = {
 }
 
 
-def _unreadable(encoding: str, module: str) -> BrokenAnswer:
-    return BrokenAnswer(f"The body is encoded as {encoding!r}, which needs the module {module!r} to read")
+def _module(encoding: str, *names: str) -> Any:
+    """Return the first of these modules that is installed; raises BrokenAnswer."""
+    for name in names:
+        with suppress(ImportError):
+            return import_module(name)
+    raise BrokenAnswer(f"The body is encoded as {encoding!r}, which needs the module {names[-1]!r} to read")

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
-from shoal.core.exchange import Headers, Request, Response
+from shoal.core.exchange import Headers, OnBytes, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.urls import join
 from shoal.fetch.cookies import CookieJar
@@ -55,7 +55,7 @@ class Answer(Protocol):
         """Return all fields."""
         ...
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, most: int, on_bytes: OnBytes | None) -> bytes:
         """Return the decompressed body; raises TooLarge when it has more than `most` bytes."""
         ...
 
@@ -111,7 +111,7 @@ class HopFetcher:
             url=target.url,
             status=answer.status,
             headers=answer.headers(),
-            body=await answer.body(self._limits.max_body),
+            body=await answer.body(self._limits.max_body, request.on_bytes),
             redirects=hops,
             elapsed=timedelta(seconds=perf_counter() - started),
         )

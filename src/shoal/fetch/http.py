@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import wreq
 
 from shoal.core.errors import OutOfScope, TooLarge
-from shoal.core.exchange import Headers
+from shoal.core.exchange import Headers, OnBytes
 from shoal.fetch.address import Address
 from shoal.fetch.decode import Unpacked, decoders
 from shoal.fetch.egress import Egress, Target
@@ -112,7 +112,7 @@ class WreqAnswer:
         """Return all fields."""
         return WreqHeaders(self._fields)
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, most: int, on_bytes: OnBytes | None) -> bytes:
         """Return the decompressed body; raises TooLarge when it has more than `most` bytes."""
         size = self._answer.content_length  # None where wreq decompresses, whatever was announced
         if size is not None and size > most:
@@ -122,16 +122,20 @@ class WreqAnswer:
         left = decoders(unasked) if unasked else []
         try:
             if size is None or left:
-                return await self._gather(Unpacked(left, most))
+                return await self._gather(Unpacked(left, most), on_bytes)
+            if on_bytes:
+                await on_bytes(size)
             return bytes(await self._answer.bytes())
         except BROKEN as exc:
             raise translated(exc, self._target) from exc
 
-    async def _gather(self, whole: Unpacked) -> bytes:
+    async def _gather(self, whole: Unpacked, on_bytes: OnBytes | None) -> bytes:
         async with self._answer.stream() as stream:
             async for part in stream:
                 if isinstance(part, memoryview):  # else trailers
-                    whole.feed(part)
+                    grown = whole.feed(part)
+                    if on_bytes:
+                        await on_bytes(grown)
         return whole.finish()
 
     def drop(self) -> None:

@@ -142,6 +142,14 @@ class Queue(ABC):
         delay is over become pending, and tasks whose time to live is over expire. Any worker may call it.
         """
 
+    @abstractmethod
+    async def abandon(self, worker_id: str) -> int:
+        """Hand back every lease of a worker that is known to be dead, and return how many.
+
+        Each goes as by a Release of its holder, in whatever run it is: the attempt is given back, and what
+        the worker may still say of it is STALE.
+        """
+
     # Looking
 
     @abstractmethod

@@ -10,7 +10,7 @@ from zlib import crc32
 import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl, shorten
-from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, ZERO, RunSettings, Task
+from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, ZERO, Run, RunSettings, Task
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import OnInvalid, Tasks
 
@@ -103,6 +103,11 @@ class Intake:
         digest.update(f"{step}\0{identity}".encode())
         site = identity[: identity.find("/", 8)]
         return crc32(site.encode()).to_bytes(4, "big") + digest.digest()
+
+
+def task_id(run: Run, task: Task) -> str:
+    """Return the id that a task has in a run, whether it has entered or not; raises InvalidTask."""
+    return Intake(run.id, run.settings).entry(task).id.hex()
 
 
 def encode_item(data: Any) -> str:

@@ -84,11 +84,12 @@ def _matcher(pattern: str) -> Matcher:
     """Return what finds a pattern in a URL: "re:" a regular expression, else "*" stands for any text."""
     if pattern.startswith("re:"):
         return re.compile(pattern[3:]).search
-    scheme, separator, rest = pattern.rpartition("://")
+    scheme, _, rest = pattern.rpartition("://")
     host, slash, path = rest.partition("/")
     # In a host "*" stops at the slash, or a path could pass for a host.
-    found = _glob(host, "[^/]*" if host != "*" else ".*") + ("/" + _glob(path, ".*") if slash else "(?:/.*)?")
-    return re.compile(f"{_glob(scheme, '[^/]*') if separator else 'https?'}://{found}", re.DOTALL).fullmatch
+    where = _glob(host, ".*" if host == "*" else "[^/]*") + ("" if ":" in host else r"(?::\d+)?")
+    what = f"/{_glob(path, '.*')}" if slash else "(?:/.*)?"
+    return re.compile(f"{_glob(scheme, '[^/]*') or 'https?'}://{where}{what}", re.DOTALL).fullmatch
 
 
 def _glob(text: str, anything: str) -> str:

@@ -24,7 +24,7 @@ from shoal.fetch.robots import Robots
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
 from shoal.worker.handling import Tools
-from shoal.worker.line import Ended, Failed, Line, Order, read_order
+from shoal.worker.line import STOP, Ended, Failed, Line, Order, read_order
 from shoal.worker.marks import CELLS, Marks
 from shoal.worker.worker import Stop, Worker
 
@@ -88,20 +88,22 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
 
 
 def listen(sock: socket.socket, stop: Callable[[Stop], None]) -> None:
-    """Obey SIGTERM and the keeper's end: finish what is in hand, and at the second sign hand it back."""
+    """Obey the keeper, its end, and SIGTERM: finish what is in hand, and at the second sign hand it back."""
     loop = asyncio.get_running_loop()
     signs = iter([Stop.FINISH])
 
     def obey() -> None:
         stop(next(signs, Stop.RELEASE))
 
-    def hung_up() -> None:
-        if not sock.recv(1):
+    def heard() -> None:
+        said = sock.recv(64)
+        if not said:
             loop.remove_reader(sock.fileno())
+        for _ in said or STOP:
             obey()
 
     loop.add_signal_handler(signal.SIGTERM, obey)
-    loop.add_reader(sock.fileno(), hung_up)
+    loop.add_reader(sock.fileno(), heard)
 
 
 def allow_many_files() -> None:

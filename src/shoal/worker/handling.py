@@ -23,6 +23,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step
 from shoal.worker.manners import Manners
 from shoal.worker.marks import Marks
+from shoal.worker.room import Room
 from shoal.worker.stock import host_of
 from shoal.worker.tally import Tally
 
@@ -51,6 +52,7 @@ class Handling:
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self._gap = run.settings.host_delay
         self._manners = Manners(self._gap)
+        self._room = Room()
         self._asked: set[str] = set()  # hosts whose robots.txt was asked for
 
     async def outcome(self, lease: Lease, number: int) -> Outcome:
@@ -58,10 +60,12 @@ class Handling:
         host = host_of(lease)
         try:
             step = self._scraper.handler(lease.task)
-            subject = await self._subject(step, lease.task, host)
+            subject = await self._subject(step, lease.task, host, number)
             harvest = await self._harvest(step, subject, number)
         except Exception as error:
             return self._failed(lease, host, error)
+        finally:
+            self._room.give(number)
         for reason, count in harvest.dropped.items():
             self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
         return Done(
@@ -76,7 +80,7 @@ class Handling:
         wish = self._tools.robots.crawl_delay(url) if self._tools.robots and url else None
         return self._manners.wishes(host, wish) if host and wish else None
 
-    async def _subject(self, step: Step, task: Task, host: str | None) -> Page | Task:
+    async def _subject(self, step: Step, task: Task, host: str | None, number: int) -> Page | Task:
         if step.fetch is None:
             return task
         assert task.url is not None, "handler() has seen to it"
@@ -87,6 +91,7 @@ class Handling:
                 headers=self._settings.headers,
                 timeout=step.timeout or self._settings.timeout,
                 on_hop=lambda url: self._hop(task, url),
+                on_bytes=lambda size: self._room.take(number, size),
             )
         )
         self._tally.bytes += len(response.body)

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import IO
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Fate, Lease, Outcome, Release, Retry
 from shoal.queue.contract import Queue
 from shoal.worker.line import (
     LONGEST_LINE,
+    STOP,
     Ended,
     Failed,
     Gone,
@@ -71,6 +71,8 @@ class Keeper:
         self._ending: Ending | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._hung = False
+        self._writer: asyncio.StreamWriter | None = None
+        self._stops = 0
 
     @property
     def pid(self) -> int | None:
@@ -79,11 +81,15 @@ class Keeper:
 
     def stop(self) -> None:
         """Ask the worker to stop; the second time it hands back everything at once."""
-        self._signal(signal.SIGTERM)
+        self._stops += 1
+        if self._writer:
+            self._writer.write(STOP)
 
     def kill(self) -> None:
         """End the worker now; its leases are handed back from here."""
-        self._signal(signal.SIGKILL)
+        if self._process and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
 
     async def run(self) -> Ending:
         """Start the worker and return how it ended, its leases settled or handed back."""
@@ -93,30 +99,30 @@ class Keeper:
         try:
             with theirs:
                 self._process = self._start(theirs.fileno(), file)
-            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
-            writer.write(write_order(self.order))
-            output = self._process.stdout
-            assert output is not None
-            reading = asyncio.create_task(self._read_output(output))
-            looking = [
-                asyncio.create_task(self._extend()),
-                asyncio.create_task(self._beat()),
-                asyncio.create_task(self._watch(marks)),
-            ]
-            try:
-                await self._listen(reader)
-                code = await asyncio.to_thread(self._process.wait)
-                # A process that the worker left behind may hold its output open.
-                await asyncio.wait([reading], timeout=1.0)
-            finally:
-                for task in (*looking, reading):
-                    task.cancel()
-                self.kill()
-                writer.close()
+            code = await self._attend(self._process, ours, marks)
             return await self._close(code, marks)
         finally:
+            self.kill()
             marks.close()
             os.close(file)
+
+    async def _attend(self, process: subprocess.Popen[bytes], sock: socket.socket, marks: Marks) -> int:
+        """Listen to the worker until it has ended, and return its exit code."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=sock, limit=LONGEST_LINE)
+        self._writer.write(write_order(self.order) + STOP * self._stops)
+        reading = asyncio.create_task(self._read_output(process))
+        duties = [self._extend(), self._beat(), self._watch(marks)]
+        tasks = [reading, *map(asyncio.create_task, duties)]
+        try:
+            await self._listen(reader)
+            code = await asyncio.to_thread(process.wait)
+            # A process that the worker left behind may hold its output open.
+            await asyncio.wait([reading], timeout=1.0)
+            return code
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._writer.close()
 
     def _start(self, line: int, marks: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -127,10 +133,11 @@ class Keeper:
             stderr=subprocess.STDOUT,
         )
 
-    async def _read_output(self, pipe: IO[bytes]) -> None:
+    async def _read_output(self, process: subprocess.Popen[bytes]) -> None:
         reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_read_pipe(lambda: protocol, process.stdout)
         try:
             while piece := await reader.readline():
                 line = piece.decode(errors="replace").rstrip()
@@ -211,10 +218,6 @@ class Keeper:
         if self._hung:
             return f"StepHung: step {lease.task.step!r} did not come to an end in {self._step_timeout:g} s"
         return f"WorkerDied: step {lease.task.step!r} was running when its worker {how}"
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process and self._process.poll() is None:
-            self._process.send_signal(number)
 
 
 def _how(code: int) -> str:

@@ -12,6 +12,7 @@ from shoal.core.model import Lease
 from shoal.worker.tally import Tally
 
 LONGEST_LINE = 64 * 1024 * 1024
+STOP = b"."  # what a keeper says to stop its worker; unlike two signals, two of them never become one
 
 
 class Order(msgspec.Struct, kw_only=True, frozen=True):
@@ -93,13 +94,14 @@ class Line:
 
 
 def read_order(sock: socket.socket) -> Order:
-    """Read the first line of the keeper."""
+    """Read the first line of the keeper, and leave what follows it."""
     data = bytearray()
     while not data.endswith(b"\n"):
-        piece = sock.recv(65536)
-        if not piece:
+        waiting = sock.recv(65536, socket.MSG_PEEK)
+        if not waiting:
             raise EOFError("the keeper hung up before it gave an order")
-        data += piece
+        end = waiting.find(b"\n") + 1
+        data += sock.recv(end or len(waiting))
     return _order.decode(bytes(data))
 
 

@@ -128,6 +128,19 @@ async def test_reclaim_counts_what_it_took_back(shaky, queue, direct):
     assert {lease.attempt for lease in await claim_all(queue, run)} == {2}
 
 
+async def test_abandon_counts_what_it_gave_back(shaky, queue):
+    runs = [await start(queue, *pages(5), max_attempts=1) for _ in range(2)]
+    for run in runs:
+        await claim_all(queue, run, "dead-1")
+    async with shaky.on("shoal.abandon(") as it:
+        assert await it.abandon("dead-1") == 10
+    for run in runs:
+        stats = await queue.stats(run.id)
+        assert (stats.pending, stats.leased, stats.tasks) == (5, 0, 5)
+        assert {lease.attempt for lease in await claim_all(queue, run)} == {1}
+    assert await queue.abandon("dead-1") == 0
+
+
 async def test_tidying_up_twice_changes_nothing(shaky, queue, direct):
     run = await start(queue, page(1, delay=HOUR), page(2, ttl=HOUR), page(3))
     await direct.execute("UPDATE shoal.delayed SET due_at = clock_timestamp()")

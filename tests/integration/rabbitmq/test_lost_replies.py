@@ -1,4 +1,4 @@
-"""A call whose request or answer is lost on the way to Redis is repeated: it is done once, as on a plain Redis."""
+"""A call whose request or answer is lost on the way to Redis is repeated: it is done once."""
 
 import asyncio
 

@@ -39,10 +39,18 @@ def dying(queue, monkeypatch):
 
 async def test_tasks_wait_in_the_broker_in_bundles_a_queue_for_each_priority(queue, direct, depths):
     run = await start(queue, *pages(1_000), *pages(30, "b.example", priority=7))
-    assert [await depths.of(run, kind) for kind in ("p0", "p7", "p1")] == [4, 2, None]
+    assert [await depths.of(run, kind) for kind in ("p0", "p7", "p1")] == [4, 1, None]
     assert not await direct.keys("*:q:*")
     assert await direct.hlen("{shoal:0}:sailing") == 0
     assert (await queue.stats(run.id)).pending == 1_030
+
+
+async def test_a_url_in_the_broker_takes_less_than_30_bytes_of_redis(queue, direct):
+    run = await start(queue)
+    before = (await direct.info("memory"))["used_memory"]
+    await queue.enqueue(run.id, (page(n, f"www.shop-{n % 300}.example.com") for n in range(30_000)))
+    used = ((await direct.info("memory"))["used_memory"] - before) / 30_000
+    assert used < 30, f"{used:.0f} bytes"
 
 
 async def test_a_host_that_must_be_asked_slowly_leaves_its_tasks_in_the_broker(queue, depths):
@@ -206,9 +214,7 @@ async def test_a_purged_run_leaves_no_queue_and_no_key(queue, depths, direct):
     for kind in ("p0", "p3", "wait-2560s", "due", "dead"):
         assert await depths.named(names.prefix + kind) is None
     left = {key.decode().partition(":")[2].partition(":")[2] for key in await direct.keys("*")}
-    assert {name for name in left if not name.startswith("receipt:")} == {
-        *("meta", "gates", "hosts", "gone")
-    }
+    assert {name for name in left if not name.startswith("receipt:")} == {*("meta", "gates", "hosts", "gone")}
 
 
 async def test_what_is_sent_for_a_run_that_was_purged_meanwhile_leaves_no_queue(queue, depths, monkeypatch):

@@ -1,4 +1,4 @@
-"""Trouble with the servers reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
+"""Trouble with the servers reaches the caller as Shoal's own errors, which say what to do."""
 
 import builtins
 
@@ -116,8 +116,9 @@ def odd_bodies(run, bundle):
         b"https://a.example/1": "no bundle",
         b'{"url": "https://a.example/1"}': "no bundle",
         encode([1, 2, 3]): "no bundle",
-        encode([["r", 1, 1, [], [], [], [], [], [], [], [], [5]], b"short"]): "no bundle",
+        encode([["r", 1, 1, [], [], [], [], [], [], [], [], [6]], b"short"]): "no bundle",
         bundle[:-1]: "no bundle",
+        bundle.replace(b"/real", b"/fake"): "its id does not match",
         bundle.replace(run.id.encode(), b"x" * len(run.id)): "belongs to the run xxx",
     }
 

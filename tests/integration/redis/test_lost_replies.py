@@ -124,6 +124,19 @@ async def test_reclaim_counts_what_it_took_back(shaky, queue):
     assert {lease.attempt for lease in await claim_all(queue, run)} == {2}
 
 
+async def test_abandon_counts_what_it_gave_back(shaky, queue):
+    runs = [await start(queue, *pages(5), max_attempts=1) for _ in range(2)]
+    for run in runs:
+        await claim_all(queue, run, "dead-1")
+    async with shaky.on("abandon") as it:
+        assert await it.abandon("dead-1") == 10
+    for run in runs:
+        stats = await queue.stats(run.id)
+        assert (stats.pending, stats.leased, stats.tasks) == (5, 0, 5)
+        assert {lease.attempt for lease in await claim_all(queue, run)} == {1}
+    assert await queue.abandon("dead-1") == 0
+
+
 @pytest.fixture
 async def run_with_dead(queue):
     run = await start(queue, *pages(5))

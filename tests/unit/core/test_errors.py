@@ -21,6 +21,7 @@ from shoal.core.errors import (
     ScraperBusy,
     ShoalError,
     StepTimeout,
+    TaskDied,
     UnknownQueue,
     UnknownRun,
     shorten,
@@ -47,6 +48,7 @@ FACTS = {
     HttpStatus: (404,),
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
     StepTimeout: ("listing", 300.0),
+    TaskDied: ("20260215_120000_ab12", "0" * 32, "https://example.com/", "status 500"),
 }
 
 

@@ -1,10 +1,12 @@
 """Items from a queue into a file."""
 
 import asyncio
+import threading
 import tracemalloc
 
 import pytest
 
+from shoal.export.contract import Writer
 from shoal.export.open import open_writer
 from shoal.export.stream import BATCH, export
 from tests.unit.export.making import item, items, source
@@ -42,6 +44,30 @@ async def test_cancelling_leaves_no_file(tmp_path, suffix):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_writer_is_not_discarded_while_it_writes():
+    started, may_go_on, seen = asyncio.Event(), threading.Event(), []
+    loop = asyncio.get_running_loop()
+
+    class Slow(Writer):
+        def write(self, items):
+            loop.call_soon_threadsafe(started.set)
+            seen.append(may_go_on.wait(10))
+
+        def close(self):
+            seen.append("closed")
+
+        def discard(self):
+            seen.append("discarded")
+
+    task = asyncio.create_task(export(source(items(1)), Slow()))
+    await started.wait()
+    task.cancel()
+    loop.call_later(0.05, may_go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == [True, "discarded"]
 
 
 async def test_items_stored_since_the_survey_wait_for_the_next_export(tmp_path):

@@ -152,6 +152,12 @@ def test_a_host_may_set_only_so_many(jar):
     assert "c0=" not in sent(jar)
 
 
+@pytest.mark.parametrize("line", ["c{}=" + "x" * 4_000, "c{}=1; Path=/a/" + "x" * 4_000])
+def test_a_host_may_set_only_so_much(jar, line):
+    keep(jar, *(line.format(number) for number in range(20)))
+    assert len(jar) == 4
+
+
 def test_only_so_many_hosts_are_remembered(jar, monkeypatch):
     monkeypatch.setattr(cookies, "MOST_HOSTS", 3)
     for number in range(5):

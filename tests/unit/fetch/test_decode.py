@@ -1,6 +1,7 @@
 """Undoing Content-Encoding within a limit."""
 
 import gzip
+import sys
 import zlib
 
 import brotli
@@ -132,6 +133,14 @@ def test_too_many_layers_are_refused():
     assert len(decoders(["gzip, " * 5])) == 5
     with pytest.raises(BrokenAnswer, match="6 times"):
         decoders(["gzip, " * 6])
+
+
+def test_what_cannot_be_read_is_not_offered_and_says_what_is_missing(monkeypatch):
+    for module in ("brotli", "backports.zstd", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert readable() == ["gzip"]
+    with pytest.raises(BrokenAnswer, match="'br', which needs the module 'brotli'"):
+        decoders(["br"])
 
 
 def test_what_is_offered_can_be_read():

@@ -31,7 +31,7 @@ class Answer:
     def headers(self):
         return self._fields
 
-    async def body(self, most):
+    async def body(self, most, on_bytes=None):
         assert not self.dropped
         return self._body
 

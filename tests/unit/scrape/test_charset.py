@@ -14,9 +14,9 @@ from shoal.scrape.page import Page
 GERMAN = "Größe und Übermaß, schön für alle Häuser"
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю"
 JAPANESE = "これは日本語の文章です。漢字とひらがなとカタカナを含みます。"
-CHINESE = "这是一个用中文写的句子，里面有很多汉字。"
+CHINESE = "这是一个用中文写的句子。里面有很多汉字。"
 KOREAN = "이것은 한국어로 쓴 문장입니다. 한글이 많이 있습니다."
-GREEK = "Η γρήγορη καφέ αλεπού πηδάει πάνω από το τεμπέλικο σκυλί"
+GREEK = "γρήγορη καφέ αλεπού πηδάει πάνω από το τεμπέλικο σκυλί"
 POLISH = "Zażółć gęślą jaźń, proszę państwa"
 
 
@@ -39,7 +39,12 @@ DOCUMENTS = {
     # declared in the header
     "header utf-8": (GERMAN.encode(), html("utf-8"), GERMAN, "utf-8"),
     "header UTF8 in quotes": (GERMAN.encode(), 'text/html;charset="UTF8"', GERMAN, "utf-8"),
-    "header with spaces": (RUSSIAN.encode("cp1251"), "text/html ; Charset = windows-1251 ;x=y", RUSSIAN, "windows-1251"),
+    "header with spaces": (
+        RUSSIAN.encode("cp1251"),
+        "text/html ; Charset = windows-1251 ;x=y",
+        RUSSIAN,
+        "windows-1251",
+    ),
     "header latin-1 means windows-1252": (b"\x80 5", html("iso-8859-1"), "€ 5", "windows-1252"),
     "header koi8-r": (RUSSIAN.encode("koi8-r"), html("KOI8-R"), RUSSIAN, "koi8-r"),
     "header shift_jis": (JAPANESE.encode("cp932"), html("Shift_JIS"), JAPANESE, "shift_jis"),
@@ -57,7 +62,12 @@ DOCUMENTS = {
     "header macintosh": ("é".encode("mac-roman"), html("macintosh"), "é", "macintosh"),
     "header utf-16le": (JAPANESE.encode("utf-16le"), html("utf-16le"), JAPANESE, "utf-16le"),
     "header utf-16be": (GERMAN.encode("utf-16be"), html("utf-16be"), GERMAN, "utf-16be"),
-    "header utf-16 without a mark is little-endian": (GERMAN.encode("utf-16le"), html("utf-16"), GERMAN, "utf-16le"),
+    "header utf-16 without a mark is little-endian": (
+        GERMAN.encode("utf-16le"),
+        html("utf-16"),
+        GERMAN,
+        "utf-16le",
+    ),
     # retired by the standard, read all the same
     "header iso-2022-kr": (KOREAN.encode("iso2022_kr"), html("iso-2022-kr"), KOREAN, "iso-2022-kr"),
     "header hz-gb-2312": (CHINESE.encode("hz"), html("hz-gb-2312"), CHINESE, "hz-gb-2312"),
@@ -66,7 +76,12 @@ DOCUMENTS = {
     "mark utf-8 against the header": (codecs.BOM_UTF8 + GERMAN.encode(), html("shift_jis"), GERMAN, "utf-8"),
     "mark utf-16le": (codecs.BOM_UTF16_LE + GERMAN.encode("utf-16le"), "", GERMAN, "utf-16le"),
     "mark utf-16be": (codecs.BOM_UTF16_BE + GERMAN.encode("utf-16be"), "", GERMAN, "utf-16be"),
-    "mark utf-16 against the header": (codecs.BOM_UTF16_LE + "<p>ü".encode("utf-16le"), html("utf-8"), "<p>ü", "utf-16le"),
+    "mark utf-16 against the header": (
+        codecs.BOM_UTF16_LE + "<p>ü".encode("utf-16le"),
+        html("utf-8"),
+        "<p>ü",
+        "utf-16le",
+    ),
     "mark utf-32le": (codecs.BOM_UTF32_LE + GERMAN.encode("utf-32le"), "", GERMAN, "utf-32le"),
     "mark utf-32be": (codecs.BOM_UTF32_BE + GERMAN.encode("utf-32be"), "", GERMAN, "utf-32be"),
     "mark utf-16 and half a character": (codecs.BOM_UTF16_LE + b"a\x00b", "", "a", "utf-16le"),
@@ -77,11 +92,26 @@ DOCUMENTS = {
     # declared in the page
     "meta utf-8": (meta("utf-8", GERMAN, "utf-8"), "", GERMAN, "utf-8"),
     "meta windows-1251": (meta("windows-1251", RUSSIAN, "cp1251"), "text/html", RUSSIAN, "windows-1251"),
-    "meta in upper case": (meta("x", RUSSIAN, "cp1251").upper().replace(b'"X"', b"WINDOWS-1251"), "", "", "windows-1251"),
+    "meta in upper case": (
+        meta("x", RUSSIAN, "cp1251").upper().replace(b'"X"', b"WINDOWS-1251"),
+        "",
+        "",
+        "windows-1251",
+    ),
     "meta http-equiv": (equiv("euc-kr", KOREAN, "euc-kr"), "", KOREAN, "euc-kr"),
     "meta utf-16 is a lie": (meta("utf-16", GERMAN, "utf-8"), "", GERMAN, "utf-8"),
-    "meta in a comment is none": (b"<!-- <meta charset=shift_jis> -->" + GERMAN.encode(), "", GERMAN, "utf-8"),
-    "meta behind the header": (meta("shift_jis", RUSSIAN, "cp1251"), html("windows-1251"), RUSSIAN, "windows-1251"),
+    "meta in a comment is none": (
+        b"<!-- <meta charset=shift_jis> -->" + GERMAN.encode(),
+        "",
+        GERMAN,
+        "utf-8",
+    ),
+    "meta behind the header": (
+        meta("shift_jis", RUSSIAN, "cp1251"),
+        html("windows-1251"),
+        RUSSIAN,
+        "windows-1251",
+    ),
     "meta further down": (b" " * 3000 + meta("windows-1251", RUSSIAN, "cp1251"), "", RUSSIAN, "windows-1251"),
     "xml declaration": (
         b'<?xml version="1.0" encoding="iso-8859-2"?><p>' + POLISH.encode("iso8859-2"),
@@ -106,7 +136,12 @@ DOCUMENTS = {
     "latin-1 said, utf-8 meant": (GERMAN.encode(), html("iso-8859-1"), GERMAN, "utf-8"),
     "windows-1251 said, utf-8 meant": (meta("windows-1251", RUSSIAN, "utf-8"), "", RUSSIAN, "utf-8"),
     "utf-8 said, latin-1 meant": (GERMAN.encode("latin-1"), html("utf-8"), GERMAN, "windows-1252"),
-    "utf-8 said in the page, cp1251 meant": (meta("utf-8", RUSSIAN * 3, "cp1251"), "", RUSSIAN, "windows-1251"),
+    "utf-8 said in the page, cp1251 meant": (
+        meta("utf-8", RUSSIAN * 3, "cp1251"),
+        "",
+        RUSSIAN,
+        "windows-1251",
+    ),
     "utf-16 said, ascii meant": (b"<p>abc</p>", html("utf-16"), "<p>abc</p>", "utf-8"),
     "utf-16 said, latin-1 meant": (f"<p>{GERMAN}".encode("latin-1"), html("utf-16"), GERMAN, "windows-1252"),
     # nothing declared
@@ -132,7 +167,12 @@ DOCUMENTS = {
     "zero bytes": (b"a\x00b", "", "a\x00b", "utf-8"),
     "every byte": (bytes(range(256)), "", "abc", None),
     "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20, "image/png", "PNG", None),
-    "shift_jis cut in a character": (JAPANESE.encode("cp932")[:-1], html("shift_jis"), JAPANESE[:-1], "shift_jis"),
+    "shift_jis cut in a character": (
+        JAPANESE.encode("cp932")[:-1],
+        html("shift_jis"),
+        JAPANESE[:-1],
+        "shift_jis",
+    ),
 }
 
 
@@ -184,5 +224,10 @@ def test_a_label_is_known_by_the_rules_of_the_web():
 
 
 def test_hostile_declarations_do_not_take_long():
-    for body in (b"<meta " * 50_000, b"<!--" * 100_000, b"<?xml " + b"e" * 300_000, b"\xff" + b"<meta x " * 50_000):
+    for body in (
+        b"<meta " * 50_000,
+        b"<!--" * 100_000,
+        b"<?xml " + b"e" * 300_000,
+        b"\xff" + b"<meta x " * 50_000,
+    ):
         assert read_text(body)[0]

@@ -25,7 +25,9 @@ LISTING = """
 def page_of(content, *, url=URL, content_type="text/html; charset=utf-8", **task):
     body = content.encode() if isinstance(content, str) else content
     headers = Headers([("Content-Type", content_type)] if content_type else [])
-    return Page(Response(url=url, status=200, headers=headers, body=body), Task(url=URL, step="listing", **task))
+    return Page(
+        Response(url=url, status=200, headers=headers, body=body), Task(url=URL, step="listing", **task)
+    )
 
 
 @pytest.fixture
@@ -164,7 +166,9 @@ def test_follow_of_no_link_is_none(page):
     assert page.dropped == {}
 
 
-@pytest.mark.parametrize("junk", ["mailto:a@b.c", "javascript:1", "http://[bad", "ftp://a/b", "data:text/plain,x", "\ud800"])
+@pytest.mark.parametrize(
+    "junk", ["mailto:a@b.c", "javascript:1", "http://[bad", "ftp://a/b", "data:text/plain,x", "\ud800"]
+)
 def test_follow_of_what_is_no_web_link_is_none_and_counted(page, junk):
     assert page.follow(junk) is None
     assert page.dropped == {NOT_A_LINK: 1}
@@ -176,7 +180,9 @@ def test_follow_names_what_is_no_step(page):
 
 
 def test_json_is_read_as_python_values():
-    assert page_of('{"a": [1, 2.5, null, "ü"]}', content_type="application/json").json() == {"a": [1, 2.5, None, "ü"]}
+    assert page_of('{"a": [1, 2.5, null, "ü"]}', content_type="application/json").json() == {
+        "a": [1, 2.5, None, "ü"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -195,9 +201,11 @@ def test_json_that_is_met_but_is_none_is_read_all_the_same(body, value):
     assert value is None or read == value
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b'{"a": 1', b"[1,]", b"[" * 1_000_000, b'{"a":' * 200_000, b"1" * 10_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b'{"a": 1', b"[1,]", b"[" * 1_000_000, b'{"a":' * 200_000, b"1" * 10_000]
+)
 def test_what_is_no_json_fails_to_parse(body):
-    with pytest.raises(ParseFailed, match="example.com"):
+    with pytest.raises(ParseFailed, match=r"example.com"):
         page_of(body, content_type="application/json").json()
 
 
@@ -222,11 +230,17 @@ def test_an_xpath_expression_that_cannot_be_read_is_named(page, expression):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj", b"\x89PNG\r\n\x1a\n\x00\x00", b"\x00" * 1000, b"\xff" * 1000]
+    "body",
+    [
+        b"",
+        b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj",
+        b"\x89PNG\r\n\x1a\n\x00\x00",
+        b"\x00" * 1000,
+        b"\xff" * 1000,
+    ],
 )
 def test_what_is_not_html_holds_nothing(body):
     page = page_of(body, content_type="application/pdf")
     assert page.css("a") == page.links() == []
     assert page.text("h1") == ""
     assert page.attr("a", "href") is None
-

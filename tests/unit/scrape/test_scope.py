@@ -74,7 +74,9 @@ def test_a_pattern_says_itself_where_it_leads(pattern, url, allowed):
 
 def test_one_of_several_patterns_is_enough():
     scope = Scope.read("scope", ["a.test", "re:^https://b"])
-    assert [scope.allows(url, origin=None) for url in ("https://a.test/", "https://b.test/", "https://c.test/")] == [
+    assert [
+        scope.allows(url, origin=None) for url in ("https://a.test/", "https://b.test/", "https://c.test/")
+    ] == [
         True,
         True,
         False,
@@ -90,14 +92,19 @@ def test_a_redirect_out_of_scope_is_refused_with_what_to_write():
     Scope("host").check("HTTP://WWW.Shop.Example.CO.UK:80/x", origin=HERE)
     with pytest.raises(OutOfScope, match=r"https://evil.test/ is out of scope: 'host'. Widen it"):
         Scope("host").check("https://evil.test/", origin=HERE)
-    for trick in ("https://shop.example.co.uk@evil.test/", "https://evil.test\\@shop.example.co.uk/", "javascript:1", ""):
+    for trick in (
+        "https://shop.example.co.uk@evil.test/",
+        "https://evil.test\\@shop.example.co.uk/",
+        "javascript:1",
+        "",
+    ):
         with pytest.raises(OutOfScope):
             Scope("host").check(trick, origin=HERE)
 
 
 @pytest.mark.parametrize("wrong", ["hots", "everything", "", 5, [], ["host*", 5], "re:("])
 def test_what_is_no_scope_is_refused(wrong):
-    with pytest.raises(InvalidSetting, match="^scope "):
+    with pytest.raises(InvalidSetting, match=r"^scope "):
         Scope.read("scope", wrong)
 
 

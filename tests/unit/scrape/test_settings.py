@@ -92,15 +92,17 @@ def test_rate_and_delay_exclude_each_other_but_one_may_replace_the_other():
 
 
 def test_a_mistyped_setting_is_answered_with_the_nearest_one():
-    with pytest.raises(InvalidSetting, match="raet is not a setting of a scraper. Did you mean 'rate'") as caught:
+    with pytest.raises(
+        InvalidSetting, match=r"raet is not a setting of a scraper. Did you mean 'rate'"
+    ) as caught:
         read(raet="5/s")
     assert caught.value.key == "raet"
-    with pytest.raises(InvalidSetting, match="Known are allow_private, block, .*tor"):
+    with pytest.raises(InvalidSetting, match=r"Known are allow_private, block, .*tor"):
         read(zzz=1)
 
 
 def test_a_change_is_checked_like_the_first_word_and_names_its_key():
-    with pytest.raises(InvalidSetting, match="^timeout must be") as caught:
+    with pytest.raises(InvalidSetting, match=r"^timeout must be") as caught:
         read().replace(timeout="soon")
     assert caught.value.key == "timeout"
     with pytest.raises(InvalidSetting, match="Did you mean 'timeout'"):
@@ -113,7 +115,9 @@ def test_a_change_leaves_the_rest_as_it_was():
 
 @pytest.mark.parametrize("key", NOT_YET)
 def test_what_this_version_cannot_do_is_refused_and_never_ignored(key):
-    with pytest.raises(InvalidSetting, match=f"^{key} is not available in this version of Shoal; leave it out"):
+    with pytest.raises(
+        InvalidSetting, match=f"^{key} is not available in this version of Shoal; leave it out"
+    ):
         read(**{key: ["something"]})
     assert read(**{key: None}) == read()
 

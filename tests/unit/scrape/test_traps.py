@@ -99,9 +99,26 @@ def test_what_is_no_session_id_stays(url):
 
 
 def test_views_of_the_same_page_are_told():
-    for query in ("sort=price", "a=1&sort_by=x", "orderby=name", "print=1", "d=desc", "C=N;O=D", "replytocom=5"):
+    for query in (
+        "sort=price",
+        "a=1&sort_by=x",
+        "orderby=name",
+        "print=1",
+        "d=desc",
+        "C=N;O=D",
+        "replytocom=5",
+    ):
         assert is_variant(dissect(f"https://a.test/x?{query}")), query
-    for query in ("", "order=12345", "page=2", "view=article", "dir=/tmp", "sorted_id=5", "C=Nice", "q=print"):
+    for query in (
+        "",
+        "order=12345",
+        "page=2",
+        "view=article",
+        "dir=/tmp",
+        "sorted_id=5",
+        "C=Nice",
+        "q=print",
+    ):
         assert not is_variant(dissect(f"https://a.test/x?{query}")), query
 
 

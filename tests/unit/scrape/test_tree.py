@@ -77,7 +77,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 def measured(call, made="bomb"):
     """Parse in a process of its own; return what was said, and by how many MB the process grew."""
     script = MEASURE.format(call=call, made=made)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     *said, grown = ran.stdout.splitlines()
     return said, int(grown)
 

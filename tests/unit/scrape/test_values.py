@@ -35,7 +35,21 @@ DURATIONS = [
     (0, 0),
     (timedelta(minutes=2), 120),
 ]
-NOT_DURATIONS = ["", "soon", "5 parsecs", "-5s", -1, "5m!", "m5", None, True, [], float("nan"), float("inf"), 1e300]
+NOT_DURATIONS = [
+    "",
+    "soon",
+    "5 parsecs",
+    "-5s",
+    -1,
+    "5m!",
+    "m5",
+    None,
+    True,
+    [],
+    float("nan"),
+    float("inf"),
+    1e300,
+]
 
 RATES = [
     ("5/s", 0.2),
@@ -52,7 +66,14 @@ RATES = [
 ]
 NOT_RATES = ["", "fast", "5/fortnight", "0/s", 0, -1, "-1/s", True, float("nan"), float("inf"), 1e-300, []]
 
-SIZES = [("32 MB", 32 << 20), ("500KB", 500 << 10), ("1gb", 1 << 30), ("1.5 MiB", 3 << 19), ("100", 100), (7, 7)]
+SIZES = [
+    ("32 MB", 32 << 20),
+    ("500KB", 500 << 10),
+    ("1gb", 1 << 30),
+    ("1.5 MiB", 3 << 19),
+    ("100", 100),
+    (7, 7),
+]
 
 
 @pytest.mark.parametrize(("written", "seconds"), DURATIONS)

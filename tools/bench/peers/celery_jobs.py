@@ -16,6 +16,8 @@ app.conf.update(
     task_default_queue=ORDER.queue,
     task_ignore_result=True,
     task_acks_late=True,
+    worker_disable_rate_limits=True,
+    worker_enable_remote_control=False,
     worker_prefetch_multiplier=ORDER.choice["prefetch"],
     broker_connection_retry_on_startup=True,
 )

@@ -7,7 +7,15 @@ from tools.bench.peers.order import Order
 Command = Sequence[str]
 
 _CALM_CELERY = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "warning")
-_CALM_TASKIQ = ("--log-level", "WARNING", "--shutdown-timeout", "1", "--ack-type", "when_executed")
+_CALM_TASKIQ = (
+    "--log-level",
+    "WARNING",
+    "--shutdown-timeout",
+    "1",
+    "--ack-type",
+    "when_executed",
+    "--no-parse",
+)
 
 
 def commands(order: Order) -> list[Command]:
@@ -16,7 +24,8 @@ def commands(order: Order) -> list[Command]:
 
 
 def _celery(order: Order) -> list[Command]:
-    nodes = order.choice["nodes"] if order.workers > 1 else 1
+    # A solo node does its jobs itself; any other has as many processes for them as it is told.
+    nodes = order.workers if order.choice["pool"] == "solo" else 1
     pool = ("--pool", order.choice["pool"], "--concurrency", str(order.workers // nodes))
     app = ("-m", "celery", "--app", "tools.bench.peers.celery_jobs", "worker")
     return [(*app, *pool, *_CALM_CELERY, "--hostname", f"node{node}@%h") for node in range(nodes)]

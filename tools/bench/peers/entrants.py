@@ -8,9 +8,8 @@ from tools.bench.report import at_least
 AHEAD = at_least(1)
 
 _LOOPS: Sequence[Choice] = ({"loops": 1}, {"loops": 3})
-_PREFORK: Choice = {"pool": "prefork", "nodes": 1, "prefetch": 100}
-_CELERY: Sequence[Choice] = (_PREFORK, {**_PREFORK, "nodes": 2}, {**_PREFORK, "pool": "solo", "nodes": 2})
-_THREADS: Sequence[Choice] = tuple({"threads": threads} for threads in (8, 2))
+_CELERY: Sequence[Choice] = tuple({"pool": pool, "prefetch": 100} for pool in ("prefork", "solo"))
+_DRAMATIQ: Sequence[Choice] = ({"threads": 8, "prefetch": 200}, {"threads": 1, "prefetch": 1_000})
 
 
 def _ours(guess: float) -> Entrant:
@@ -42,15 +41,15 @@ POSTGRES: Sequence[Entrant] = (
 REDIS: Sequence[Entrant] = (
     _ours(15_000),
     Foreigner("celery", "celery", 500, _CELERY, AHEAD),
-    Foreigner("dramatiq", "dramatiq", 1_500, _THREADS, AHEAD),
-    Foreigner("arq", "arq", 500, tuple({"max_jobs": most} for most in (100, 10)), AHEAD, "bench-queue-arq"),
+    Foreigner("dramatiq", "dramatiq", 2_500, _DRAMATIQ, AHEAD),
+    Foreigner("arq", "arq", 700, tuple({"max_jobs": most} for most in (100, 10)), AHEAD, "bench-queue-arq"),
     Foreigner("taskiq", "taskiq", 1_000, tuple({"at_once": most} for most in (100, 1_000)), AHEAD),
-    Foreigner("huey", "huey", 2_000, ({},), AHEAD),
+    Foreigner("huey", "huey", 3_000, ({},), AHEAD),
 )
 RABBITMQ: Sequence[Entrant] = (
     _ours(6_000),
     Foreigner("celery", "celery", 500, _CELERY, AHEAD),
-    Foreigner("dramatiq", "dramatiq", 1_500, _THREADS, AHEAD),
+    Foreigner("dramatiq", "dramatiq", 2_500, _DRAMATIQ, AHEAD),
     Foreigner(
         "taskiq",
         "taskiq",

@@ -4,25 +4,25 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from tools.bench.crew import ROOT
 from tools.bench.peers.commands import Command, commands
 from tools.bench.peers.order import Order
 from tools.bench.peers.tally import Count, read_counts
-from tools.bench.processes import cpu_of_sessions
+from tools.bench.processes import cpu_of_sessions, kill_session
 
 GLANCE = 0.02  # seconds between two looks at the counts
 AFTERWARDS = 0.3  # seconds in which a job that is done twice would show
 PATIENCE = 30.0  # seconds without any progress
 GOODBYE = 10.0
+LONGEST_FILL = 300.0
 
 
 class PeerFailed(Exception):
@@ -49,8 +49,9 @@ class Work:
 async def fill(python: Path, order: Order) -> float:
     """Put the jobs into the queue and return the seconds that it took."""
     async with _process(python, ("-m", "tools.bench.peers.fill"), order) as (process, log):
-        await process.wait()
-        if process.returncode:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), LONGEST_FILL)
+        if process.returncode != 0:
             raise PeerFailed(f"{order.peer} could not be given its jobs: {_end_of(log)}")
         log.seek(0)
         return float(json.loads(log.read().splitlines()[-1])["seconds"])
@@ -63,7 +64,7 @@ async def work(python: Path, order: Order) -> Work:
             await stack.enter_async_context(_process(python, command, order)) for command in commands(order)
         ]
         try:
-            return await Watch(order, [process.pid for process, _ in started]).until_done()
+            return await Watch(order, [process for process, _ in started]).until_done()
         except PeerFailed as error:
             said = "\n".join(_end_of(log) for _, log in started)
             raise PeerFailed(f"{error}: {said}") from None
@@ -72,8 +73,9 @@ async def work(python: Path, order: Order) -> Work:
 class Watch:
     """Looks on while the workers of a peer do the jobs of an order."""
 
-    def __init__(self, order: Order, sessions: Sequence[int]) -> None:
-        self._order, self._sessions = order, sessions
+    def __init__(self, order: Order, processes: Sequence[asyncio.subprocess.Process]) -> None:
+        self._order, self._processes = order, processes
+        self._sessions = [process.pid for process in processes]
         self._folder = Path(order.folder)
         self._seen = 0
         self._progress = time.monotonic()
@@ -96,7 +98,8 @@ class Watch:
         now = time.monotonic()
         if done > self._seen:
             self._seen, self._progress = done, now
-        if now > self._progress + PATIENCE:
+        ended = all(process.returncode is not None for process in self._processes)
+        if ended or now > self._progress + PATIENCE:
             raise PeerFailed(f"{self._order.peer} stopped after {done:,} of {self._order.jobs:,} jobs")
 
 
@@ -132,23 +135,16 @@ def _ends_with_us() -> Command:
 
 def _extra(order: Order) -> dict[str, str]:
     """Return the settings that a peer takes from its environment only."""
-    prefetch: Any = order.choice.get("queue_prefetch")
-    return {"dramatiq_queue_prefetch": str(prefetch)} if prefetch else {}
+    return {"dramatiq_queue_prefetch": str(order.choice["prefetch"])} if order.peer == "dramatiq" else {}
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Ask the process to end, and kill what is left of its session after a while."""
     if process.returncode is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(GOODBYE):
-            await process.wait()
-    except TimeoutError:
-        pass
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+        process.terminate()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GOODBYE)
+    kill_session(process.pid)
     await process.wait()
 
 

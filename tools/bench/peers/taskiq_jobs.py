@@ -19,7 +19,9 @@ def _broker() -> Any:
     pika: Any = import_module("taskiq_aio_pika")
     queue = pika.Queue(name=ORDER.queue, type=pika.QueueType(ORDER.choice["kind"]))
     dead = pika.Queue(name=f"{ORDER.queue}.dead")
-    return pika.AioPikaBroker(ORDER.address, qos=AT_ONCE, task_queues=[queue], dead_letter_queue=dead)
+    return pika.AioPikaBroker(
+        ORDER.address, qos=ORDER.choice["at_once"], task_queues=[queue], dead_letter_queue=dead
+    )
 
 
 broker = _broker()

@@ -214,6 +214,13 @@ class PostgresQueue(Queue):
         await self._server.fetch(sql.TIDY, SWEEP)
         return count
 
+    async def abandon(self, worker_id: str) -> int:
+        newest = await self._server.value(sql.QUERIES["newest_token"])
+        count = 0
+        while ended := (await self._server.once(sql.ABANDON, worker_id, newest, SWEEP))[0][0]:
+            count += int(ended)
+        return count
+
     async def _once(self, query: str, run_id: str, *args: Any) -> list[Any]:
         try:
             return await self._server.once(query, run_id, *args)

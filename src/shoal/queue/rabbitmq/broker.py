@@ -117,11 +117,14 @@ class Broker:
             raise _Missing(reason_of(error)) from error
         except TimeoutError as error:
             if await self._is_blocked():
-                raise QueueFull(self.address, "RabbitMQ is short of memory or disk and takes no messages") from error
+                raise QueueFull(
+                    self.address, "RabbitMQ is short of memory or disk and takes no messages"
+                ) from error
             raise TimeoutError(f"the queue {letters[0].queue.name!r} does not answer") from error
         finally:
             for one in sending:
                 one.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
 
     async def _fetch(self, queue: QueueName) -> Delivery | None:
         channel = await self._channel("in")

@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
-from shoal.queue.redis.wire import Fields, LetterRow, Parcel, Past, dead_letter
+from shoal.core.errors import ShoalError
+from shoal.queue.intake import Intake
+from shoal.queue.redis.wire import Fields, LetterRow, Parcel, Past, dead_letter, expired_task, parcel
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -46,43 +48,44 @@ _element = msgspec.msgpack.Decoder(Element).decode
 _letters = msgspec.msgpack.Decoder(tuple[list[tuple[int, str]], list[LetterRow]]).decode
 
 
-def read(body: bytes) -> tuple[Header, list[Parcel]]:
-    """Read a bundle that Redis does not know, trusting nothing; raises NotABundle."""
+def read(body: bytes) -> tuple[Header, list[bytes]]:
+    """Read a bundle that Redis does not know, and cut out its tasks; raises NotABundle."""
     try:
         header, elements = _bundle(body)
-        return header, list(_parcels(header, elements))
-    except (msgspec.MsgspecError, ValueError, IndexError) as error:
+        return header, list(_cut(header.sizes, elements))
+    except (msgspec.MsgspecError, ValueError) as error:
         raise NotABundle(f"it is no bundle of tasks: {error}") from error
 
 
-def _parcels(header: Header, elements: bytes) -> Iterator[Parcel]:
+def _cut(sizes: list[int], elements: bytes) -> Iterator[bytes]:
     start = 0
-    for place, size in enumerate(header.sizes):
-        element = elements[start : start + size]
+    for size in sizes:
+        yield elements[start : start + size]
         start += size
-        yield _parcel(header, place, element)
-    if start != len(elements):
+    if start != len(elements) or any(size < 1 for size in sizes):
         raise ValueError("its sizes do not add up")
 
 
-def _parcel(header: Header, place: int, element: bytes) -> Parcel:
+def parcels(header: Header, elements: list[bytes], intake: Intake) -> list[Parcel]:
+    """Make the tasks of a bundle anew, as if they had just been enqueued; raises NotABundle."""
+    try:
+        return [_parcel(header, place, element, intake) for place, element in enumerate(elements)]
+    except (msgspec.MsgspecError, ShoalError, ValueError, IndexError) as error:
+        raise NotABundle(f"a task in it cannot be queued: {error}") from error
+
+
+def _parcel(header: Header, place: int, element: bytes, intake: Intake) -> Parcel:
     row = _element(b"\x95" + element)
+    host, section = header.hosts[header.host_of[place] - 1], header.section_of[place]
+    step, partition = header.names[section - 1].split("\0")
+    found = (header.priorities[place], host, 0, header.made, "", row.id, 0, 0, row.fields, None)
+    entry = intake.entry(expired_task(LetterRow(section, *found), {section: [step, partition]}).task)
+    if (entry.id, entry.host) != (row.id, host):
+        raise ValueError("its id does not match")
     expires = header.expires[place] if header.expires else 0
     due = header.dues[place] if header.dues else 0
-    priority = header.priorities[place]
-    name = header.names[header.section_of[place] - 1]
-    # The scripts cut an element at fixed places, so it must be packed in exactly this way.
-    packed = element[:2] == b"\xc4\x10" and element[18:19] == b"\xcd" and element[21:22] == b"\xce"
-    if len(row.id) != 16 or not packed or not 0 <= priority <= 9 or name.count("\0") != 1:
-        raise ValueError("a task in it is malformed")
-    return Parcel(
-        header.hosts[header.host_of[place] - 1],
-        name,
-        str(int.from_bytes(row.id[8:], "big", signed=True)),
-        priority,
-        max(1, expires - header.made) if expires else 0,
-        max(1, due - header.made) if due else 0,
-        element,
+    return parcel(entry)._replace(
+        ttl=max(1, expires - header.made) if expires else 0, delay=max(1, due - header.made) if due else 0
     )
 
 

@@ -46,7 +46,7 @@ class RabbitQueue(RedisQueue):
     def __init__(self, broker: Broker, memory: Memory, store: str) -> None:
         super().__init__(memory, 1)
         self._broker = broker
-        self._river = River(broker, memory, store)
+        self._river = River(broker, memory, store, self._intake)
         self._runs = RiverRuns(memory, self._river)
         memory.carry = self._river.carry
 

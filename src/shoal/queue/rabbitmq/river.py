@@ -1,30 +1,33 @@
 """The way of bundles between Redis and the broker."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from pamqp.commands import Basic
 
 from shoal.core.errors import UnknownRun
+from shoal.queue.intake import Intake
 from shoal.queue.rabbitmq import bundle
 from shoal.queue.rabbitmq.broker import PERSISTENT, Broker, Delivery, Letter
 from shoal.queue.rabbitmq.bundle import NotABundle
 from shoal.queue.rabbitmq.memory import ONLY, Cargo, Memory
 from shoal.queue.rabbitmq.names import LETTERS, QueueName, RunQueues
-from shoal.queue.redis.wire import columns
+from shoal.queue.redis.wire import Parcel, columns
 
 SWEEP = 20  # bundles to send again in one go
 MOST, ENOUGH_BYTES = 16, 50_000  # of one landing, so that it stays short
+ROUNDS = 20
 UNKNOWN = -1
 
 log = logging.getLogger(__name__)
+Door = Callable[[str], Awaitable[Intake]]
 
 
 class River:
     """Sends bundles, brings them ashore, and deals with what is no bundle."""
 
-    def __init__(self, broker: Broker, memory: Memory, store: str) -> None:
-        self._broker, self._memory, self._store = broker, memory, store
+    def __init__(self, broker: Broker, memory: Memory, store: str, intake: Door) -> None:
+        self._broker, self._memory, self._store, self._intake = broker, memory, store, intake
 
     def queues(self, run_id: str, number: int) -> RunQueues:
         """Return the queues of a run."""
@@ -47,7 +50,9 @@ class River:
         queues = self.queues(run_id, number)
         came = tasks = 0
         for queue in queues.where(way):
-            while tasks < enough and (deliveries := await self._fetch_some(queue)):
+            for _ in range(ROUNDS):
+                if tasks >= enough or not (deliveries := await self._fetch_some(queue)):
+                    break
                 came += len(deliveries)
                 tasks += await self._land(queues, run_id, number, deliveries)
         return came
@@ -96,25 +101,27 @@ class River:
             await self._broker.put_back(delivery)
 
     async def _identify(self, dead: QueueName, run_id: str, number: int, body: bytes) -> int:
-        """Deal with a message that Redis does not expect.
+        """Deal with a message that Redis does not expect; return how many tasks it brought.
 
         A bundle that came ashore before is known by its tasks' keys. One that Redis has lost with its
         last second enters anew. Anything else goes to the dead-letter queue.
         """
         try:
-            header, parcels = bundle.read(body)
+            header, elements = bundle.read(body)
             if (header.run_id, header.number) != (run_id, number):
                 raise NotABundle(f"it belongs to the run {header.run_id}")
+            parcels = bundle.parcels(header, elements, await self._intake(run_id))
+            return await self._enter_anew(run_id, str(header.made), parcels)
         except NotABundle as error:
             log.warning("odd message queue=%s reason=%s", dead.name, error)
             await self._broker.publish([Letter(dead, body, _properties({"reason": str(error)[:1000]}))])
-            return 0
-        elements = (one.element for one in parcels)
-        at = str(header.made)
-        try:
-            return int(await self._memory.once("enqueue", ONLY, run_id, columns(parcels), at, *elements))
         except UnknownRun:
-            return 0  # purged meanwhile
+            pass  # purged meanwhile, and its queues with it
+        return 0
+
+    async def _enter_anew(self, run_id: str, made: str, parcels: Sequence[Parcel]) -> int:
+        elements = (one.element for one in parcels)
+        return int(await self._memory.once("enqueue", ONLY, run_id, columns(parcels), made, *elements))
 
     def _letters(self, cargo: Cargo) -> list[Letter]:
         queue = self.queues(cargo.run_id, cargo.number).of(cargo.way)

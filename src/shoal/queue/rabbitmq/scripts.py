@@ -1,7 +1,7 @@
 """The Lua scripts: those of the Redis queue with the river between their lines, and a few of their own.
 
 A script is the libraries of both in the order of their names, `frame/begin`, what a verb needs before it, the
-verb as a function, what it needs after it, and `frame/end`, which hands the caller the bundles that were made.
+verb as a function, what it needs after it, and `frame/end`, which hands the caller the bundles it made.
 """
 
 from hashlib import sha1

@@ -54,6 +54,7 @@ from shoal.queue.rules import check_claim, check_run, in_runs, new_run_id
 PATIENCE = 30 * SECOND
 BATCH = 500  # tasks of one call, so that it stays short
 FORWARD = 100
+FIRST_PAGE = b"0"
 PLACE = (b"shard", b"run", b"number", b"at")  # of an entry in an outbox
 
 
@@ -218,6 +219,22 @@ class RedisQueue(Queue):
             lost, more, left = await self._server.once("reclaim", shard)
             count += int(lost)
         return count, int(left)
+
+    async def abandon(self, worker_id: str) -> int:
+        calls = (self._abandon(shard, worker_id) for shard in range(self._shards))
+        return sum(await asyncio.gather(*calls))
+
+    async def _abandon(self, shard: int, worker_id: str) -> int:
+        count = 0
+        # Every run that has a lease is in this list.
+        for number in await self._server.command("ZRANGE", f"{{shoal:{shard}}}:overdue", 0, -1):
+            place = FIRST_PAGE
+            while True:
+                ended, place = await self._server.once("abandon", shard, worker_id, number, place)
+                count += int(ended)
+                if place == FIRST_PAGE:
+                    break
+        return count
 
     async def _forward(self, shard: int) -> None:
         """Hand the tasks in a shard's outbox to the shards they belong to, as far as that can be done now.

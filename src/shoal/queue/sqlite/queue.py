@@ -165,6 +165,9 @@ class SqliteQueue(Queue):
     async def reclaim(self) -> int:
         return await self._writer.call(sweep.reclaim)
 
+    async def abandon(self, worker_id: str) -> int:
+        return await self._writer.call(workers.abandon, worker_id)
+
     # Looking
 
     async def stats(self, run_id: str) -> Stats:

@@ -1,0 +1,221 @@
+"""Shoal from Python: start runs, watch them, and have their results as they come.
+
+A run lives in its queue, not in the program that started it: `app.run(run_id)` takes it up after a restart.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from shoal.core.errors import InvalidInput, QueueError, TaskDied
+from shoal.core.model import DeadLetter, Run, Stats, Task
+from shoal.fleet.crew import Crew
+from shoal.fleet.launch import Job, open_run
+from shoal.fleet.progress import Progress, Snapshot
+from shoal.fleet.project import Project
+from shoal.queue.contract import Queue
+from shoal.queue.intake import task_id
+from shoal.queue.open import open_queue
+from shoal.scrape.load import load_scraper
+
+LOOK_EVERY = timedelta(milliseconds=500)
+
+
+class connect:
+    """Connects to a queue: `async with shoal.connect("postgresql://…") as app`.
+
+    Scrapers are named as in the project file of `folder`, or as FILE[:NAME].
+    """
+
+    def __init__(self, queue_url: str, *, folder: str | Path = ".") -> None:
+        self._url, self._folder = queue_url, Path(folder).absolute()
+        self._app: App | None = None
+
+    def __await__(self) -> Generator[Any, None, "App"]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> "App":
+        self._app = await self._open()
+        return self._app
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._app:
+            await self._app.close()
+
+    async def _open(self) -> "App":
+        return App(await open_queue(self._url), self._url, Project.find(self._folder))
+
+
+class App:
+    """A queue and the scrapers of a project."""
+
+    def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
+        self.queue = queue
+        self._url, self._project = queue_url, project
+        self._crews = AsyncExitStack()
+
+    async def close(self) -> None:
+        """Stop the workers that were started here, and close the queue."""
+        await self._crews.aclose()
+        await self.queue.close()
+
+    async def start(
+        self,
+        scraper: str,
+        *,
+        urls: Iterable[str] = (),
+        tasks: Iterable[Task] = (),
+        run_id: str | None = None,
+        workers: int = 0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> "RunHandle":
+        """Make a run and fill it; `workers` starts some here, else `shoal work` does so anywhere.
+
+        A run id that exists is gone on with: what has entered before is not entered again.
+        """
+        job = self._job(scraper, dict(settings or {}), workers)
+        run = await open_run(self.queue, job.scraper, run_id=run_id)
+        step = job.scraper.first.name
+        seeds = [*tasks, *(Task(url=url, step=step) for url in urls)]
+        await self.queue.enqueue(run.id, seeds, on_invalid=_refuse)
+        handle = RunHandle(self.queue, run)
+        if workers:
+            await self._crews.enter_async_context(_Hired(handle, job))
+        return handle
+
+    async def run(self, run_id: str) -> "RunHandle":
+        """Take up a run that was started before; raises UnknownRun."""
+        return RunHandle(self.queue, await self.queue.run(run_id))
+
+    async def gather(
+        self,
+        scraper: str,
+        payloads: Sequence[Mapping[str, Any]],
+        *,
+        step: str | None = None,
+        run_id: str | None = None,
+        workers: int = 0,
+        timeout: timedelta | None = None,
+    ) -> list[list[Any]]:
+        """Handle every payload by a step, the first if none is named; return the items of each, in order.
+
+        Raises TaskDied when one of them became a dead letter, and TimeoutError. With a run id it can be asked
+        again after a restart: what was done is not done twice.
+        """
+        job = self._job(scraper, {}, workers)
+        name = step or job.scraper.first.name
+        tasks = [Task(step=name, payload=payload, key=str(number)) for number, payload in enumerate(payloads)]
+        handle = await self.start(scraper, tasks=tasks, run_id=run_id, workers=workers)
+        ids = [task_id(handle.info, task) for task in tasks]
+        async with asyncio.timeout(timeout.total_seconds() if timeout else None):
+            found = await handle.items_of(ids)
+        return [found[one] for one in ids]
+
+    def _job(self, name: str, settings: dict[str, Any], workers: int) -> Job:
+        entry = self._project.entry(name)
+        folder = self._project.folder
+        scraper = entry.load(folder) if entry else load_scraper(name)
+        return Job(
+            scraper=scraper.replace(**settings),
+            name=name,
+            reference=entry.reference(folder) if entry else name,
+            queue_url=self._url,
+            overrides=(dict(entry.overrides) if entry else {}) | settings,
+            workers=max(workers, 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunHandle:
+    """A run, wherever it is worked on."""
+
+    queue: Queue
+    info: Run
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.info.id
+
+    async def watch(self, every: timedelta = LOOK_EVERY) -> AsyncIterator[Snapshot]:
+        """Yield how the run is, again and again, the last time when it has finished."""
+        progress = Progress(self.queue, self.id)
+        while True:
+            snapshot = await progress.look()
+            yield snapshot
+            if snapshot.state in ("finished", "cancelled"):
+                return
+            await asyncio.sleep(every.total_seconds())
+
+    async def results(self, *, step: str | None = None, after: int = 0) -> AsyncIterator[Any]:
+        """Yield the items as they come, until the run has finished.
+
+        A task that died is no item; `dead` has them.
+        """
+        seen: set[int] = set()
+        last = after
+        async for snapshot in self.watch():
+            # An item may be committed after one with a higher id: the last look goes over all of them again.
+            finished = snapshot.state in ("finished", "cancelled")
+            async for item in self.queue.items(self.id, step=step, after=after if finished else last):
+                if item.id not in seen:
+                    seen.add(item.id)
+                    last = max(last, item.id)
+                    yield item.data
+
+    async def dead(self) -> list[DeadLetter]:
+        """Return the dead letters."""
+        return [letter async for letter in self.queue.dead(self.id)]
+
+    async def wait(self, timeout: timedelta | None = None) -> Stats:
+        """Return the counts when the run has finished; raises TimeoutError, and nothing is lost by that."""
+        async with asyncio.timeout(timeout.total_seconds() if timeout else None):
+            async for snapshot in self.watch():
+                stats = snapshot.stats
+        return stats
+
+    async def items_of(self, ids: Sequence[str]) -> dict[str, list[Any]]:
+        """Return the items of tasks when all of them are done; raises TaskDied as soon as one is dead."""
+        async for _ in self.watch():
+            async for letter in self.queue.dead(self.id):
+                if letter.id in ids:
+                    raise TaskDied(self.id, letter.id, letter.task.url, letter.error)
+        found: dict[str, list[Any]] = {one: [] for one in ids}
+        async for item in self.queue.items(self.id):
+            if item.task_id in found:
+                found[item.task_id].append(item.data)
+        return found
+
+
+class _Hired:
+    """Workers on a run for as long as an app is open."""
+
+    def __init__(self, handle: RunHandle, job: Job) -> None:
+        settings = job.scraper.settings
+        longest = max(step.lease or settings.lease for step in job.scraper.steps.values())
+        self._crew = Crew(handle.queue, job.order(handle.info), job.workers, step_timeout=longest)
+        self._task: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._crew.run())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        if not self._task.done():
+            self._crew.stop()
+            self._crew.stop()
+        with suppress(QueueError):
+            await self._task
+
+
+def _refuse(position: int, error: InvalidInput) -> None:
+    raise error

@@ -1,0 +1,47 @@
+-- Hand back some leases of a worker that is dead, as if it had released them; those whose token is not above `p_newest`, so that a worker that
+-- goes on claiming does not keep its caller here for ever. Zero when none is left.
+--
+-- The table holds live leases only and workers die seldom, so it is read through: an index on the worker would cost every claim and every extend.
+--
+-- Leases that another call holds are passed over, and waited for only when there are no others. Whoever waits here has locked no lease yet, so that
+-- nobody waits in a circle; and a lease that was held only to be extended, or by a call that failed, is not forgotten.
+CREATE OR REPLACE FUNCTION shoal.abandon(p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int) RETURNS int
+LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    told   bigint[] := shoal.answered(p_call, p_again);
+    picked bytea[];
+    held   record;
+    owner  shoal.run;
+    ended  record;
+    total  int := 0;
+    freed  int[];
+    lanes  shoal.lanes;
+BEGIN
+    IF told IS NOT NULL THEN
+        RETURN told[1];
+    END IF;
+    picked := ARRAY(
+        SELECT task FROM shoal.lease WHERE worker = p_worker AND token <= p_newest LIMIT p_limit FOR UPDATE SKIP LOCKED
+    );
+    IF cardinality(picked) = 0 THEN
+        picked := ARRAY(SELECT task FROM shoal.lease WHERE worker = p_worker AND token <= p_newest LIMIT 1 FOR UPDATE);
+    END IF;
+    FOR held IN
+        SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens, array_agg('F'::text) AS letters,
+               array_agg(NULL::text) AS errors, array_agg(0) AS none, array_agg(NULL::interval) AS never
+        FROM shoal.lease l WHERE l.task = ANY (picked) GROUP BY l.run ORDER BY l.run
+    LOOP
+        SELECT * INTO owner FROM shoal.run r WHERE r.id = held.run;
+        CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` clears what it left
+        SELECT * INTO ended FROM shoal.finish(owner, held.tasks, held.tokens, held.letters, held.never, held.errors, held.never, held.never, held.none, held.none);
+        freed := freed || ended.freed;
+        lanes := shoal.both(lanes, ended.lanes);
+        total := total + cardinality(ended.accepted);
+    END LOOP;
+    IF total > 0 THEN
+        PERFORM shoal.arm(lanes);
+        PERFORM shoal.wake(freed);
+        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[total]);
+    END IF;
+    RETURN total;
+END $$;

@@ -1,0 +1,99 @@
+"""Shoal from Python."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import shoal
+from shoal.core.errors import InvalidTask, TaskDied, UnknownRun
+
+SCRAPER = """
+from shoal import Page, Scraper, Task
+
+pages = Scraper("pages", rate=None, robots=False, retries=0, allow_private="127.0.0.0/8")
+
+@pages.step
+async def page(page: Page):
+    yield {"url": page.url}
+
+profiles = Scraper("profiles", retries=0)
+
+@profiles.step(fetch=None)
+async def profile(task: Task):
+    if task.payload["name"] == "nobody":
+        raise LookupError("no such person")
+    yield {"hello": task.payload["name"]}
+"""
+TOML = """
+[scrapers]
+pages = "people.py:pages"
+profiles = "people.py:profiles"
+"""
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def app(tmp_path):
+    (tmp_path / "people.py").write_text(SCRAPER)
+    (tmp_path / "shoal.toml").write_text(TOML)
+    async with shoal.connect(f"sqlite:///{tmp_path}/queue.db", folder=tmp_path) as app:
+        yield app
+
+
+async def test_a_run_is_started_watched_and_its_results_stream_in(app, origin):
+    urls = [f"{origin.url}/{number}" for number in range(30)]
+    run = await app.start("pages", urls=urls, workers=2)
+    found = [item["url"] async for item in run.results()]
+    assert sorted(found) == sorted(urls)
+    assert (await run.wait(MINUTE)).completed == 30
+    states = [snapshot.state async for snapshot in run.watch()]
+    assert states == ["finished"]
+
+
+async def test_a_run_is_taken_up_again_by_its_id(app, origin):
+    first = await app.start("pages", urls=[f"{origin.url}/1"], run_id="mine")
+    with pytest.raises(TimeoutError):
+        await first.wait(timedelta(milliseconds=100))
+    await app.start("pages", urls=[f"{origin.url}/1"], run_id="mine", workers=1)
+    again = await app.run("mine")
+    assert (await again.wait(MINUTE)).completed == 1
+    assert origin.visits == {"/1": 1}
+
+
+async def test_gather_returns_the_items_of_each_payload_in_order(app):
+    names = [f"n{number}" for number in range(20)]
+    found = await app.gather("profiles", [{"name": name} for name in names], workers=1, timeout=MINUTE)
+    assert found == [[{"hello": name}] for name in names]
+
+
+async def test_gather_can_be_asked_again_after_a_restart(app, tmp_path):
+    payloads = [{"name": "a"}, {"name": "b"}]
+    first = await app.gather("profiles", payloads, run_id="g", workers=1, timeout=MINUTE)
+    async with shoal.connect(f"sqlite:///{tmp_path}/queue.db", folder=tmp_path) as other:
+        assert await other.gather("profiles", payloads, run_id="g", timeout=MINUTE) == first
+
+
+async def test_a_dead_letter_is_an_error_and_not_a_hang(app):
+    with pytest.raises(TaskDied, match="no such person"):
+        await app.gather("profiles", [{"name": "a"}, {"name": "nobody"}], workers=1, timeout=MINUTE)
+
+
+async def test_what_cannot_be_queued_is_refused(app):
+    with pytest.raises(InvalidTask):
+        await app.start("pages", urls=["ftp://x.example/"])
+    with pytest.raises(UnknownRun):
+        await app.run("nothing")
+
+
+async def test_closing_the_app_stops_its_workers(tmp_path, origin, app):
+    from tests.integration.engine.origin import Answer
+
+    origin.answer = lambda path: Answer(after=60)
+    async with shoal.connect(f"sqlite:///{tmp_path}/queue.db", folder=tmp_path) as other:
+        run = await other.start("pages", urls=[f"{origin.url}/1"], workers=1)
+        async with asyncio.timeout(30):
+            while not origin.visits:
+                await asyncio.sleep(0.02)
+    stats = await app.queue.stats(run.id)
+    assert (stats.leased, stats.pending) == (0, 1)

@@ -1,0 +1,41 @@
+"""A worker holds a bounded amount of pages, however large they are."""
+
+import os
+from pathlib import Path
+
+from shoal.worker.room import MOST_BYTES
+from tests.integration.engine.origin import Answer
+
+SIZE = 16 << 20
+PAGES = 60
+
+
+async def test_many_large_pages_at_once_stay_within_the_limit(bench, origin):
+    body = "x" * SIZE
+    origin.answer = lambda path: Answer(body)
+    peaks = []
+
+    def look(snapshot, crew):
+        peaks.extend(_memory(pid) for pid in crew.pids)
+
+    bench.witness.on_saw = look
+    summary = await bench.run(
+        """
+        large = Scraper("large", rate=None, robots=False, per_host=64)
+
+        @large.step
+        async def page(page: Page):
+            yield {"size": len(page.body)}
+        """,
+        [f"{origin.url}/{number}" for number in range(PAGES)],
+    )
+    assert [item["size"] for item in await bench.items(summary.run.id)] == [SIZE] * PAGES
+    # Beside the pages: the interpreter, the page that may always go on, and copies that exist for a moment.
+    assert max(peaks) < MOST_BYTES + 8 * SIZE < PAGES * SIZE // 2
+
+
+def _memory(pid):
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,110 @@
+"""Handing back a dead worker's leases while other calls have them in their hands."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from shoal.core.model import Done, Fate
+from shoal.queue.postgres.migrate import NEWEST
+from shoal.queue.postgres.queue import PostgresQueue
+from tests.conformance.helpers import HOUR, claim_all, pages, start
+
+DEAD = "dead-1"
+
+
+class Failed(Exception):
+    """What makes a call of another worker come to nothing."""
+
+
+async def test_a_lease_that_is_being_extended_is_waited_for(queue, direct, uncommitted):
+    run = await start(queue, *pages(5))
+    leases = await claim_all(queue, run, DEAD)
+    async with uncommitted() as zombie:
+        assert await zombie.extend(leases, lease=HOUR) == [Fate.ACCEPTED] * 5
+        abandoning = asyncio.create_task(queue.abandon(DEAD))
+        await someone_waits(direct)
+    assert await abandoning == 5
+    assert (await queue.stats(run.id)).pending == 5
+
+
+async def test_what_is_free_goes_back_before_the_rest_is_waited_for(queue, direct, uncommitted):
+    run = await start(queue, *pages(5))
+    settled, *free = await claim_all(queue, run, DEAD)
+    async with uncommitted() as zombie:
+        assert await zombie.settle([Done(settled, items=["a"])]) == [Fate.ACCEPTED]
+        abandoning = asyncio.create_task(queue.abandon(DEAD))
+        await someone_waits(direct)
+        assert (await queue.stats(run.id)).pending == len(free)
+    assert await abandoning == len(free)
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.pending, stats.leased, stats.items) == (1, 4, 0, 1)
+
+
+async def test_a_lease_whose_settlement_failed_goes_back_too(queue, direct, uncommitted):
+    run = await start(queue, *pages(5))
+    leases = await claim_all(queue, run, DEAD)
+    with pytest.raises(Failed):
+        async with uncommitted() as zombie:
+            await zombie.settle([Done(lease, items=["a"]) for lease in leases])
+            abandoning = asyncio.create_task(queue.abandon(DEAD))
+            await someone_waits(direct)
+            raise Failed
+    assert await abandoning == 5
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.pending, stats.items) == (0, 5, 0)
+
+
+async def test_a_purge_under_way_leaves_nothing_to_hand_back(queue, direct, uncommitted):
+    run = await start(queue, *pages(5))
+    await claim_all(queue, run, DEAD)
+    async with uncommitted() as operator:
+        await operator.purge(run.id)
+        abandoning = asyncio.create_task(queue.abandon(DEAD))
+        await someone_waits(direct)
+    assert await abandoning == 0
+    left = [await direct.fetchval(f"SELECT count(*) FROM shoal.{table}") for table in ("lease", "bundle")]
+    assert left == [0, 0]
+
+
+async def test_who_waits_for_a_lease_holds_no_other(queue, direct, uncommitted):
+    run = await start(queue, *pages(5))
+    leases = {lease.task_id: lease for lease in await claim_all(queue, run, DEAD)}
+    first, *_, last = [leases[row["task"].hex()] for row in await direct.fetch(AS_THEY_LIE)]
+    async with uncommitted() as zombie:
+        assert await zombie.settle([Done(last)]) == [Fate.ACCEPTED]
+        abandoning = asyncio.create_task(queue.abandon(DEAD))
+        await someone_waits(direct)
+        assert await zombie.settle([Done(first)]) == [Fate.STALE]
+    assert await abandoning == 4
+    assert await direct.fetchval(DEADLOCKS) == 0
+
+
+async def test_a_database_of_the_version_before_learns_the_verb(empty_postgres_url):
+    await (await PostgresQueue.open(empty_postgres_url)).close()
+    bare = await asyncpg.connect(empty_postgres_url)
+    await bare.execute("DELETE FROM shoal.migration WHERE version > 2")
+    await bare.execute("DROP FUNCTION shoal.abandon")
+    async with await PostgresQueue.open(empty_postgres_url) as queue:
+        run = await start(queue, *pages(3))
+        await claim_all(queue, run, DEAD)
+        assert await queue.abandon(DEAD) == 3
+    assert await bare.fetchval("SELECT max(version) FROM shoal.migration") == NEWEST
+    await bare.close()
+
+
+async def someone_waits(direct):
+    """Wait until a call waits for a row that another has locked."""
+    async with asyncio.timeout(10):
+        while not await direct.fetchval(WAITING):
+            await asyncio.sleep(0.005)
+
+
+WAITING = """
+    SELECT EXISTS (
+        SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%shoal.abandon(%'
+    )
+"""
+AS_THEY_LIE = "SELECT task FROM shoal.lease ORDER BY ctid"
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"

@@ -1,0 +1,108 @@
+"""Patterns, and that none of them takes long."""
+
+import re
+import time
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.urls import MAX_URL
+from shoal.discover.patterns import glob, regular
+
+
+@given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
+def test_a_glob_matches_what_stars_can_stand_for(pattern, text):
+    assert bool(glob(pattern)(text)) == fnmatchcase(text, pattern)
+
+
+@pytest.mark.parametrize("text", ["a.b", "a+b", "[ab]", "a?b", "a\\b", "(a"])
+def test_only_the_star_is_special(text):
+    assert glob(text)(text)
+    assert glob(f"{text}*")(f"{text}/x")
+    assert not glob("a.b*")("axb")
+
+
+def test_letters_of_other_scripts_match_as_urls_spell_them():
+    assert glob("/straße/*")("/stra%C3%9Fe/1")
+
+
+def test_many_stars_take_no_time_on_a_url_made_for_them():
+    matcher = glob("*a*a*a*a*a*a*a*b")
+    started = time.process_time()
+    assert not matcher("a" * MAX_URL)
+    assert time.process_time() - started < 0.2
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"https://a\.test/\d+",
+        r"https?://[^/]+/p/\d+",
+        r".*/p/\d+",
+        r".*/\d++-[a-z]++\.html",
+        r"https://(?:www\.)?a\.test/(news|blog)/",
+        r"(?i)https://a\.test/x{2,5}",
+        r"https://a\.test(?:/[a-z]+)*+",
+        r"(?>a+b)*/",
+        r"[)(*+]*\)\*",
+        r"https://a\.test/(?P<kind>news|blog)/(?=\d)",
+        r"x{3}y{3}z{3}",
+        r"[]*+]x",
+        "",
+    ],
+)
+def test_sound_expressions_are_taken(pattern):
+    assert regular(pattern).__self__.pattern == pattern
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+$",
+        r"(a*)*b",
+        r"(?:a|b|ab)*c",
+        r"((a)+)+",
+        r"(?:(?:x+)y)+z",
+        r"(.{0,50})*x",
+        r"(a+){5,}",
+        r"(?:[a-z]+/)*",
+        r"(?P<x>a+)+",
+    ],
+)
+def test_repeats_inside_repeats_are_refused(pattern):
+    with pytest.raises(ValueError, match="repeats a group that itself repeats or has a choice"):
+        regular(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r".*a.*b.*c", r"\d+\d+\d+", r"a{0,500}b{1,}c*", r".*?a.*?b.*?c"])
+def test_a_sequence_of_repeats_that_give_back_is_refused(pattern):
+    with pytest.raises(ValueError, match=r"repeats without end 3 times.*\[0-9\]\+\+"):
+        regular(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2", "[", "*", "(?P<x", "\\"])
+def test_what_is_no_expression_is_refused_and_never_crashes(pattern):
+    try:
+        regular(pattern)
+    except ValueError as error:
+        assert "is not a regular expression" in str(error)
+    else:
+        re.compile(pattern)
+
+
+@given(st.text("a(|)*+?[]{},2\\", max_size=12))
+def test_any_text_is_either_taken_or_refused(pattern):
+    try:
+        matcher = regular(pattern)
+    except ValueError:
+        return
+    matcher("a" * 50)
+
+
+def test_the_worst_expression_that_is_taken_takes_no_minutes():
+    matcher = regular("[a-x]*[a-x]*[yz]")
+    started = time.process_time()
+    assert not matcher("x" * MAX_URL)
+    assert time.process_time() - started < 10

@@ -1,0 +1,209 @@
+"""What a step yields becomes plain, checked data; what fails is kept with the reason."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Annotated, TypedDict
+from uuid import UUID
+
+import msgspec
+import pytest
+from pydantic import BaseModel, field_validator
+
+from shoal.core.errors import InvalidItem, InvalidSetting
+from shoal.core.model import Reject
+from shoal.queue.intake import encode_item
+from shoal.scrape.items import accepted, check_of, is_item, rejected
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Book:
+    title: str
+    price: float
+    pages: int | None = None
+    tags: list[str] = field(default_factory=list)
+
+
+class Struct(msgspec.Struct):
+    title: str
+    price: Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Typed(TypedDict):
+    title: str
+    price: float
+
+
+class Model(BaseModel):
+    title: str
+    price: float
+    seen: datetime | None = None
+
+    @field_validator("price")
+    @classmethod
+    def positive(cls, value):
+        if value <= 0:
+            raise ValueError("must be positive")
+        return value
+
+
+KINDS = [Book, Struct, Typed, Model]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_are_read_from_text_since_text_is_what_a_page_holds(kind):
+    item = accepted({"title": "A", "price": "12.50"}, check_of(kind))
+    assert item["title"] == "A"
+    assert item["price"] == 12.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("price", ["£12.50", "", None, "12,50", [1], {}])
+def test_a_wrong_value_is_kept_as_a_reject_that_names_the_field(kind, price):
+    reject = accepted({"title": "A", "price": price}, check_of(kind))
+    assert isinstance(reject, Reject)
+    assert reject.data == {"title": "A", "price": price}
+    assert reject.reason.startswith("price: ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_field_is_named(kind):
+    reject = accepted({"title": "A"}, check_of(kind))
+    assert reject.reason.startswith("price: ")
+    assert "missing" in reject.reason.lower() or "required" in reject.reason.lower()
+
+
+def test_the_reason_shows_what_was_found():
+    assert (
+        accepted({"title": "A", "price": "£5"}, check_of(Book)).reason
+        == "price: Expected `float`, got `str` ('£5')"
+    )
+    reason = accepted({"title": "A", "price": 1, "tags": ["a", 3]}, check_of(Book)).reason
+    assert reason == "tags[1]: Expected `str`, got `int`"
+
+
+def test_rules_of_the_type_hold():
+    assert "price" in accepted({"title": "A", "price": 0}, check_of(Struct)).reason
+    assert "price: " in accepted({"title": "A", "price": "-1"}, check_of(Model)).reason
+
+
+def test_a_type_may_refuse_for_reasons_of_its_own():
+    @dataclass
+    class Picky:
+        title: str
+
+        def __post_init__(self):
+            if self.title.isupper():
+                raise ValueError("do not shout")
+
+    assert accepted({"title": "A"}, check_of(Picky)).reason == "do not shout"
+    assert accepted({"title": "a"}, check_of(Picky)) == {"title": "a"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Book("A", 1.5), Struct("A", 1.5), Model(title="A", price=1.5), OrderedDict(title="A", price=1.5)],
+)
+def test_records_are_items_with_and_without_a_type(value):
+    assert is_item(value)
+    for check in (None, check_of(Book), check_of(Model)):
+        item = accepted(value, check)
+        assert (item["title"], item["price"]) == ("A", 1.5)
+
+
+def test_a_record_is_checked_even_if_it_has_the_right_class():
+    assert accepted(Book("A", "cheap"), check_of(Book)).reason.startswith("price: ")
+
+
+def test_values_become_what_json_can_hold():
+    item = accepted(
+        {
+            "time": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+            "day": date(2026, 1, 2),
+            "long": timedelta(hours=1),
+            "exact": Decimal("1.10"),
+            "id": UUID(int=5),
+            "bytes": b"\xff",
+            "set": {1},
+            "tuple": (1, 2),
+            "enum": Colour.RED,
+            "path": PurePosixPath("/a/b"),
+            "view": MappingProxyType({"a": 1}),
+            "model": Model(title="A", price=1),
+            "record": Book("A", 1.0),
+            "big": 1 << 70,
+            7: "number",
+        },
+        None,
+    )
+    assert item["time"] == "2026-01-02T03:04:05Z"
+    assert item["exact"] == "1.10"
+    assert item["bytes"] == "/w=="
+    assert (item["set"], list(item["tuple"]), item["enum"], item["path"]) == ([1], [1, 2], "red", "/a/b")
+    assert item["view"] == {"a": 1}
+    assert item["model"]["title"] == item["record"]["title"] == "A"
+    assert item["7"] == "number"
+    assert msgspec.json.decode(encode_item(item))["big"] == 1 << 70
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": object()}, {"a": {(1, 2): 3}}, {"a": lambda: 1}, {None: 1}, {"a": range(3)}]
+)
+def test_what_json_cannot_hold_is_an_error_of_the_step(value):
+    with pytest.raises(InvalidItem, match="it is not JSON"):
+        accepted(value, None)
+
+
+def test_endless_data_is_an_error_and_not_a_crash():
+    endless = {}
+    endless["self"] = endless
+    with pytest.raises(InvalidItem, match="it is not JSON"):
+        accepted(endless, None)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "\udfff tail"])
+def test_text_that_no_store_can_keep_makes_a_reject_that_any_store_can(text):
+    reject = accepted({"title": text, "deep": [{text: text}]}, None)
+    assert isinstance(reject, Reject)
+    assert encode_item(reject.data) and encode_item(reject.reason)
+    assert "\ufffd" in reject.data["title"]
+
+
+def test_an_escaped_zero_is_no_zero():
+    assert accepted({"a": "\\u0000"}, None) == {"a": "\\u0000"}
+
+
+def test_a_reject_is_bounded_and_plain():
+    reject = rejected({"when": date(2026, 1, 2)}, "x" * 10_000)
+    assert reject.data == {"when": "2026-01-02"}
+    assert len(reject.reason) == 2_000
+
+
+@pytest.mark.parametrize("value", ["text", 5, ["a"], (1,), None, Book, object(), b"x"])
+def test_what_is_no_item(value):
+    assert not is_item(value)
+
+
+@pytest.mark.parametrize("item", [int, str, list, dict, "Book", 5, object, Book("A", 1.0)])
+def test_an_unfit_type_is_refused_with_the_fit_ones(item):
+    with pytest.raises(
+        InvalidSetting, match="item must be a dataclass, a TypedDict, a msgspec Struct or a pydantic"
+    ):
+        check_of(item)
+
+
+def test_a_type_that_cannot_be_checked_is_an_error_of_the_step_and_not_of_the_data():
+    @dataclass
+    class Odd:
+        title: "Nowhere"  # noqa: F821
+
+    with pytest.raises(InvalidItem, match="the step's item type cannot be checked"):
+        accepted({"title": "A"}, check_of(Odd))

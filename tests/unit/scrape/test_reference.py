@@ -1,0 +1,55 @@
+"""The reference says what is there, and its examples run."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from shoal.scrape import budgets, mazes, page, traps, tree
+from shoal.scrape.settings import NOT_YET, ScraperSettings
+
+REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "scraper.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
+SETTINGS = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", REFERENCE, re.MULTILINE))
+
+
+def test_the_examples_run():
+    scope = {"__name__": "example"}
+    for example in EXAMPLES:
+        exec(example, scope)
+    assert len(EXAMPLES) == 2
+    assert [task.step for task in scope["books"].parse("<h3><a href=/1>x</a></h3>").follow] == ["book"]
+
+
+def test_every_setting_is_listed_and_nothing_else():
+    assert SETTINGS.keys() == {field.name for field in fields(ScraperSettings)} | {"rate"}
+    assert all(f"`{name}`" in REFERENCE for name in NOT_YET)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_default_that_is_listed_is_the_default(name):
+    written = SETTINGS[name].strip('"')
+    value = {"None": None, "True": True, "()": (), "{}": {}}.get(written, written)
+    if name == "per_host":
+        assert ScraperSettings.read().run_settings().per_host == int(value)
+    else:
+        assert ScraperSettings.read(**{name: value}) == ScraperSettings()
+
+
+def test_the_numbers_are_those_of_the_code():
+    for number in (
+        f"{tree.MAX_TEXT:,} characters",
+        f"{tree.MAX_TREE >> 20} MB or ten seconds",
+        f"{page.MAX_LINKS:,} links",
+        f"over {traps.MAX_LENGTH:,} characters",
+        f"over {traps.MAX_SEGMENTS} segments",
+        f"after {budgets.RECURRING} paths",
+        f"after {budgets.CALENDAR} sheets",
+        f"after {budgets.VARIANTS} sorted",
+        f"after {budgets.FACETS} of one host and {budgets.PER_FACET_VALUE} for",
+        f"after {budgets.PAIRS} of one path and {budgets.PER_PAIR_VALUE} for",
+        f"after {mazes.BARREN} links",
+    ):
+        assert number in REFERENCE
+    assert (tree.MAX_SECONDS, traps.FAR, traps.OFTEN) == (10, 10, 4)

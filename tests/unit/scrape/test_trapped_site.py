@@ -1,0 +1,109 @@
+"""A crawl with the default settings comes to an end, with every honest page and few others."""
+
+from collections import Counter, deque
+from random import Random
+
+import pytest
+
+from shoal.core.exchange import Response
+from shoal.core.model import Task
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import Scraper
+from tests.unit.scrape.trapped_site import HOME, serve
+
+LIMIT = 6_000
+
+
+def shop_with_two_steps():
+    shop = Scraper("shop")
+
+    @shop.step
+    def listing(page):
+        for link in page.links():
+            yield page.follow(link, step=product if "/product/" in link else listing)
+
+    @shop.step
+    def product(page):
+        yield {"title": page.text("h1")}
+        for link in page.links():
+            yield page.follow(link, step=product if "/product/" in link else listing)
+
+    return shop
+
+
+def shop_with_one_step():
+    shop = Scraper("shop")
+
+    @shop.step
+    def everything(page):
+        if "/product/" in page.url:
+            yield {"title": page.text("h1"), "url": page.url}
+        for link in page.links():
+            yield page.follow(link)
+
+    return shop
+
+
+def shop_that_keeps_every_page():
+    shop = Scraper("shop")
+
+    @shop.step
+    def everything(page):
+        yield {"title": page.text("h1"), "url": page.url}
+        for link in page.links():
+            yield page.follow(link)
+
+    return shop
+
+
+def next_of(waiting, order, chance):
+    if order == "oldest first":
+        return waiting.popleft()
+    if order == "any":
+        waiting.rotate(chance.randrange(len(waiting)))
+    return waiting.pop()
+
+
+def crawl(scraper, order):
+    """Fetch until nothing is left; return the kinds of pages fetched, and what was dropped and why."""
+    seed = Task(url=HOME, step=scraper.first.name)
+    waiting, known, fetched, dropped = deque([seed]), {(seed.step, HOME)}, {}, Counter()
+    chance = Random(1)
+    while waiting and len(fetched) < LIMIT:
+        task = next_of(waiting, order, chance)
+        kind, html = serve(task.url)
+        fetched[task.url] = kind
+        page = Page(Response(url=task.url, status=200, body=html.encode()), task)
+        harvest = scraper.steps[task.step].harvest(page)
+        dropped += harvest.dropped
+        fresh = [one for one in harvest.follow if (one.step, one.url) not in known]
+        known.update((one.step, one.url) for one in fresh)
+        waiting.extend(fresh)
+    return Counter(fetched.values()), dropped
+
+
+@pytest.mark.parametrize(
+    ("make", "order"),
+    [
+        (shop_with_two_steps, "oldest first"),
+        (shop_with_two_steps, "newest first"),
+        (shop_with_one_step, "any"),
+        (shop_that_keeps_every_page, "oldest first"),
+    ],
+)
+def test_every_honest_page_is_fetched_and_the_traps_are_left_and_named(make, order):
+    fetched, dropped = crawl(make(), order)
+    assert fetched["real"] == 1000
+    assert sum(fetched.values()) - 1000 <= 2000
+    named = " ".join(dropped)
+    for trap in (
+        "/calendar",
+        "/again/",
+        "(filters)",
+        "/maze/",
+        "/grow/",
+        "/lab/",
+        "(sorted and printed views)",
+    ):
+        assert trap in named
+    assert fetched["sessions"] <= 5
