@@ -21,15 +21,15 @@ def demo(
     from shoal.cli.job import read_job
     from shoal.cli.run import carry_out, closing_words, exit_code
     from shoal.demo.serve import SiteProcess
+    from shoal.fleet.seeds import Seeds
 
     with tempfile.TemporaryDirectory() as folder, SiteProcess(products=products) as site:
         queue = f"sqlite:///{folder}/demo.db"
         if not as_json:
             say(f"Four shops with {products:,} products are open: {', '.join(site.hosts)}")
         job = read_job("shoal.demo.scraper:shop", queue=queue, urls=site.seeds, workers=workers)
-        summary = ask(
-            queue, lambda opened: carry_out(opened, job, site.seeds, None, out, None, None, as_json)
-        )
+        seeds = Seeds(urls=site.seeds)
+        summary = ask(queue, lambda opened: carry_out(opened, job, seeds, None, out, None, None, as_json))
     if as_json:
         put_json(summary.as_json())
     else:

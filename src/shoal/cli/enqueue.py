@@ -12,6 +12,7 @@ from shoal.cli.exits import Exit
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job
+    from shoal.fleet.seeds import Seeds
     from shoal.queue.contract import Queue
 
 
@@ -19,6 +20,15 @@ def enqueue(
     scraper: options.Scraper,
     url: options.Urls = None,
     urls_file: options.UrlsFile = None,
+    format: options.Format = None,
+    column: options.Column = None,
+    sitemap: options.Sitemap = None,
+    since: options.Since = None,
+    combine: options.Combine = None,
+    axis: options.Axes = None,
+    from_run: options.FromRun = None,
+    items: options.Items = None,
+    rejects: options.Rejects = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     run_id: Annotated[
         str | None, typer.Option("--run", help="Add to this run, or make one of this id.", metavar="RUN")
@@ -32,12 +42,25 @@ def enqueue(
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
     from shoal.cli.job import read_job
+    from shoal.cli.seeds import read_seeds
 
-    if not (url or urls_file):
+    seeds = read_seeds(
+        urls=url,
+        file=urls_file,
+        format=format,
+        column=column,
+        sitemaps=sitemap,
+        since=since,
+        template=combine,
+        axes=axis,
+        from_run=from_run,
+        from_items=items,
+    )
+    if not seeds:
         complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
     job = read_job(scraper, queue=queue, changes=changes, urls=url, allow_private=allow_private)
-    report(ask(queue, lambda opened: fill(opened, job, url, urls_file, run_id)), as_json)
+    report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id)), as_json)
 
 
 def report(queued: dict[str, Any], as_json: bool) -> None:
@@ -53,21 +76,22 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
 
 
 async def fill(
-    queue: "Queue", job: "Job", urls: list[str] | None, urls_file: str | None, run_id: str | None
+    queue: "Queue", job: "Job", seeds: "Seeds", rejects: str | None, run_id: str | None
 ) -> dict[str, Any]:
     """Make the run and stream its tasks in."""
-    from shoal.cli.job import read_seeds
-    from shoal.cli.rejected import Rejected
+    from shoal.cli.seeds import Refused
     from shoal.fleet.launch import open_run
 
     run = await open_run(queue, job.scraper, run_id=run_id)
-    report = await queue.enqueue(run.id, read_seeds(job, urls, urls_file), on_invalid=Rejected().note)
+    with Refused(rejects) as refused:
+        tasks = refused.tasks(queue, job, seeds)
+        report = await queue.enqueue(run.id, tasks, on_invalid=refused.invalid)
     return {
         "status": "queued",
         "run_id": run.id,
         "enqueued": report.added,
         "duplicate": report.duplicate,
-        "invalid": report.invalid,
+        "invalid": refused.count,
         "worker_command": worker_command(job, run.id),
     }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import msgspec
 
 from shoal.cli.options import DEFAULT_QUEUE
 from shoal.core.errors import InvalidSetting, InvalidUrl
-from shoal.core.model import Task
 from shoal.core.urls import host_of
-from shoal.discover.files import tasks_from
 from shoal.fleet.launch import Job
 from shoal.fleet.project import Project
 from shoal.scrape.load import load_scraper
@@ -81,14 +78,6 @@ def job_options(job: Job) -> list[str]:
             text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
             words += ["--set", f"{key}={text}"]
     return words
-
-
-def read_seeds(job: Job, urls: list[str] | None, urls_file: str | None) -> Iterator[Task]:
-    """Yield the tasks that a run begins with."""
-    step = job.scraper.first.name
-    typed = (Task(url=url, step=step) for url in urls or [])
-    listed = tasks_from(urls_file, step=step) if urls_file else ()
-    return chain(typed, listed)
 
 
 def _is_address(name: str) -> bool:

@@ -17,6 +17,7 @@ from shoal.cli import (
     look,
     migrate,
     new,
+    route,
     run,
     scrapers,
     shell,
@@ -65,6 +66,7 @@ app.command()(run.run)
 app.command()(enqueue.enqueue)
 app.command()(work.work)
 app.command()(scrapers.scrapers)
+app.command()(route.route)
 app.command()(look.status)
 app.command()(look.watch)
 app.command()(look.runs)

@@ -29,7 +29,43 @@ Urls = Annotated[
 ]
 UrlsFile = Annotated[
     str | None,
-    typer.Option("--urls-file", help="A file with one URL a line; - is standard input.", metavar="FILE"),
+    typer.Option("--urls-file", help="URLs of a .txt, .csv or .jsonl file; - is stdin.", metavar="FILE"),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="The URL file's format, if its name is silent.", metavar="FORMAT"),
+]
+Column = Annotated[
+    str | None, typer.Option("--column", help="The table's column that holds the URL.", metavar="NAME")
+]
+Sitemap = Annotated[
+    list[str] | None,
+    typer.Option("--sitemap", help="URLs from a sitemap, or from those of a site.", metavar="URL"),
+]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Only what a sitemap says was changed since: 2026-01-31 or 7d.")
+]
+Combine = Annotated[
+    str | None,
+    typer.Option(
+        "--combine", help="URLs of a template: https://x.example/{state}/{kind}.", metavar="TEMPLATE"
+    ),
+]
+Axes = Annotated[
+    list[str] | None,
+    typer.Option("--axis", help="Values of a name: state=states.txt or kind:a,b.", metavar="NAME=VALUES"),
+]
+FromRun = Annotated[
+    str | None,
+    typer.Option("--from-run", help="The dead letters of a run, or with --items its items.", metavar="RUN"),
+]
+Items = Annotated[
+    str | None,
+    typer.Option("--items", help="With --from-run: a field of a step's items.", metavar="STEP[.FIELD]"),
+]
+Rejects = Annotated[
+    str | None,
+    typer.Option("--rejects", help="Write what cannot be queued there, and why.", metavar="FILE"),
 ]
 Workers = Annotated[
     int | None,

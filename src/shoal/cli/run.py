@@ -1,6 +1,7 @@
 """`shoal run`: enqueue, work with live progress, write the results, and say how it went."""
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from shoal.cli.exits import Exit
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job, Summary
+    from shoal.fleet.seeds import Seeds
     from shoal.queue.contract import Queue
 
 NEWEST = "newest"
@@ -22,6 +24,15 @@ def run(
     scraper: options.Scraper,
     url: options.Urls = None,
     urls_file: options.UrlsFile = None,
+    format: options.Format = None,
+    column: options.Column = None,
+    sitemap: options.Sitemap = None,
+    since: options.Since = None,
+    combine: options.Combine = None,
+    axis: options.Axes = None,
+    from_run: options.FromRun = None,
+    items: options.Items = None,
+    rejects: options.Rejects = None,
     workers: options.Workers = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: Annotated[
@@ -47,8 +58,21 @@ def run(
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
     from shoal.cli.job import read_job
+    from shoal.cli.seeds import read_seeds
 
-    if not (url or urls_file or resume):
+    seeds = read_seeds(
+        urls=url,
+        file=urls_file,
+        format=format,
+        column=column,
+        sitemaps=sitemap,
+        since=since,
+        template=combine,
+        axes=axis,
+        from_run=from_run,
+        from_items=items,
+    )
+    if not (seeds or resume):
         complain(f"Nothing to begin with. Run: shoal run {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
     job = read_job(
@@ -64,9 +88,9 @@ def run(
     )
     if job.scraper.settings.mode == "distributed" and workers is None and not resume:
         # Its workers are elsewhere; they are told how to join.
-        report(ask(queue, lambda opened: fill(opened, job, url, urls_file, run_id)), as_json)
+        report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id)), as_json)
         return
-    summary = ask(queue, lambda opened: carry_out(opened, job, url, urls_file, out, resume, run_id, as_json))
+    summary = ask(queue, lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json))
     if as_json:
         put_json(summary.as_json())
     else:
@@ -77,36 +101,35 @@ def run(
 async def carry_out(
     queue: "Queue",
     job: "Job",
-    urls: list[str] | None,
-    urls_file: str | None,
+    seeds: "Seeds",
+    rejects: str | None,
     out: str | None,
     resume: str | None,
     run_id: str | None,
     as_json: bool,
 ) -> "Summary":
     """Do what `shoal run` was asked for, before the eyes of a person."""
-    from shoal.cli.job import read_seeds
     from shoal.cli.live import Show
-    from shoal.cli.rejected import Rejected
+    from shoal.cli.seeds import Refused
     from shoal.cli.stopping import obey_signals
     from shoal.fleet.launch import launch, open_run
     from shoal.fleet.outlet import Outlet
 
     wanted = run_id if resume is None or resume == NEWEST else resume
     run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
-    rejected = Rejected()
     outlet = Outlet(queue, run.id, out) if out else None
-    with Show(as_json=as_json) as show:
-        return await launch(
+    with Show(as_json=as_json) as show, Refused(rejects) as refused:
+        summary = await launch(
             queue,
             job,
             run,
             show,
-            seeds=read_seeds(job, urls, urls_file),
-            on_invalid=rejected.note,
+            seeds=refused.tasks(queue, job, seeds),
+            on_invalid=refused.invalid,
             on_crew=lambda crew: obey_signals(crew, show.said),
             outlet=outlet,
         )
+        return replace(summary, refused=refused.count)
 
 
 def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:

@@ -9,7 +9,7 @@ from shoal.discover.routing import Routes
 from shoal.discover.source import Found, Refusal, Source, shown
 from shoal.discover.values import hint
 
-BREATH = 500  # tasks after which others may run
+BREATH = 500  # findings after which others may run
 
 OnRefusal = Callable[[Refusal], object]
 
@@ -34,11 +34,13 @@ class Feed:
         self._handed = 0
 
     async def __aiter__(self) -> AsyncIterator[Task]:
+        seen = 0
         for source in self._sources:
             self._source = source
             async for found in _each(source):
-                if self._handed % BREATH == 0:
+                if seen % BREATH == 0:
                     await asyncio.sleep(0)
+                seen += 1
                 if (task := self._admitted(found)) is not None:
                     self.passed += 1
                     self._handed += 1

@@ -28,7 +28,7 @@ def glob(pattern: str) -> Matcher:
     if not rest:
         return first.__eq__
     # Atomic, so that no star ever gives back: five of them would else take the fifth power of the length.
-    middle = "".join(f"(?:.*?{re.escape(piece)})" for piece in rest[:-1])
+    middle = "".join(f"(?>.*?{re.escape(piece)})" for piece in rest[:-1])
     return re.compile(f"{re.escape(first)}{middle}.*{re.escape(rest[-1])}", re.DOTALL).fullmatch
 
 

@@ -2,18 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
-from shoal.core.model import MINUTE, EnqueueReport, Run, Task
+from shoal.core.model import MINUTE, EnqueueReport, Run
 from shoal.fleet.crew import Crew, CrewEnding, new_worker_id
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.single import alone
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, Tasks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.line import Order
 
@@ -74,6 +74,7 @@ class Summary:
     snapshot: Snapshot
     ending: CrewEnding
     seconds: float
+    refused: int = 0  # seeds that could not be queued
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -90,7 +91,7 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(pages / self.seconds, 2) if self.seconds else 0.0,
             "remaining": stats.remaining,
-            "invalid": self.enqueued.invalid,
+            "invalid": self.refused,
         }
 
 
@@ -117,7 +118,7 @@ async def launch(
     run: Run,
     onlooker: Onlooker,
     *,
-    seeds: Iterable[Task] = (),
+    seeds: Tasks = (),
     on_invalid: Callable[[int, InvalidTask], None] | None = None,
     on_crew: Callable[[Crew], None] = lambda crew: None,
     outlet: Outlet | None = None,

@@ -15,6 +15,7 @@ from typing import Any
 from dotenv import dotenv_values
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.discover.routing import Routes
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.values import read_whole
@@ -54,6 +55,7 @@ class Project:
     file: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     scrapers: Mapping[str, Entry] = field(default_factory=dict)
+    routes: Routes = field(default_factory=Routes)
 
     @classmethod
     def find(cls, start: Path) -> "Project":
@@ -84,7 +86,7 @@ class Project:
 def read(file: Path) -> Project:
     """Read a project file; every error names the file and the key."""
     data = _parsed(file)
-    _only(file, "", data, ("queue", "workers", "scrapers"))
+    _only(file, "", data, ("queue", "workers", "scrapers", "routes"))
     workers = _table(file, "workers", data)
     _only(file, "workers.", workers, ("count", "at_once"))
     variables = {}
@@ -94,7 +96,13 @@ def read(file: Path) -> Project:
         number = read_whole(f"{file.name}: workers.{key}", value, least=1)
         variables[VARIABLES[f"workers.{key}"]] = str(number)
     entries = {name: _entry(file, name, given) for name, given in _table(file, "scrapers", data).items()}
-    return Project(file.parent, file, variables, entries)
+    return Project(file.parent, file, variables, entries, _routes(file, data.get("routes", [])))
+
+
+def _routes(file: Path, rules: Any) -> Routes:
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise InvalidSetting(f"{file.name}: routes", "must be tables, each under [[routes]]")
+    return Routes.read(rules, f"{file.name}: routes")
 
 
 def _entry(file: Path, name: str, given: Any) -> Entry:

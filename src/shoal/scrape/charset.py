@@ -20,6 +20,7 @@ _MARKS = (
     (b"<\x00", "utf-16le"),
     (b"\x00<", "utf-16be"),
 )
+_MARK_STARTS = frozenset(mark[:2] for mark, _ in _MARKS)
 _LABEL = re.compile(r"[a-z0-9_.:-]{1,40}")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -62,6 +63,8 @@ def known_name(label: str) -> str | None:
 
 
 def _marked(body: bytes) -> str | None:
+    if body[:2] not in _MARK_STARTS:
+        return None
     return next((name for mark, name in _MARKS if body.startswith(mark)), None)
 
 

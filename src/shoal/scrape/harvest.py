@@ -7,6 +7,7 @@ from typing import Any
 from shoal.core.errors import InvalidItem
 from shoal.core.model import Reject, Task
 from shoal.scrape.items import Check, accepted, is_item, rejected
+from shoal.scrape.node import Node
 
 MOST = 1_000_000  # items and tasks of one page: far more than a page can hold, so a step without an end
 
@@ -59,4 +60,6 @@ def _described(value: Any) -> str:
     kind = type(value).__name__
     if isinstance(value, (list, tuple, set, frozenset)):
         return f"a {kind}; yield its elements one by one"
+    if isinstance(value, Node):
+        return "an element of the page; yield what is in it, such as {'title': node.text()}"
     return f"a value of type {kind}; yield an item, such as a dict or a dataclass, or page.follow(...)"

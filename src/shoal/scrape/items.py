@@ -10,6 +10,7 @@ import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidSetting, shorten
 from shoal.core.model import MAX_ERROR, Reject
+from shoal.scrape.node import Node
 
 Check = Callable[[Any], Any]
 
@@ -22,7 +23,9 @@ _encode = msgspec.json.Encoder().encode
 
 def is_item(value: object) -> bool:
     """Tell whether a step may yield this value as an item."""
-    return isinstance(value, (dict, Mapping, msgspec.Struct)) or _is_record(type(value))
+    if isinstance(value, (dict, Mapping)) or _is_record(type(value)):
+        return True
+    return isinstance(value, msgspec.Struct) and not isinstance(value, Node)
 
 
 def check_of(item: Any) -> Check | None:

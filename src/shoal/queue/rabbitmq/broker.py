@@ -72,6 +72,7 @@ class Broker:
         self._channels: dict[str, AbstractChannel] = {}
         self._declared: set[str] = set()
         self._opening = asyncio.Lock()
+        self._beginnings = 0
         self._closed = self._welcome = False
 
     async def open(self) -> None:
@@ -183,8 +184,11 @@ class Broker:
             return True
         return False
 
-    async def _start_afresh(self, error: BaseException) -> None:
+    async def _start_afresh(self, error: BaseException, beginning: int) -> None:
         """Leave behind what an error may have broken: the driver does not always say that it is."""
+        if beginning != self._beginnings:
+            return  # others had the same trouble, and have begun anew already
+        self._beginnings += 1
         self._channels.clear()
         self._declared.clear()
         if not isinstance(error, ON_A_CHANNEL):
@@ -203,7 +207,7 @@ class Broker:
         give_up = loop.time() + self._patience
         wait, tries = FIRST_WAIT, 0
         while True:
-            tries += 1
+            tries, beginning = tries + 1, self._beginnings
             try:
                 return await _uncancelled(attempt)
             except (*ERRORS, _Missing) as error:
@@ -213,7 +217,7 @@ class Broker:
                 if loop.time() + wait > give_up:
                     raise QueueUnavailable(self.address, reason_of(error)) from error
                 log.warning("broker away address=%s try=%d reason=%s", self.address, tries, reason_of(error))
-                await self._start_afresh(error)
+                await self._start_afresh(error, beginning)
             # Jittered: a fleet that lost its server together must not come back together.
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
             wait = min(wait * 2, LONGEST_WAIT)

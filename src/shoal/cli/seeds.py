@@ -1,0 +1,85 @@
+"""From a command's options to the sources of a run, and what they refuse to people's eyes."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from shoal.cli.console import counted, say
+from shoal.core.errors import InvalidSetting, InvalidTask
+from shoal.core.model import Task
+from shoal.discover.rejects import RejectFile
+from shoal.discover.sitemap_report import SitemapReport
+from shoal.discover.source import Refusal
+from shoal.discover.table import Columns
+from shoal.fleet.launch import Job
+from shoal.fleet.project import Project
+from shoal.fleet.seeds import Seeds
+from shoal.queue.contract import Queue
+from shoal.scrape.values import read_duration
+
+MOST_SHOWN = 10
+
+
+def read_seeds(*, column: str | None = None, since: str | None = None, **given: Any) -> Seeds:
+    """Return the sources that the options name; raises InvalidSetting."""
+    if given.get("from_items") and not given.get("from_run"):
+        raise InvalidSetting("--items", "needs the run that has them. Add: --from-run RUN")
+    named = {key: value for key, value in given.items() if value is not None}
+    return Seeds(columns=Columns(url=column), since=read_since(since) if since else None, **named)
+
+
+def read_since(text: str) -> datetime:
+    """Read a date, a moment, or a length of time before now."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return datetime.now(UTC) - read_duration("--since", text)
+        except InvalidSetting as error:
+            raise InvalidSetting("--since", f"takes a date such as 2026-01-31 or 7d, not {text!r}") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class Refused:
+    """Shows the first few that could not be queued, counts all, and writes them to a file if one is named."""
+
+    def __init__(self, path: str | None) -> None:
+        self.count = 0
+        self._stack = ExitStack()
+        self._file = self._stack.enter_context(RejectFile(path)) if path else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def tasks(self, queue: Queue, job: Job, seeds: Seeds) -> AsyncIterator[Task]:
+        """Return the tasks of the sources, routed as the project wants it."""
+        routes = Project.find(Path.cwd()).routes
+        return seeds.tasks(queue, job.scraper, routes, self.note, self._report)
+
+    def note(self, refusal: Refusal) -> None:
+        """Take note of one."""
+        self.count += 1
+        if self._file:
+            self._file.write(refusal)
+        if self.count <= MOST_SHOWN:
+            say(f"Passed over {refusal.where}: {refusal.text!r}: {refusal.reason}")
+        elif self.count == MOST_SHOWN + 1:
+            say("Passed over more of them; the summary has their number.")
+
+    def invalid(self, position: int, error: InvalidTask) -> None:
+        """Take note of one that the queue refused."""
+        self.note(Refusal(f"task {position + 1}", str(error.task.url), error.reason))
+
+    def _report(self, report: SitemapReport) -> None:
+        skipped = ", ".join(f"{count:,} {reason}" for reason, count in report.skipped.most_common())
+        say(f"Sitemaps: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip())
+        for problem in report.problems[:MOST_SHOWN]:
+            say(f"  {problem.url}: {problem.reason}")

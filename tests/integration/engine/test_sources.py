@@ -1,0 +1,94 @@
+"""Where a run's tasks come from, typed as a person would."""
+
+import pytest
+
+from shoal.cli.exits import Exit
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import typed
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+pages = Scraper("pages", rate=None, robots=False, retries=0, allow_private="127.0.0.0/8")
+
+@pages.step
+async def page(page: Page):
+    yield {"url": page.url, "next": page.url + "/more"}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pages.py").write_text(SCRAPER)
+    return tmp_path
+
+
+async def enqueue(folder, *words):
+    return await typed("enqueue", "pages.py", "--json", *words, folder=folder)
+
+
+async def test_a_table_gives_urls_and_a_reject_file_says_what_was_wrong(folder, origin):
+    (folder / "urls.csv").write_text(f"name,link\na,{origin.url}/1\nb,nonsense\nc,{origin.url}/2\n")
+    queued = await enqueue(folder, "--urls-file", "urls.csv", "--rejects", "bad.jsonl")
+    assert (queued.row["enqueued"], queued.row["invalid"]) == (2, 1)
+    assert "urls.csv:3" in (folder / "bad.jsonl").read_text()
+    by_name = await enqueue(folder, "--urls-file", "urls.csv", "--column", "nam")
+    assert by_name.code == Exit.USAGE and "name" in by_name.err
+
+
+async def test_a_sitemap_gives_urls_and_is_reported(folder, origin):
+    listed = "".join(f"<url><loc>{origin.url}/{number}</loc></url>" for number in range(3))
+    pages = {
+        "/sitemap.xml": f"<urlset>{listed}<url><loc>http://other.example/</loc></url></urlset>",
+        "/robots.txt": f"Sitemap: {origin.url}/sitemap.xml",
+    }
+    origin.answer = lambda path: Answer(pages.get(path, ""), headers={"Content-Type": "text/xml"})
+    queued = await enqueue(folder, "--sitemap", f"{origin.url}/")
+    assert queued.row["enqueued"] == 3, queued.err
+    assert "Sitemaps: 3 URLs in 1 file" in queued.err
+
+
+async def test_combinations_give_urls_with_their_values_as_payload(folder, origin):
+    (folder / "states.txt").write_text("CA\nNY\n")
+    queued = await enqueue(
+        folder,
+        "--combine",
+        origin.url + "/{state}?c={kind}",
+        "--axis",
+        "state=states.txt",
+        "--axis",
+        "kind:a,b,c",
+    )
+    assert queued.row["enqueued"] == 6, queued.err
+
+
+async def test_a_run_begins_with_what_died_in_another_or_with_its_items(folder, origin):
+    origin.answer = lambda path: Answer(status=500 if path == "/bad" else 200)
+    words = [f"--url={origin.url}/bad", f"--url={origin.url}/good"]
+    first = (await typed("run", "pages.py", "--json", *words, folder=folder)).row
+    dead = await enqueue(folder, "--from-run", first["run_id"])
+    assert dead.row["enqueued"] == 1
+    items = await enqueue(folder, "--from-run", first["run_id"], "--items", "page.next")
+    assert items.row["enqueued"] == 1
+    lonely = await enqueue(folder, "--items", "page.next")
+    assert lonely.code == Exit.USAGE and "--from-run" in lonely.err
+
+
+async def test_routes_of_the_project_decide_and_explain(folder, origin):
+    (folder / "shoal.toml").write_text(
+        '[[routes]]\nmatch = "*/urgent/*"\npriority = 9\n\n[[routes]]\npath = "*"\npartition = "rest"\n'
+    )
+    shown = (await typed("route", f"{origin.url}/urgent/1", "--json", folder=folder)).rows
+    assert {(row["rule"], row["sets"], row["to"]) for row in shown} == {
+        (1, "priority", "9"),
+        (2, "partition", "rest"),
+    }
+    queued = await enqueue(folder, f"--url={origin.url}/urgent/1", f"--url={origin.url}/2")
+    status = (await typed("status", queued.row["run_id"], "--json", folder=folder)).row
+    assert status["partitions"]["rest"]["pending"] == 2
+
+
+async def test_what_a_file_names_twice_enters_once(folder, origin):
+    (folder / "urls.txt").write_text("".join(f"{origin.url}/{number % 900}\n" for number in range(1_000)))
+    queued = await enqueue(folder, "--urls-file", "urls.txt")
+    assert (queued.row["enqueued"], queued.row["duplicate"]) == (900, 100)
