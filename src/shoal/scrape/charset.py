@@ -16,11 +16,8 @@ _MARKS = (
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe", "utf-16le"),
     (b"\xfe\xff", "utf-16be"),
-    # Not marks, but the beginning of markup that nobody marked.
-    (b"<\x00", "utf-16le"),
-    (b"\x00<", "utf-16be"),
 )
-_MARK_STARTS = frozenset(mark[:2] for mark, _ in _MARKS)
+_MARK_STARTS = frozenset({*(mark[:2] for mark, _ in _MARKS), b"<\x00", b"\x00<"})
 _LABEL = re.compile(r"[a-z0-9_.:-]{1,40}")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -37,7 +34,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f\ufffd]")
 def read_text(body: bytes, content_type: str = "") -> tuple[str, str]:
     """Return a page's text and the name of the encoding that it was read with."""
     mark = _marked(body)
-    declared = mark or _in_header(content_type) or _in_page(body[:DECLARED_WITHIN])
+    declared = mark or _in_header(content_type[:200]) or _in_page(body[:DECLARED_WITHIN])
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -65,9 +62,16 @@ def known_name(label: str) -> str | None:
 def _marked(body: bytes) -> str | None:
     if body[:2] not in _MARK_STARTS:
         return None
-    return next((name for mark, name in _MARKS if body.startswith(mark)), None)
+    for mark, name in _MARKS:
+        if body.startswith(mark):
+            return name
+    # The beginning of markup is as good as a mark.
+    if body.startswith(b"\x00<\x00"):
+        return "utf-16be"
+    return "utf-16le" if body.startswith(b"<\x00") and body[3:4] == b"\x00" else None
 
 
+@lru_cache(maxsize=256)
 def _in_header(content_type: str) -> str | None:
     found = _CHARSET.search(content_type)
     return known_name(found[1]) if found else None
@@ -82,11 +86,13 @@ def _in_page(head: bytes) -> str | None:
 
 def _is_utf8(body: bytes, declared: str | None) -> bool:
     """Tell whether a body that is valid UTF-8 is to be read as such, whatever was declared."""
+    if declared == "utf-8":
+        return True
     if declared is None:
         return _SHIFTED not in body
     # Text in a single-byte encoding is never valid UTF-8 by chance: what was declared is a server's default.
     wrong = declared.startswith(_SINGLE_BYTE) and not body.isascii()
-    return declared == "utf-8" or wrong or _is_false_utf16(body, declared)
+    return wrong or _is_false_utf16(body, declared)
 
 
 def _is_false_utf16(body: bytes, declared: str) -> bool:

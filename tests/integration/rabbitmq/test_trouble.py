@@ -17,6 +17,7 @@ from shoal.core.model import MINUTE, SECOND, Done, Fate
 from shoal.queue.open import open_queue
 from shoal.queue.rabbitmq import broker
 from shoal.queue.rabbitmq.queue import RabbitQueue
+from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
 from tests.conftest import or_skip
 from tests.servers.process import free_port
@@ -226,3 +227,8 @@ async def test_queues_of_others_are_left_alone(queue, depths):
     await queue.purge(run.id)
     assert await depths.named("theirs") == 0
     await channel.queue_delete("theirs")
+
+
+async def test_its_memory_alone_is_refused_as_a_queue(queue, redis_url):
+    with pytest.raises(QueueError, match="memory of a queue on RabbitMQ"):
+        await RedisQueue.open(redis_url)

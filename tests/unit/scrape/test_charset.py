@@ -165,6 +165,7 @@ DOCUMENTS = {
     "lone surrogate in utf-32": (codecs.BOM_UTF32_LE + b"\x00\xd8\x00\x00a\x00\x00\x00", "", "a", "utf-32le"),
     "beyond unicode": (b"\xf4\x90\x80\x80 x", html("utf-8"), " x", None),
     "zero bytes": (b"a\x00b", "", "a\x00b", "utf-8"),
+    "a zero byte in a tag": (b"<\x00script>", "", "<\x00script>", "utf-8"),
     "every byte": (bytes(range(256)), "", "abc", None),
     "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20, "image/png", "PNG", None),
     "shift_jis cut in a character": (

@@ -22,6 +22,15 @@ async def migrate(server: Server, shards: int) -> int:
     return NEWEST
 
 
+async def refuse_half_a_queue(server: Server) -> None:
+    """Raise if the store is the memory of a queue on RabbitMQ, whose waiting tasks are not here."""
+    if await server.command("HGET", "{shoal:0}:meta", "river") is not None:
+        raise QueueError(
+            f"The store at {server.address} is the memory of a queue on RabbitMQ. "
+            "Name both: amqp://user:password@host/?state=redis://…"
+        )
+
+
 async def _check_server(server: Server) -> None:
     info = await server.info(0, "server")
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])

@@ -31,7 +31,7 @@ from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item
 from shoal.queue.redis.claiming import Claiming, Wish
 from shoal.queue.redis.durability import durability
-from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
+from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate, refuse_half_a_queue
 from shoal.queue.redis.reading import Reader, meets, stats_from
 from shoal.queue.redis.runs import Runs
 from shoal.queue.redis.server import Argument, Server
@@ -82,6 +82,7 @@ class RedisQueue(Queue):
         await server.open()
         try:
             await migrate(server, shards)
+            await refuse_half_a_queue(server)
         except BaseException:
             await server.close()
             raise
