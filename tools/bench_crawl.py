@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.servers.process import ServerFailed, ServerMissing
 from tools.bench.crawl.check import WrongOutput
+from tools.bench.crawl.cpu import pin, wait_for_quiet
 from tools.bench.crawl.field import Racer, racers
 from tools.bench.crawl.measure import CommandFailed
 from tools.bench.crawl.nginx import Nginx
@@ -24,7 +25,7 @@ from tools.bench.crawl.report import table, write_docs, write_json
 from tools.bench.crawl.site import PAGES
 from tools.bench.crawl.store import manual
 from tools.bench.crawl.stores import Stores
-from tools.bench.crawl.summary import TASKS, figures, rows
+from tools.bench.crawl.summary import CALM, TASKS, figures, rows
 from tools.bench.report import machine, versions
 from tools.bench.talk import say
 
@@ -35,8 +36,8 @@ Entry = tuple[str, Racer]
 class Bench:
     """One run of the benchmark: what it has found out, and what went wrong."""
 
-    def __init__(self, pages: int, rounds: int) -> None:
-        self._pages, self._rounds = pages, rounds
+    def __init__(self, pages: int, rounds: int, wait: timedelta) -> None:
+        self._pages, self._rounds, self._wait = pages, rounds, wait
         self.results: list[Result] = []
         self.failed: dict[str, str] = {}
         self._about: dict[str, Any] = {
@@ -60,6 +61,7 @@ class Bench:
         name = name_of((task, racer))
         if name in self.failed:
             return
+        wait_for_quiet(self._wait)
         try:
             result = race.heat(task, racer)
         except (CommandFailed, WrongOutput, ServerFailed, OSError) as error:
@@ -68,7 +70,8 @@ class Bench:
             return
         self.results.append(result)
         rate = result.pages / result.crawl_seconds
-        say(f"round {number + 1}/{self._rounds}  {name}: {rate:,.0f} pages/s, {result.seconds:.1f} s")
+        disturbed = f"; others used {result.others:.1f} cores" if result.others > CALM else ""
+        say(f"{number + 1}/{self._rounds}  {name}: {rate:,.0f} pages/s, {result.seconds:.1f} s{disturbed}")
 
     def report(self, out: Path) -> None:
         """Show what is known, and write it down."""
@@ -103,10 +106,10 @@ def main() -> int:
 
 
 def _measure(options: argparse.Namespace, entries: Sequence[Entry]) -> int:
-    bench = Bench(options.pages, options.rounds)
+    bench = Bench(options.pages, options.rounds, timedelta(minutes=options.wait))
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     # What measures must not stand in the way of what is measured.
-    os.sched_setaffinity(0, {SERVER} & os.sched_getaffinity(0) or os.sched_getaffinity(0))
+    pin([os.getpid()], {SERVER})
     try:
         bench.run(entries)
     except KeyboardInterrupt:
@@ -127,6 +130,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="show the names, and measure nothing")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often everybody runs, default 3")
+    parser.add_argument(
+        "--wait", type=float, default=0, metavar="MINUTES", help="until nobody else uses the machine, a heat"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench-crawl.json"), help="where the JSON goes")
     parser.add_argument("--record", action="store_true", help="write the page and the chart in docs/ too")
     parser.add_argument("--redraw", action="store_true", help="only write these, from the last JSON")

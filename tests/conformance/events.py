@@ -99,7 +99,7 @@ _waits = st.sampled_from([TEN, TEN, TEN, 2 * TEN, 3 * TEN, 6 * TEN])
 _leases = st.sampled_from([TEN, 3 * TEN, 6 * TEN, 12 * TEN, 12 * TEN])
 _mostly_zero = st.sampled_from([ZERO] * 6 + [TEN, 3 * TEN])
 _brakes = st.sampled_from([None] * 6 + [ZERO, TEN, 3 * TEN])
-_durations = st.sampled_from([ZERO, TEN, 3 * TEN])
+_durations = st.sampled_from([ZERO, TEN, 9 * TEN])
 _runs = st.sampled_from(RUNS)
 
 _urls = st.builds("https://{}/{}".format, st.sampled_from(HOSTS), st.integers(1, 3))
@@ -181,7 +181,7 @@ _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _enqueued: 2,
     _cleared: 2,
     _run_steered: 1,
-    _host_steered: 2,
+    _host_steered: 1,
     _extended: 1,
     _abandoned: 1,
 }

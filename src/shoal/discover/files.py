@@ -98,11 +98,3 @@ def read_urls(lines: Lines, step: str) -> Iterator[Found]:
                 yield Task(url=checked(text), step=step)
             except InvalidUrl as error:
                 yield refused(lines.where, text, error)
-
-
-def tasks_from(path: str, *, step: str) -> Iterator[Task]:
-    """Yield a task for every line, also for those that the queue will refuse."""
-    for line in Lines(path):
-        text = line.strip().lstrip("\ufeff")
-        if text and text[0] != "#":
-            yield Task(url=f"{text}\0" if isinstance(line, LongLine) else text, step=step)

@@ -1,6 +1,7 @@
 """Patterns that URLs are held against: globs in linear time, regular expressions within limits."""
 
 import re
+import warnings
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -38,8 +39,10 @@ def regular(pattern: str) -> Matcher:
     Repeats inside repeats take for ever on a URL made for it, and a sequence of them a power of its length.
     """
     try:
-        matcher = re.compile(pattern).match
-    except (re.error, RecursionError, OverflowError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # what will mean something else one day
+            matcher = re.compile(pattern).match
+    except (re.error, RecursionError, OverflowError, Warning) as error:
         raise ValueError(f"is not a regular expression: {error}") from error
     if (count := _repeats(pattern)) > MOST_REPEATS:
         raise ValueError(

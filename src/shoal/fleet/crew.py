@@ -1,15 +1,13 @@
 """The workers of one run on this machine: started, restarted when they die, and stopped together."""
 
 import asyncio
-import os
-import secrets
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
 
+from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
 from shoal.worker.keeper import Ending, Keeper
 from shoal.worker.line import Order
@@ -87,14 +85,15 @@ class Crew:
 
     async def _man(self, number: int, ending: CrewEnding) -> None:
         """Keep one place manned."""
-        deaths = 0
+        deaths, pages = 0, 0
         while not self._stops:
             last = await self._employ(number)
             if last.reason not in ("died", "failed"):
                 ending.reasons.append(last.reason)
                 return
-            # A worker that its task has killed is no worse than a new one.
-            deaths = 1 if last.tally.pages or last.blamed else deaths + 1
+            # A worker that its task has killed is no worse than a new one. While others get on, so may it.
+            deaths = 1 if last.blamed or self.tally.pages > pages else deaths + 1
+            pages = self.tally.pages
             if last.reason == "failed" or deaths > MOST_RESTARTS:
                 ending.failures.append("\n".join([last.message, *last.last_lines]))
                 return
@@ -119,8 +118,3 @@ class Crew:
                 await self._stopping.wait()
         except TimeoutError:
             return
-
-
-def new_worker_id() -> str:
-    """Return an id that no other process has or ever had."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
 from shoal.core.model import MINUTE, EnqueueReport, Run
-from shoal.fleet.crew import Crew, CrewEnding, new_worker_id
+from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.single import alone
+from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue, Tasks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.line import Order
@@ -128,6 +129,7 @@ async def launch(
     async with AsyncExitStack() as stack:
         if job.scraper.settings.mode == "single":
             await stack.enter_async_context(alone(queue, run, new_worker_id()))
+        await hand_back(queue, run)
         before = (await queue.stats(run.id)).completed
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         crew = Crew(

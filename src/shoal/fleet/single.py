@@ -1,14 +1,13 @@
 """The lock of a scraper in single mode: one launcher at a time, whoever and wherever it is."""
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from shoal.core.errors import QueueError, ScraperBusy
 from shoal.core.model import Run, WorkerStatus
+from shoal.fleet.whereabouts import is_dead
 from shoal.queue.contract import Queue
 
 STATE = "launcher"
@@ -54,18 +53,5 @@ async def _others(queue: Queue, run: Run, me: str) -> list[tuple[Run, WorkerStat
 
 
 def _lives(worker: WorkerStatus) -> bool:
-    if worker.last_beat > ALIVE:
-        return False
-    host, pid, _ = worker.worker_id.rsplit("-", 2)
     # A launcher of this machine that was killed need not be waited for.
-    return host != socket.gethostname() or _process_exists(int(pid))
-
-
-def _process_exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return worker.last_beat <= ALIVE and not is_dead(worker.worker_id)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -17,6 +18,7 @@ from shoal.scrape.node import Node, evaluated, every, first
 from shoal.scrape.text import text_of
 from shoal.scrape.tree import parse_html
 
+LONG = 1 << 20  # bytes, about ten milliseconds
 MAX_LINKS = 100_000  # of one page; reading them takes half a second
 NOT_A_LINK, TOO_MANY = "not a web link", "too many links on one page"
 
@@ -31,7 +33,17 @@ class Named(Protocol):
 class Page:
     """One fetched page. It is parsed when first asked about its contents, and only once."""
 
-    __slots__ = ("_base", "_document", "_encoding", "_html", "_links", "dropped", "response", "task")
+    __slots__ = (
+        "_base",
+        "_document",
+        "_encoding",
+        "_failure",
+        "_html",
+        "_links",
+        "dropped",
+        "response",
+        "task",
+    )
 
     def __init__(self, response: Response, task: Task) -> None:
         self.response = response
@@ -40,6 +52,7 @@ class Page:
         self._html: str | None = None
         self._encoding = ""
         self._document: Document | None = None
+        self._failure: ParseFailed | None = None
         self._base: str | None = None
         self._links: set[str] = set()
 
@@ -162,8 +175,22 @@ class Page:
             depth=self.task.depth + 1,
         )
 
+    @property
+    def is_long(self) -> bool:
+        """Whether parsing the page would hold an event loop up; see `prepare`."""
+        return len(self.body) > LONG and not self._is_json
+
+    def prepare(self) -> None:
+        """Parse the page now, in whatever thread this is, and keep a failure for whoever asks first."""
+        with suppress(ParseFailed):
+            self._parsed()
+
     def __repr__(self) -> str:
         return f"<Page {self.status} {self.url}>"
+
+    @property
+    def _is_json(self) -> bool:
+        return "json" in self.headers.get("content-type", "").lower()
 
     def _read(self) -> str:
         self._html, self._encoding = read_text(self.body, self.headers.get("content-type", ""))
@@ -171,11 +198,20 @@ class Page:
 
     def _parsed(self) -> Document:
         if self._document is None:
-            self._document = parse_html(self.html)
+            self._document = self._parse()
         return self._document
 
+    def _parse(self) -> Document:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return parse_html(self.html)
+        except ParseFailed as failure:
+            self._failure = failure  # the next question must not take as long again
+            raise
+
     def _found_base(self) -> str:
-        if "json" in self.headers.get("content-type", "").lower():
+        if self._is_json:
             return self.url
         try:
             raw = self._parsed().select_one("base[href]")

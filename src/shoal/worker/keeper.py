@@ -203,6 +203,9 @@ class Keeper:
                     isinstance(outcome, Retry) and fate is Fate.ACCEPTED
                     for outcome, fate in zip(outcomes, fates, strict=True)
                 )
+        with suppress(QueueError):
+            # What it claimed and could not tell any more.
+            await self._queue.abandon(self.order.worker_id)
         ending.tally, ending.last_lines = self.tally, list(self._last_lines)
         await self._beat_once("ended" if self._ending else "died")
         return ending

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Task
-from shoal.discover.files import UrlFile, format_of, tasks_from
+from shoal.discover.files import UrlFile, format_of
 from shoal.discover.lines import MAX_LINE
 from shoal.discover.source import Refusal
 from shoal.discover.table import Columns
@@ -143,13 +143,3 @@ def test_standard_input_has_the_format_that_it_is_told(monkeypatch, format, cont
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
     (task,) = UrlFile("-", format=format)
     assert task.url == "https://a.test/1"
-
-
-def test_tasks_from_leaves_it_to_the_queue_to_refuse(file):
-    path = file(f"\ufeffhttps://a.test/1\n# no\n\nnonsense\nhttps://a.test/{'x' * MAX_LINE}\n")
-    one, other, long = tasks_from(path, step="listing")
-    assert (one, other) == (
-        Task(url="https://a.test/1", step="listing"),
-        Task(url="nonsense", step="listing"),
-    )
-    assert "\0" in long.url

@@ -82,7 +82,7 @@ def test_a_sequence_of_repeats_that_give_back_is_refused(pattern):
         regular(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(", "a{2", "[", "*", "(?P<x", "\\"])
+@pytest.mark.parametrize("pattern", ["(", "a{2", "[", "*", "(?P<x", "\\", "[[a]", "a(?i)"])
 def test_what_is_no_expression_is_refused_and_never_crashes(pattern):
     try:
         regular(pattern)

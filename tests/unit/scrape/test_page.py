@@ -1,5 +1,7 @@
 """A page: what came back, what is in it, and where it leads."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from shoal.core.errors import InvalidInput, ParseFailed
@@ -59,6 +61,29 @@ def test_a_page_is_parsed_once(monkeypatch):
     page = page_of(LISTING)
     assert page.text("title") and page.links() and page.css("a") and page.xpath("//a")
     assert len(calls) == 1
+
+
+def test_a_long_page_can_be_parsed_ahead_in_a_thread():
+    page = page_of("<p>x" * 300_000 + "<h1>end</h1>")
+    assert page.is_long and not page_of(LISTING).is_long
+    assert not page_of("[" * 2_000_000, content_type="application/json").is_long
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(page.prepare).result()
+    assert page.text("h1") == "end"
+
+
+def test_a_page_that_cannot_be_parsed_is_tried_once_and_still_has_its_bytes(monkeypatch):
+    calls = []
+    parse = module.parse_html
+    monkeypatch.setattr(module, "parse_html", lambda text: calls.append(text) or parse(text))
+    page = page_of("<" * 8_000_001)
+    page.prepare()
+    for question in (lambda: page.css("a"), page.links, lambda: page.text("h1")):
+        with pytest.raises(ParseFailed, match="8,000,001 characters"):
+            question()
+    assert len(calls) == 1
+    assert len(page.html) == len(page.body) == 8_000_001
+    assert page.follow("/x").url == "https://example.com/x"
 
 
 def test_text_is_that_of_the_first_match_with_whitespace_collapsed(page):

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections import deque
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
@@ -13,7 +14,7 @@ import pytest
 
 from tools.bench.crawl.chart import chart
 from tools.bench.crawl.check import WrongOutput, check
-from tools.bench.crawl.cpu import cpu_of, family_of
+from tools.bench.crawl.cpu import busy, cpu_of, family_of, pin, there, wait_for_quiet
 from tools.bench.crawl.field import RUNNERS, Heat, racers
 from tools.bench.crawl.measure import CommandFailed, run
 from tools.bench.crawl.peers import PINS, SHOWN, versions
@@ -54,7 +55,7 @@ def result(racer: str, seconds: float, task: str = "A", **changes) -> Result:
         "cpu": seconds,
         "store_cpu": 0.0,
         "memory_mb": 100.0,
-        "load": 0.5,
+        "others": 0.0,
     }
     return Result(**(facts | changes))
 
@@ -140,6 +141,29 @@ def test_a_command_that_hangs_is_ended(tmp_path):
         start("import time; time.sleep(60)", tmp_path, timeout=0.3)
 
 
+def test_a_program_that_is_on_one_core_starts_others_on_the_rest(tmp_path):
+    everything = os.sched_getaffinity(0)
+    pin([os.getpid()], {min(everything)})
+    try:
+        cores = there({max(everything)})
+        code = "import os; print(os.sched_getaffinity(0))"
+        usage = run([sys.executable, "-c", code], folder=tmp_path, cores=cores, env={}, timeout=30)
+    finally:
+        os.sched_setaffinity(0, everything)
+    assert usage.said.strip() == str({max(everything)})
+
+
+def test_a_core_that_the_machine_lacks_means_any():
+    assert there({10_000}) == os.sched_getaffinity(0)
+
+
+def test_waiting_for_quiet_ends(monkeypatch):
+    monkeypatch.setattr("tools.bench.crawl.cpu.LOOK", 0.05)
+    before = busy()
+    wait_for_quiet(timedelta(seconds=0.2))
+    assert busy() >= before > 0
+
+
 def test_the_processor_time_of_a_family_is_read():
     sum(range(1_000_000))
     assert cpu_of(os.getpid()) > 0
@@ -149,6 +173,13 @@ def test_the_processor_time_of_a_family_is_read():
 def test_a_row_is_the_median_of_its_heats():
     (row,) = rows([result("bare", seconds) for seconds in (1, 2, 10)], racers())
     assert (row.whole_rate, row.rate, row.cpu_ms, row.heats) == (500, 1_000, 2, 3)
+
+
+def test_a_heat_that_others_disturbed_does_not_count_where_there_is_a_calm_one():
+    (row,) = rows([result("bare", 10, others=1.2), result("bare", 2)], racers())
+    assert (row.whole_rate, row.heats) == (500, 1)
+    (row,) = rows([result("bare", 10, others=1.2)], racers())
+    assert (row.whole_rate, row.others) == (100, 1.2)
 
 
 def test_ratios_are_held_to_bars_by_both_clocks():

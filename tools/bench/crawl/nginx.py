@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.servers.process import ServerProcess, find_program
+from tools.bench.crawl.cpu import pin
 from tools.bench.crawl.store import copy
 
 CONFIG = """
@@ -87,13 +88,3 @@ class Nginx(ServerProcess):
     def _is_ready(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-
-def pin(pids: list[int], cores: set[int]) -> None:
-    """Keep processes on some cores, as far as they still run and the machine has them."""
-    there = cores & set(range(os.cpu_count() or 1))
-    for pid in pids if there else []:
-        try:
-            os.sched_setaffinity(pid, there)
-        except ProcessLookupError:
-            continue

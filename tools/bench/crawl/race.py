@@ -1,14 +1,15 @@
 """One heat after the other: everybody does the same tasks, in turn, and is checked."""
 
-import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.bench.crawl.check import check
+from tools.bench.crawl.cpu import busy, cpu_of, there
 from tools.bench.crawl.field import Heat, Racer
 from tools.bench.crawl.measure import Usage, run
 from tools.bench.crawl.nginx import Nginx, Visits
@@ -31,7 +32,7 @@ class Result:
     cpu: float
     store_cpu: float
     memory_mb: float
-    load: float
+    others: float  # cores that the rest of the machine used meanwhile
 
 
 class Race:
@@ -43,20 +44,24 @@ class Race:
     def heat(self, task: str, racer: Racer) -> Result:
         """Run one racer on one task; raises CommandFailed or WrongOutput."""
         alone = racer.processes == 1
-        load = os.getloadavg()[0]
         self._nginx.forget()
         with (
             self._stores.room(racer.store, {SERVER} if alone else {CLIENT, SERVER}) as store,
             self._prepared(task, store) as heat,
         ):
-            before = self._stores.cpu(racer.store)
+            before = self._clocks(racer)
             usage = self._run(racer, heat, {CLIENT} if alone else {CLIENT, SERVER})
-            store_cpu = self._stores.cpu(racer.store) - before
+            spent = [late - soon for late, soon in zip(self._clocks(racer), before, strict=True)]
             visits = self._nginx.visits()
             if racer.is_checked:
                 check(heat.out.read_text(encoding="utf-8").splitlines(), self._truths, self._nginx.origin)
         pages = len(self._truths) if racer.is_checked else visits.statuses.total()
-        return _result(task, racer, pages, usage, visits, store_cpu, load)
+        return _result(task, racer, pages, usage, visits, spent)
+
+    def _clocks(self, racer: Racer) -> tuple[float, float, float]:
+        """Return the processor seconds used so far: by the store, by the rest of the track, by everybody."""
+        ours = cpu_of(self._nginx.pid) + time.process_time()
+        return self._stores.cpu(racer.store), ours, busy()
 
     @contextmanager
     def _prepared(self, task: str, store: str) -> Iterator[Heat]:
@@ -72,13 +77,13 @@ class Race:
 
     def _run(self, racer: Racer, heat: Heat, cores: set[int]) -> Usage:
         env = {"BENCH_TASK": heat.task, "BENCH_URLS": str(heat.urls)}
-        there = cores & os.sched_getaffinity(0) or os.sched_getaffinity(0)
-        return run(racer.command(heat), folder=heat.folder, cores=there, env=env, timeout=PATIENCE)
+        return run(racer.command(heat), folder=heat.folder, cores=there(cores), env=env, timeout=PATIENCE)
 
 
 def _result(
-    task: str, racer: Racer, pages: int, usage: Usage, visits: Visits, store_cpu: float, load: float
+    task: str, racer: Racer, pages: int, usage: Usage, visits: Visits, spent: Sequence[float]
 ) -> Result:
+    store_cpu, track_cpu, everybody = spent
     return Result(
         task=task,
         racer=racer.name,
@@ -88,5 +93,5 @@ def _result(
         cpu=usage.cpu,
         store_cpu=store_cpu,
         memory_mb=usage.memory_mb,
-        load=load,
+        others=(everybody - usage.cpu - store_cpu - track_cpu) / usage.seconds,
     )

@@ -57,7 +57,6 @@ def write_docs(source: Path, folder: Path = DOCS) -> None:
 def _fillings(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
     machine = found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    loads = [heat["load"] for heat in found["heats"]]
     return {
         "tables": "\n\n".join(
             _markdown(task, [row for row in rows if row.task == task])
@@ -67,7 +66,7 @@ def _fillings(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
         "bars": _bars(figures(rows)),
         "when": found["began"][:10],
         "machine": f"{machine['system']}, {machine['cpus']} cores",
-        "load": f"{min(loads):.1f} to {max(loads):.1f}" if loads else "unknown",
+        "others": f"{max(row.others for row in rows):.1f}",
         "versions": versions,
         "rounds": str(found["rounds"]),
         "pages": f"{found['pages']:,}",

@@ -7,8 +7,7 @@ from itertools import count
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerProcess
 from tests.servers.redis import RedisServer
-from tools.bench.crawl.cpu import cpu_of, family_of
-from tools.bench.crawl.nginx import pin
+from tools.bench.crawl.cpu import cpu_of, family_of, pin
 
 
 class Stores:
