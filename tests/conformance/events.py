@@ -181,7 +181,7 @@ _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _enqueued: 2,
     _cleared: 2,
     _run_steered: 1,
-    _host_steered: 1,
+    _host_steered: 2,
     _extended: 1,
     _abandoned: 1,
 }

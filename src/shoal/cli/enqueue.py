@@ -84,8 +84,8 @@ async def fill(
 
     run = await open_run(queue, job.scraper, run_id=run_id)
     with Refused(rejects) as refused:
-        tasks = refused.tasks(queue, job, seeds)
-        report = await queue.enqueue(run.id, tasks, on_invalid=refused.invalid)
+        async with refused.feed(queue, job, seeds) as feed:
+            report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
     return {
         "status": "queued",
         "run_id": run.id,

@@ -119,16 +119,17 @@ async def carry_out(
     run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
     outlet = Outlet(queue, run.id, out) if out else None
     with Show(as_json=as_json) as show, Refused(rejects) as refused:
-        summary = await launch(
-            queue,
-            job,
-            run,
-            show,
-            seeds=refused.tasks(queue, job, seeds),
-            on_invalid=refused.invalid,
-            on_crew=lambda crew: obey_signals(crew, show.said),
-            outlet=outlet,
-        )
+        async with refused.feed(queue, job, seeds) as feed:
+            summary = await launch(
+                queue,
+                job,
+                run,
+                show,
+                seeds=feed,
+                on_invalid=feed.invalid,
+                on_crew=lambda crew: obey_signals(crew, show.said),
+                outlet=outlet,
+            )
         return replace(summary, refused=refused.count)
 
 

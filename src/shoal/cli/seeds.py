@@ -1,15 +1,14 @@
 """From a command's options to the sources of a run, and what they refuse to people's eyes."""
 
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from shoal.cli.console import counted, say
-from shoal.core.errors import InvalidSetting, InvalidTask
-from shoal.core.model import Task
+from shoal.core.errors import InvalidSetting
+from shoal.discover.feed import Feed
 from shoal.discover.rejects import RejectFile
 from shoal.discover.sitemap_report import SitemapReport
 from shoal.discover.source import Refusal
@@ -59,10 +58,10 @@ class Refused:
     ) -> None:
         self._stack.close()
 
-    def tasks(self, queue: Queue, job: Job, seeds: Seeds) -> AsyncIterator[Task]:
+    def feed(self, queue: Queue, job: Job, seeds: Seeds) -> AbstractAsyncContextManager[Feed]:
         """Return the tasks of the sources, routed as the project wants it."""
         routes = Project.find(Path.cwd()).routes
-        return seeds.tasks(queue, job.scraper, routes, self.note, self._report)
+        return seeds.feed(queue, job.scraper, routes, self.note, self._report)
 
     def note(self, refusal: Refusal) -> None:
         """Take note of one."""
@@ -73,10 +72,6 @@ class Refused:
             say(f"Passed over {refusal.where}: {refusal.text!r}: {refusal.reason}")
         elif self.count == MOST_SHOWN + 1:
             say("Passed over more of them; the summary has their number.")
-
-    def invalid(self, position: int, error: InvalidTask) -> None:
-        """Take note of one that the queue refused."""
-        self.note(Refusal(f"task {position + 1}", str(error.task.url), error.reason))
 
     def _report(self, report: SitemapReport) -> None:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in report.skipped.most_common())

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, shorten
 from shoal.core.model import Task
+from shoal.core.patterns import Matcher, glob, regular
 from shoal.core.urls import canonical_with_host
-from shoal.discover.patterns import Matcher, glob, regular
 from shoal.discover.values import hint, read_priority, read_text, read_ttl
 
 REGULAR = "re:"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from shoal.core.errors import FetchError
-from shoal.discover.patterns import glob
+from shoal.core.patterns import glob
 from shoal.discover.sitemap_fetch import Getter
 from shoal.discover.sitemap_robots import origin_of, sitemaps_in
 

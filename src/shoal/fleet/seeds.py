@@ -8,12 +8,13 @@ from datetime import datetime
 from shoal.core.model import Task
 from shoal.discover.axes import Axis
 from shoal.discover.combine import combine
+from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.files import UrlFile
 from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.routing import Routes
 from shoal.discover.sitemap_report import SitemapReport
 from shoal.discover.sitemaps import SitemapLimits, Sitemaps
-from shoal.discover.source import Found, Refusal, SyncSource
+from shoal.discover.source import Found, Source, shown
 from shoal.discover.table import DEFAULT_COLUMNS, Columns
 from shoal.fetch.egress import Egress
 from shoal.fetch.http import HttpFetcher
@@ -22,7 +23,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.child import USER_AGENT
 
-OnRefused = Callable[[Refusal], None]
+OnReport = Callable[[SitemapReport], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,43 +46,30 @@ class Seeds:
     def __bool__(self) -> bool:
         return any((self.urls, self.file, self.sitemaps, self.template, self.axes, self.from_run))
 
-    async def tasks(
-        self,
-        queue: Queue,
-        scraper: Scraper,
-        routes: Routes,
-        on_refused: OnRefused,
-        on_report: Callable[[SitemapReport], None] = lambda report: None,
-    ) -> AsyncIterator[Task]:
-        """Yield every task; what cannot become one goes to `on_refused` and stops nothing."""
+    @asynccontextmanager
+    async def feed(
+        self, queue: Queue, scraper: Scraper, routes: Routes, on_refusal: OnRefusal, on_report: OnReport
+    ) -> AsyncIterator[Feed]:
+        """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`."""
         step = self.step or scraper.first.name
-        async for found in self._found(queue, scraper, step, on_report):
-            if isinstance(found, Refusal):
-                on_refused(found)
-            else:
-                yield routes.apply(found)
-
-    async def _found(
-        self, queue: Queue, scraper: Scraper, step: str, on_report: Callable[[SitemapReport], None]
-    ) -> AsyncIterator[Found]:
-        for url in self.urls:
-            yield Task(url=url, step=step)
-        for source in self._local(step):
-            for found in source:
-                yield found
-        if self.sitemaps:
-            async with _fetcher(scraper) as fetcher:
-                walk = Sitemaps(
-                    fetcher.fetch, *self.sitemaps, step=step, since=self.since, delay=scraper.settings.delay
-                )
-                async for found in walk:
-                    yield found
-                on_report(walk.report)
+        sources: list[Source] = [Typed(self.urls, step)] if self.urls else []
+        sources += self._local(step)
         if self.from_run:
-            async for found in self._previous(queue, self.from_run, step):
-                yield found
+            sources.append(self._previous(queue, self.from_run, step))
+        async with _fetcher(scraper) as fetcher:
+            walk = self._walk(fetcher, scraper, step)
+            sources += [walk] if walk else []
+            yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)
+        if walk:
+            on_report(walk.report)
 
-    def _local(self, step: str) -> Iterator[SyncSource]:
+    def _walk(self, fetcher: HttpFetcher, scraper: Scraper, step: str) -> Sitemaps | None:
+        if not self.sitemaps:
+            return None
+        delay = scraper.settings.delay
+        return Sitemaps(fetcher.fetch, *self.sitemaps, step=step, since=self.since, delay=delay)
+
+    def _local(self, step: str) -> Iterator[Source]:
         if self.file:
             yield UrlFile(self.file, step=step, format=self.format, columns=self.columns)
         if self.template or self.axes:
@@ -93,6 +81,19 @@ class Seeds:
             return DeadTasks(queue.dead(run_id))
         source, _, field = self.from_items.partition(".")
         return ItemTasks(queue.items(run_id, step=source), step=step, field=field or None)
+
+
+class Typed:
+    """A source: URLs that were typed."""
+
+    def __init__(self, urls: Sequence[str], step: str) -> None:
+        self._urls, self._step = urls, step
+        self.where = "--url"
+
+    def __iter__(self) -> Iterator[Found]:
+        for url in self._urls:
+            self.where = f"--url {shown(url)}"
+            yield Task(url=url, step=self._step)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.patterns import regular
 from shoal.core.urls import canonical
 from shoal.scrape.site import site_of
 from shoal.scrape.values import read_words
@@ -75,14 +76,15 @@ def _check(key: str, pattern: str) -> None:
         raise InvalidSetting(key, f"must be {known}, got {shorten(repr(pattern))}")
     try:
         _matcher(pattern)
-    except re.error as error:
-        raise InvalidSetting(key, f"holds {pattern!r}, which is not a regular expression: {error}") from error
+    except ValueError as error:
+        raise InvalidSetting(key, f"holds {pattern!r}, which {error}") from error
 
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Matcher:
     """Return what finds a pattern in a URL: "re:" a regular expression, else "*" stands for any text."""
     if pattern.startswith("re:"):
+        regular(pattern[3:])  # refused where a link could make it run for hours
         return re.compile(pattern[3:]).search
     scheme, _, rest = pattern.rpartition("://")
     host, slash, path = rest.partition("/")
@@ -93,4 +95,9 @@ def _matcher(pattern: str) -> Matcher:
 
 
 def _glob(text: str, anything: str) -> str:
-    return anything.join(map(re.escape, re.split(r"\*+", text)))
+    first, *rest = map(re.escape, re.split(r"\*+", text))
+    if not rest:
+        return first
+    # Atomic, so that no star ever gives back: a link made for it would else hold a worker up for minutes.
+    middle = "".join(f"(?>{anything}?{piece})" for piece in rest[:-1])
+    return f"{first}{middle}{anything}{rest[-1]}"

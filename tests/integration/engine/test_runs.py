@@ -208,3 +208,28 @@ async def test_a_host_that_asks_for_time_is_given_it_and_recovers(bench, origin)
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert max(gaps) >= 0.8  # the pause that was asked for
     assert gaps[-10] < 0.1  # and the way back to 50 a second
+
+
+async def test_a_crawl_delay_of_robots_txt_becomes_the_host_s_pace(bench, origin):
+    rules = "User-agent: *\nCrawl-delay: 0.5"
+    origin.answer = lambda path: Answer(rules if path == "/robots.txt" else "<title>x</title>")
+    summary = await bench.run(
+        TITLES,
+        [f"{origin.url}/{number}" for number in range(8)],
+        changes=["robots=true", "per_host=1"],
+        at_once=1,
+    )
+    assert summary.snapshot.stats.completed == 8
+    times = [moment for moment, path in origin.moments if path != "/robots.txt"]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    # The first few were claimed before the wish was known.
+    assert all(gap > 0.4 for gap in gaps[-3:])
+
+
+async def test_a_pause_between_tasks_is_kept(bench, origin):
+    summary = await bench.run(
+        TITLES, [f"{origin.url}/{number}" for number in range(5)], changes=["pause=0.2-0.4s"]
+    )
+    assert summary.snapshot.stats.completed == 5
+    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(origin.moments)]
+    assert all(gap >= 0.19 for gap in gaps)

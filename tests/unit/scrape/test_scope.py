@@ -1,5 +1,7 @@
 """Where links and redirects may lead."""
 
+import time
+
 import pytest
 
 from shoal.core.errors import InvalidSetting, OutOfScope
@@ -130,3 +132,10 @@ def test_the_site_of_a_host_is_the_registered_name(host, site):
 def test_the_list_of_suffixes_knows_more_than_the_rule_of_thumb():
     assert site_of("a.city.kawasaki.jp") == "city.kawasaki.jp"
     assert guessed_site("a.city.kawasaki.jp") == "kawasaki.jp"
+
+
+def test_a_link_made_for_it_cannot_hold_a_pattern_up():
+    scope = Scope.read("scope", "https://a.test/*a*a*a*b")
+    began = time.perf_counter()
+    assert not scope.allows("https://a.test/" + "a" * 4_000, origin="https://a.test/")
+    assert time.perf_counter() - began < 1

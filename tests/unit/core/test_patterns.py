@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.core.patterns import glob, regular
 from shoal.core.urls import MAX_URL
-from shoal.discover.patterns import glob, regular
 
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
