@@ -8,6 +8,8 @@ from shoal.queue.intake import NO_HOST
 from tests.conformance.ledger import Ledger, Names, Row, State
 
 PLAY = timedelta(milliseconds=1)  # for stores that count in milliseconds or floats
+# A busy store's claim notes when its later rounds began, and the clock of the books stands still meanwhile.
+ROUNDS = SECOND / 2
 
 
 def adopt(
@@ -83,7 +85,7 @@ def _check_times(books: Ledger, run: Run, row: Row, held: Lease, lease: timedelt
     start = books.start_of(run, row.entry.host)
     assert start, f"{_name(row)} was handed out, but {_gate(books, run, row)}"
     wait = start - books.now()
-    assert held.start_in >= wait - PLAY, f"{_name(row)} starts in {held.start_in}, too soon: {wait}"
+    assert held.start_in >= wait - ROUNDS, f"{_name(row)} starts in {held.start_in}, too soon: {wait}"
     assert ZERO <= held.start_in < BURST_HORIZON, f"{_name(row)} starts too late: in {held.start_in}"
     late = abs(held.deadline_in - held.start_in - lease)
     assert late < PLAY, f"{_name(row)}: deadline in {held.deadline_in}, not {held.start_in} + {lease}"

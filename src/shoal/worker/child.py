@@ -4,6 +4,7 @@ Both arguments are descriptors that the keeper hands down: its end of the line, 
 """
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -84,6 +85,9 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
             line=line,
         )
         listen(sock, worker.stop)
+        # What was loaded stays: looking through it again and again would hold up starts that are due.
+        gc.collect()
+        gc.freeze()
         return await worker.run()
 
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shoal.core.errors import ShoalError, StepTimeout
 from shoal.core.exchange import Request
-from shoal.core.model import Bury, Done, Lease, Outcome, Retry, Run, Task, error_text
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.answer import accepted
 from shoal.fetch.contract import Fetcher
@@ -24,10 +24,12 @@ from shoal.scrape.step import Step
 from shoal.worker.manners import Manners
 from shoal.worker.marks import Marks
 from shoal.worker.room import Room
-from shoal.worker.stock import host_of
+from shoal.worker.stock import Start, host_of
 from shoal.worker.tally import Tally
 
-MOST_REMEMBERED = 10_000  # hosts
+
+class TooLate(Exception):
+    """The host must not be asked now: the moment for it has passed, perhaps with asking for robots.txt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +45,33 @@ class Tools:
 class Handling:
     """Handles the tasks of one run, each on its own."""
 
-    def __init__(self, scraper: Scraper, run: Run, tools: Tools, tally: Tally) -> None:
-        self._scraper, self._tools, self._tally = scraper, tools, tally
+    def __init__(
+        self,
+        scraper: Scraper,
+        run: Run,
+        tools: Tools,
+        tally: Tally,
+        in_time: Callable[[Start], bool] = lambda start: True,
+    ) -> None:
+        self._scraper, self._tools, self._tally, self._in_time = scraper, tools, tally, in_time
         self._settings = scraper.settings
         self._policies = {
             name: RetryPolicy(max_attempts=scraper.max_attempts(step)) for name, step in scraper.steps.items()
         }
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
-        self._gap = run.settings.host_delay
-        self._manners = Manners(self._gap)
+        self._manners = Manners(run.settings.host_delay)
         self._room = Room()
-        self._asked: set[str] = set()  # hosts whose robots.txt was asked for
 
-    async def outcome(self, lease: Lease, number: int) -> Outcome:
+    async def outcome(self, start: Start, number: int) -> Outcome:
         """Handle one task, whatever happens, and return what is to become of it."""
+        lease = start.lease
         host = host_of(lease)
         try:
             step = self._scraper.handler(lease.task)
-            subject = await self._subject(step, lease.task, host, number)
+            subject = await self._subject(step, start, number)
             harvest = await self._harvest(step, subject, number)
+        except TooLate:
+            return Release(lease)
         except Exception as error:
             return self._failed(lease, host, error)
         finally:
@@ -80,11 +90,15 @@ class Handling:
         wish = self._tools.robots.crawl_delay(url) if self._tools.robots and url else None
         return self._manners.wishes(host, wish) if host and wish else None
 
-    async def _subject(self, step: Step, task: Task, host: str | None, number: int) -> Page | Task:
+    async def _subject(self, step: Step, start: Start, number: int) -> Page | Task:
+        task = start.lease.task
         if step.fetch is None:
             return task
         assert task.url is not None, "handler() has seen to it"
-        await self._ask_robots(task.url, host)
+        if self._tools.robots:
+            await self._tools.robots.check(task.url)
+        if not self._in_time(start):
+            raise TooLate
         response = await self._tools.fetchers[step.fetch].fetch(
             Request(
                 url=task.url,
@@ -96,18 +110,6 @@ class Handling:
         )
         self._tally.bytes += len(response.body)
         return Page(accepted(response, also=self._settings.statuses, block=self._settings.block), task)
-
-    async def _ask_robots(self, url: str, host: str | None) -> None:
-        robots = self._tools.robots
-        if robots is None:
-            return
-        await robots.check(url)
-        if host and host not in self._asked:
-            if len(self._asked) >= MOST_REMEMBERED:
-                self._asked.clear()
-            self._asked.add(host)
-            # robots.txt was a request too, and the page is the next one.
-            await asyncio.sleep(self._gap.total_seconds())
 
     async def _hop(self, task: Task, url: str) -> None:
         self._settings.scope.check(url, origin=task.url)

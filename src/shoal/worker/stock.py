@@ -1,28 +1,40 @@
 """The leases that a worker has claimed and not started yet."""
 
+from collections import deque
 from collections.abc import Iterable
 from datetime import timedelta
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from shoal.core.model import Lease
 
-# A late start may be followed a little sooner than the gap, so that lateness does not add up.
-CATCHING_UP = 0.97
-# Every start of a polite run is put off by as much, so that an answer which is late makes no start late: one
-# that is would come too close to the next, which another worker may have.
+# Every start of a polite run is put off by as much, so that an answer which is late makes no start late.
 LONGEST_LAG = 0.05  # seconds
+# A start that is later than this would come too close to the next, which another worker may have. For gaps
+# below a tenth of a second no machine is that punctual.
+TOLERANCE, LEAST_TOLERANCE = 0.04, 0.004  # of the gap; seconds
+MOST_RECENT = 20
 FORGET_AFTER = 10_000  # hosts
 
 
+class Start(NamedTuple):
+    """A lease, and when by the worker's clock its host may be asked."""
+
+    lease: Lease
+    due: float
+
+
 class Stock:
-    """Holds leases until their start has come; never lets two starts of a host come closer than the gap."""
+    """Holds leases until their start has come, and tells whether one has come too late."""
 
     def __init__(self, gap: timedelta) -> None:
-        self._gap = gap.total_seconds() * CATCHING_UP
-        self._lag = min(gap.total_seconds() / 2, LONGEST_LAG)
-        self._heap: list[tuple[float, int, Lease]] = []
+        self._gap = gap.total_seconds()
+        self._lag = min(self._gap / 2, LONGEST_LAG)
+        self._tolerance = max(self._gap * TOLERANCE, LEAST_TOLERANCE)
+        self._heap: list[tuple[float, int, Start]] = []
         self._counter = 0
-        self._last_start: dict[str, float] = {}
+        self._last_asked: dict[str, float] = {}
+        self._late: deque[bool] = deque(maxlen=MOST_RECENT)
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -30,17 +42,32 @@ class Stock:
     def put(self, leases: Iterable[Lease], claimed_at: float) -> None:
         """Keep leases that were claimed at this moment of the worker's clock."""
         for lease in leases:
-            self._push(claimed_at + lease.start_in.total_seconds() + self._lag, lease)
+            due = claimed_at + lease.start_in.total_seconds() + self._lag
+            self._push(due, Start(lease, due))
 
-    def pop(self, now: float) -> Lease | None:
+    def pop(self, now: float) -> Start | None:
         """Return a lease whose start has come, or None."""
         while self._heap and self._heap[0][0] <= now:
-            _, _, lease = heappop(self._heap)
-            due = self._earliest(lease)
-            if due <= now:
-                return self._started(lease, now)
-            self._push(due, lease)
+            _, _, start = heappop(self._heap)
+            earliest = self._earliest(host_of(start.lease))
+            if earliest <= now:
+                return start
+            self._push(earliest, start)
         return None
+
+    def in_time(self, start: Start, now: float) -> bool:
+        """Say whether the host may still be asked at this moment; if so, it counts as asked."""
+        host = host_of(start.lease)
+        if not self._gap or host is None:
+            return True
+        is_late = now > start.due + self._tolerance
+        self._late.append(is_late)
+        # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
+        is_hopeless = 2 * sum(self._late) > MOST_RECENT
+        if is_late and (not is_hopeless or self._earliest(host) > now):
+            return False
+        self._remember(host, now)
+        return True
 
     def next_due(self) -> float | None:
         """Return when the next lease may start, by the worker's clock."""
@@ -48,31 +75,23 @@ class Stock:
 
     def empty(self) -> list[Lease]:
         """Take out every lease that was not started."""
-        leases = [lease for _, _, lease in self._heap]
+        leases = [start.lease for _, _, start in self._heap]
         self._heap.clear()
         return leases
 
-    def _push(self, due: float, lease: Lease) -> None:
+    def _push(self, due: float, start: Start) -> None:
         self._counter += 1
-        heappush(self._heap, (due, self._counter, lease))
+        heappush(self._heap, (due, self._counter, start))
 
-    def _earliest(self, lease: Lease) -> float:
-        host = host_of(lease)
-        if not self._gap or host is None or host not in self._last_start:
-            return 0.0
-        return self._last_start[host] + self._gap
+    def _earliest(self, host: str | None) -> float:
+        last = self._last_asked.get(host) if host else None
+        return 0.0 if last is None else last + self._gap - self._tolerance
 
-    def _started(self, lease: Lease, now: float) -> Lease:
-        host = host_of(lease)
-        if self._gap and host is not None:
-            if len(self._last_start) >= FORGET_AFTER:
-                self._forget(now)
-            self._last_start[host] = now
-        return lease
-
-    def _forget(self, now: float) -> None:
-        recent = {host: start for host, start in self._last_start.items() if start + self._gap > now}
-        self._last_start = recent
+    def _remember(self, host: str, now: float) -> None:
+        if len(self._last_asked) >= FORGET_AFTER:
+            recent = {name: asked for name, asked in self._last_asked.items() if asked + self._gap > now}
+            self._last_asked = recent
+        self._last_asked[host] = now
 
 
 def host_of(lease: Lease) -> str | None:

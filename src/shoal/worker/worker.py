@@ -13,7 +13,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
 from shoal.worker.settlements import Settlements
-from shoal.worker.stock import Stock
+from shoal.worker.stock import Start, Stock
 from shoal.worker.storeclock import StoreClock
 from shoal.worker.tally import Tally
 
@@ -54,13 +54,13 @@ class Worker:
     ) -> None:
         self.tally = Tally()
         self._queue, self._run, self._settings = queue, run, scraper.settings
-        self._handling = Handling(scraper, run, tools, self.tally)
+        self._stock = Stock(run.settings.host_delay)
+        self._handling = Handling(scraper, run, tools, self.tally, self._in_time)
         self._me, self._lease = worker_id, lease
         self._at_once, self._batch = at_once, batch
         self._steps, self._partitions = steps, partitions
         self._line = line or Line(None)
         self._settlements = Settlements(queue, self._settled)
-        self._stock = Stock(run.settings.host_delay)
         self._clock = StoreClock()
         self._numbers: dict[tuple[str, int], int] = {}  # of every lease in hand
         self._started: dict[int, Lease] = {}  # and not answered yet, by number
@@ -177,11 +177,12 @@ class Worker:
         loop = asyncio.get_running_loop()
         now = loop.time()
         limit = 1 if self._settings.pause else self._at_once
-        while self._quick < limit and now >= self._rest_until and (lease := self._stock.pop(now)):
+        while self._quick < limit and now >= self._rest_until and (start := self._stock.pop(now)):
             self._quick += 1
+            lease = start.lease
             number = self._numbers[lease.task_id, lease.token]
             self._started[number] = lease
-            task = loop.create_task(self._handle(lease, number))
+            task = loop.create_task(self._handle(start, number))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         if self._timer:
@@ -191,13 +192,13 @@ class Worker:
         if due is not None and self._quick < limit:
             self._timer = loop.call_at(max(due, self._rest_until), self._start_due)
 
-    async def _handle(self, lease: Lease, number: int) -> None:
+    async def _handle(self, start: Start, number: int) -> None:
         # A task that takes its time must not keep the quick ones waiting.
         self._look_later(number)
         try:
-            outcome = await self._handling.outcome(lease, number)
+            outcome = await self._handling.outcome(start, number)
         except asyncio.CancelledError:
-            outcome = Release(lease)
+            outcome = Release(start.lease)
         self._answer(number, outcome)
 
     def _look_later(self, number: int) -> None:
@@ -213,6 +214,9 @@ class Worker:
         self._quick -= 1
         self._start_due()
         self._woken.set()
+
+    def _in_time(self, start: Start) -> bool:
+        return self._stock.in_time(start, asyncio.get_running_loop().time())
 
     def _answer(self, number: int, outcome: Outcome) -> None:
         del self._started[number]

@@ -43,6 +43,6 @@ async def test_no_host_is_asked_more_often_than_it_may_be_by_four_workers(bench,
     # A busy machine may wake a process late; what the queue hands out is exact, see the conformance suite.
     early = [gap for gap in gaps if gap < 0.95 * DELAY]
     assert min(gaps) > 0.5 * DELAY
-    assert len(early) <= 0.03 * len(gaps)
+    assert len(early) <= 0.05 * len(gaps)
     spans = [max(times) - min(times) for times in moments.values()]
     assert HOSTS * (PAGES - 1) * DELAY / sum(spans) > 0.9
