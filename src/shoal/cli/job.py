@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from shoal.cli.options import DEFAULT_QUEUE
+from shoal.cli.options import DEFAULT_MEMORY, DEFAULT_QUEUE
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import host_of
 from shoal.fleet.launch import Job
 from shoal.fleet.project import Project
 from shoal.scrape.load import load_scraper
+from shoal.scrape.values import read_size
 
 
 def read_job(
@@ -22,6 +23,7 @@ def read_job(
     changes: list[str] | None = None,
     urls: list[str] | None = None,
     allow_private: list[str] | None = None,
+    memory: str = DEFAULT_MEMORY,
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises what is wrong with either."""
@@ -41,6 +43,7 @@ def read_job(
         queue_url=queue,
         overrides=settled | typed,
         typed=typed,
+        memory=read_size("--memory", memory),
         **more,
     )
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 DEFAULT_QUEUE = "sqlite:///shoal.db"
+DEFAULT_MEMORY = "256 MB"
 
 Queue = Annotated[
     str,
@@ -82,6 +83,12 @@ AtOnce = Annotated[
     int,
     typer.Option(
         "--at-once", min=1, envvar="SHOAL_AT_ONCE", help="How many tasks a worker has in hand at once."
+    ),
+]
+Memory = Annotated[
+    str,
+    typer.Option(
+        "--memory", envvar="SHOAL_MEMORY", help="How much of pages a worker holds at once.", metavar="SIZE"
     ),
 ]
 Steps = Annotated[str | None, typer.Option("--steps", help="Work on these steps only.", metavar="A,B")]

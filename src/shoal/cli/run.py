@@ -47,6 +47,7 @@ def run(
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
     at_once: options.AtOnce = 64,
+    memory: options.Memory = options.DEFAULT_MEMORY,
     steps: options.Steps = None,
     partitions: options.Partitions = None,
     allow_private: options.AllowPrivate = None,
@@ -83,6 +84,7 @@ def run(
         allow_private=allow_private,
         workers=workers or 1,
         at_once=at_once,
+        memory=memory,
         steps=options.words(steps),
         partitions=options.words(partitions),
     )

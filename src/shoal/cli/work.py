@@ -22,6 +22,7 @@ def work(
         int, typer.Option("--batch-size", min=1, help="How many tasks to claim at a time.")
     ] = 50,
     at_once: options.AtOnce = 64,
+    memory: options.Memory = options.DEFAULT_MEMORY,
     steps: options.Steps = None,
     partitions: options.Partitions = None,
     allow_private: options.AllowPrivate = None,
@@ -43,6 +44,7 @@ def work(
         allow_private=allow_private,
         workers=workers or 1,
         at_once=at_once,
+        memory=memory,
         batch=batch_size,
         steps=options.words(steps),
         partitions=options.words(partitions),

@@ -17,6 +17,7 @@ from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue, Tasks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.line import Order
+from shoal.worker.room import MOST_BYTES
 
 LOOK_EVERY = 0.5
 # A keeper extends what its worker holds, so a short lease suits a long step too: it is how long the tasks of
@@ -37,6 +38,7 @@ class Job:
     workers: int = 1
     at_once: int = 64
     batch: int = 50
+    memory: int = MOST_BYTES
     steps: list[str] | None = None
     partitions: list[str] | None = None
 
@@ -51,6 +53,7 @@ class Job:
             lease=min(self.scraper.settings.lease, LEASE),
             at_once=self.at_once,
             batch=self.batch,
+            memory=self.memory,
             steps=self.steps,
             partitions=self.partitions,
         )

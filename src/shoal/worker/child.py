@@ -80,6 +80,7 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
             lease=order.lease,
             at_once=order.at_once,
             batch=order.batch,
+            memory=order.memory,
             steps=order.steps,
             partitions=order.partitions,
             line=line,

@@ -51,7 +51,9 @@ class Handling:
         run: Run,
         tools: Tools,
         tally: Tally,
-        in_time: Callable[[Start], bool] = lambda start: True,
+        *,
+        in_time: Callable[[Start], bool],
+        room: Room,
     ) -> None:
         self._scraper, self._tools, self._tally, self._in_time = scraper, tools, tally, in_time
         self._settings = scraper.settings
@@ -60,7 +62,7 @@ class Handling:
         }
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self._manners = Manners(run.settings.host_delay)
-        self._room = Room()
+        self._room = room
 
     async def outcome(self, start: Start, number: int) -> Outcome:
         """Handle one task, whatever happens, and return what is to become of it."""

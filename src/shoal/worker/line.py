@@ -26,6 +26,7 @@ class Order(msgspec.Struct, kw_only=True, frozen=True):
     lease: timedelta
     at_once: int = 64
     batch: int = 50
+    memory: int  # bytes of pages that it may hold at once
     steps: list[str] | None = None
     partitions: list[str] | None = None
 

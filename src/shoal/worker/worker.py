@@ -12,6 +12,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
+from shoal.worker.room import MOST_BYTES, Room
 from shoal.worker.settlements import Settlements
 from shoal.worker.stock import Start, Stock
 from shoal.worker.storeclock import StoreClock
@@ -48,6 +49,7 @@ class Worker:
         lease: timedelta,
         at_once: int = 64,
         batch: int = 50,
+        memory: int = MOST_BYTES,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         line: Line | None = None,
@@ -55,7 +57,7 @@ class Worker:
         self.tally = Tally()
         self._queue, self._run, self._settings = queue, run, scraper.settings
         self._stock = Stock(run.settings.host_delay)
-        self._handling = Handling(scraper, run, tools, self.tally, self._in_time)
+        self._handling = Handling(scraper, run, tools, self.tally, in_time=self._in_time, room=Room(memory))
         self._me, self._lease = worker_id, lease
         self._at_once, self._batch = at_once, batch
         self._steps, self._partitions = steps, partitions

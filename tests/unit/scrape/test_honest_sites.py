@@ -69,7 +69,9 @@ def content_system(path, params):
 def one_long_list(path, params):
     if path == "/":
         return None, ["/p/all"]
-    return (None if path == "/p/all" else path), [f"/p/item-{WORDS[n % 12]}-{n}" for n in range(5_000)]
+    if path == "/p/all":
+        return None, [f"/p/item-{WORDS[n % 12]}-{n}" for n in range(5_000)]
+    return path, ["/p/all"]
 
 
 def one_folder(path, params):
