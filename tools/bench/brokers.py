@@ -10,12 +10,13 @@ from shoal.queue.open import open_queue
 from tests.servers.process import wait_until
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
-from tools.bench.processes import cpu_of_family, memory_of
+from tools.bench.processes import cpu_of_family
 from tools.bench.stores import Store
 
 _DATABASES = range(1, 64)
 _REWRITE = 120.0  # seconds that Redis may take to write its log anew
 _PURGE = 120.0
+_MEMORY = "[garbage_collect(Process) || Process <- processes()], erlang:memory(total)."
 _LEFTOVERS = ("", ".DQ", ".XQ", ".dead")  # what peers put behind the name of a queue
 
 
@@ -86,7 +87,7 @@ class RabbitStore(Store):
         return cpu_of_family(self._server.pid) + self._state.cpu()
 
     def memory(self) -> Mapping[str, float]:
-        return {**self._state.memory(), "rabbitmq": memory_of(self._server.pid)}
+        return {**self._state.memory(), "rabbitmq": float(self._server.ctl("eval", _MEMORY))}
 
     def about(self) -> Mapping[str, str]:
         return {"version": self._server.ctl("version")}

@@ -123,6 +123,9 @@ class Handling:
         try:
             async with asyncio.timeout(deadline):
                 if step.is_async:
+                    if isinstance(subject, Page) and subject.is_long:
+                        # Parsing takes long enough to hold up everything else on the loop.
+                        await asyncio.to_thread(subject.prepare)
                     return await self._tools.marks.in_loop(number, step.harvest_async(subject))
                 return await self._in_thread(step, subject, number)
         except TimeoutError as error:

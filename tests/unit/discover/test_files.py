@@ -139,7 +139,7 @@ def test_columns_of_a_text_file_are_refused():
     ],
 )
 def test_standard_input_has_the_format_that_it_is_told(monkeypatch, format, content):
-    buffer = io.BufferedReader(io.BytesIO(gzip.compress(content.encode())))
+    buffer = io.BufferedReader(io.BytesIO(gzip.compress(content.encode(), mtime=0)))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
     (task,) = UrlFile("-", format=format)
     assert task.url == "https://a.test/1"

@@ -26,9 +26,9 @@ def read(path, **options):
         b"\xef\xbb\xbfone\ntwo\n",
         "one\r\ntwo\r\n".encode("utf-16"),
         "one\ntwo\n".encode("utf-16-le").join([b"\xff\xfe", b""]),
-        gzip.compress(b"one\ntwo\n"),
-        gzip.compress(b"one\n") + gzip.compress(b"two\n"),
-        gzip.compress("one\ntwo\n".encode("utf-16")),
+        gzip.compress(b"one\ntwo\n", mtime=0),
+        gzip.compress(b"one\n", mtime=0) + gzip.compress(b"two\n", mtime=0),
+        gzip.compress("one\ntwo\n".encode("utf-16"), mtime=0),
     ],
 )
 def test_lines_are_the_same_whatever_their_ends_encoding_and_packing(tmp_path, content):
@@ -81,8 +81,8 @@ def test_lines_around_the_limit_are_counted_right(tmp_path, extra):
 
 def test_a_huge_line_is_not_held_in_memory(tmp_path):
     path = tmp_path / "bomb.gz"
-    block = gzip.compress(bytes(16 << 20), 9)
-    path.write_bytes(block * 4 + gzip.compress(b"\nlast\n"))
+    block = gzip.compress(bytes(16 << 20), 9, mtime=0)
+    path.write_bytes(block * 4 + gzip.compress(b"\nlast\n", mtime=0))
     tracemalloc.start()
     lines = list(Lines(str(path)))
     peak = tracemalloc.get_traced_memory()[1]
@@ -94,7 +94,7 @@ def test_a_huge_line_is_not_held_in_memory(tmp_path):
 def test_gzip_that_breaks_off_names_the_line_it_came_to(tmp_path):
     path = tmp_path / "urls.txt.gz"
     content = "".join(f"https://a.test/{number}\n" for number in range(100_000))
-    path.write_bytes(gzip.compress(content.encode())[:-5000])
+    path.write_bytes(gzip.compress(content.encode(), mtime=0)[:-5000])
     seen = []
     with pytest.raises(
         InvalidInput, match=r"urls.txt.gz: the gzip data breaks off after line [\d,]+\. "
@@ -106,7 +106,7 @@ def test_gzip_that_breaks_off_names_the_line_it_came_to(tmp_path):
 
 def test_gzip_that_is_damaged_names_the_line_it_came_to(tmp_path):
     path = tmp_path / "urls.txt.gz"
-    packed = bytearray(gzip.compress(b"one\n" * 100_000))
+    packed = bytearray(gzip.compress(b"one\n" * 100_000, mtime=0))
     packed[-8] ^= 1  # its checksum
     path.write_bytes(packed)
     with pytest.raises(InvalidInput, match="the gzip data is damaged after line"):
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_standard_input_is_read_and_stays_open(monkeypatch):
-    buffer = io.BufferedReader(io.BytesIO(gzip.compress(b"one\ntwo\n")))
+    buffer = io.BufferedReader(io.BytesIO(gzip.compress(b"one\ntwo\n", mtime=0)))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
     lines = Lines("-")
     assert list(lines) == ["one\n", "two\n"]

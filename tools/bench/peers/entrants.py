@@ -9,7 +9,7 @@ AHEAD = at_least(1)
 
 _LOOPS: Sequence[Choice] = ({"loops": 1}, {"loops": 3})
 _CELERY: Sequence[Choice] = tuple({"pool": pool, "prefetch": 100} for pool in ("prefork", "solo"))
-_DRAMATIQ: Sequence[Choice] = ({"threads": 8, "prefetch": 200}, {"threads": 1, "prefetch": 1_000})
+_DRAMATIQ: Sequence[Choice] = tuple({"threads": 8, "prefetch": most} for most in (200, 1_000))
 
 
 def _ours(guess: float) -> Entrant:
