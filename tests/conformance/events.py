@@ -159,7 +159,7 @@ _enqueued = st.builds(Enqueued, _runs, st.lists(tasks, min_size=1, max_size=5))
 _claimed = st.builds(Claimed, _mostly_zero, _claims)
 _settled = st.builds(Settled, _mostly_zero, st.lists(st.tuples(_places, _outcomes), min_size=1, max_size=4))
 _extended = st.builds(Extended, st.lists(_places, min_size=1, max_size=3), _leases)
-_abandoned = st.builds(Abandoned, st.sampled_from([ZERO, ZERO, 6 * TEN]), st.sampled_from(WORKERS))
+_abandoned = st.builds(Abandoned, st.sampled_from([ZERO, 6 * TEN]), st.sampled_from(WORKERS))
 _waited = st.builds(Waited, _waits)
 _cleared = st.builds(
     Cleared,
