@@ -8,7 +8,7 @@ PINS := constraints/pins.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix lint types imports bench-queue setup servers pins clean
+.PHONY: help demo test check fix lint types imports bench-queue bench-crawl setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ imports: $(VENV)/installed ## Check who may import whom
 
 bench-queue: setup $(VENV)/installed-bench ## Measure the queue beside its peers
 	PYTHONPATH=. $(BIN)/python tools/bench_queue.py $(ARGS)
+
+bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
+	PYTHONPATH=. $(BIN)/python tools/bench_crawl.py $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 

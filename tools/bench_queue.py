@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from tests.servers.process import ServerMissing
-from tools.bench.peers.home import versions as peers_of
+from tools.bench.peers.home import versions as peers_in
 from tools.bench.report import Figure, machine, table, versions, write_json
 from tools.bench.scale import BIG, DEFAULT, QUICK, Scale
 from tools.bench.scenarios import Scenario, scenarios
@@ -36,7 +36,8 @@ class Bench:
             "scale": scale.name,
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": machine(),
-            "versions": {**peers_of("bench-queue-arq"), **peers_of("bench-queue"), **versions()},
+            "versions": versions(),
+            "peers": {home: peers_in(home) for home in ("bench-queue", "bench-queue-arq")},
             **{name: store.about() for name, store in stores.items()},
         }
 

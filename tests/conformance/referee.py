@@ -30,8 +30,8 @@ def adopt(
     _check_progress(books, run, grant, steps, partitions)
     for held in sorted(grant.leases, key=lambda held: (held.start_in, -held.task.priority)):
         row = _check_task(books, run, held, steps, partitions)
-        # The start by the rules, and not the lease's: a store may be some milliseconds further in the middle of
-        # a claim, and the clock of the books stands still meanwhile.
+        # The start by the rules, not the lease's: a store's clock goes on by milliseconds while it claims,
+        # and that of the books stands still.
         start = _check_times(books, run, row, held, lease)
         books.hand_out(row, worker_id, held.token, start, start + lease)
     _check_order_across_hosts(books, run, grant, steps, partitions)

@@ -33,7 +33,8 @@ def _celery(order: Order) -> list[Command]:
 
 def _dramatiq(order: Order) -> list[Command]:
     size = ("--processes", str(order.workers), "--threads", str(order.choice["threads"]))
-    return [("-m", "dramatiq", "tools.bench.peers.dramatiq_jobs", *size)]
+    start = ("-m", "dramatiq", "tools.bench.peers.dramatiq_jobs")
+    return [(*start, *size, "--worker-shutdown-timeout", "5000")]
 
 
 def _arq(order: Order) -> list[Command]:
