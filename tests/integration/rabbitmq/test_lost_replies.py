@@ -19,6 +19,7 @@ from tests.integration.redis.test_lost_replies import (  # noqa: F401 - they run
     test_a_run_is_paused_resumed_and_cancelled,
     test_a_run_is_purged_and_its_neighbour_stays,
     test_a_run_is_started_once,
+    test_abandon_counts_what_it_gave_back,
     test_an_answer_that_is_lost_twice_is_heard_the_third_time,
     test_drop_counts_what_it_gave_up,
     test_enqueue_counts_each_key_once,

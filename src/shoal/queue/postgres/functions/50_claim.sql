@@ -181,7 +181,7 @@ BEGIN
                 WHERE b.ctid = ANY (ARRAY(SELECT place FROM heads WHERE before < most AND before + size > most)) AND b.seq = h.seq
                 RETURNING b.seq
             ), taken AS (
-                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in
+                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in, h.gap
                 FROM heads h JOIN (SELECT seq FROM emptied UNION ALL SELECT seq FROM shortened) mine USING (seq)
                 CROSS JOIN LATERAL unnest(h.tasks[1 : h.most - h.before]) WITH ORDINALITY AS t(id, n)
             ), leased AS (
@@ -189,8 +189,8 @@ BEGIN
                 SELECT id, fence, run.id, section, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
                 FROM taken
             )
-            -- All durations of an answer count from its first round.
-            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(start_in + (ts - first)), array_agg(host), array_agg(section)
+            -- All durations of an answer count from its first round, where a gap is to be kept.
+            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(host), array_agg(section)
             INTO n_task, n_attempt, n_start, n_host, n_section
             FROM taken;
 
