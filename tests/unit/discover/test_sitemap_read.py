@@ -132,7 +132,10 @@ def test_an_entry_without_an_address_is_kept_as_such():
         ('{"error": 1}', "it is neither XML nor a list of URLs"),
         (bytes(1000), "it is neither XML nor a list of URLs"),
         ("not found", "it is neither XML nor a list of URLs"),
-        (gzip.compress(gzip.compress(b"<urlset/>", mtime=0), mtime=0), "it is neither XML nor a list of URLs"),
+        (
+            gzip.compress(gzip.compress(b"<urlset/>", mtime=0), mtime=0),
+            "it is neither XML nor a list of URLs",
+        ),
         ("<?xml version='1.0' encoding='utf-ate'?><urlset/>", "broken XML"),
         ("<?xml version='1.0' encoding='big5'?><urlset/>", "broken XML"),
     ],
