@@ -41,6 +41,7 @@ bench-queue: setup $(VENV)/installed-bench ## Measure the queue beside its peers
 	PYTHONPATH=. $(BIN)/python tools/bench_queue.py $(ARGS)
 
 bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
+	@tools/servers.sh wrk
 	PYTHONPATH=. $(BIN)/python tools/bench_crawl.py $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
@@ -54,7 +55,7 @@ pins: $(VENV)/installed ## Take the newest versions that fit into constraints/
 		--extra dev --extra bench --output-file $(PINS) pyproject.toml
 
 clean: ## Remove .venv, caches and builds
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
 # Shoal alone, for those who want to see it work.

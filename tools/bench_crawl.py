@@ -30,6 +30,7 @@ from tools.bench.report import machine, versions
 from tools.bench.talk import say
 
 QUICK_PAGES = 1_000
+OURS = ("python", "shoal", "apsw", "asyncpg", "redis")
 Entry = tuple[str, Racer]
 
 
@@ -45,7 +46,7 @@ class Bench:
             "rounds": rounds,
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": machine(),
-            "versions": versions() | peer_versions(),
+            "versions": {name: found for name, found in versions().items() if name in OURS} | peer_versions(),
         }
 
     def run(self, entries: Sequence[Entry]) -> None:

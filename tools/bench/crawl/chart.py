@@ -46,8 +46,9 @@ def _bar(row: Row, most: float, top: int) -> str:
     length = (WIDTH - LEFT - RIGHT) * min(row.rate / most, 1)
     colour = OURS if row.racer.startswith("shoal-") else LIMIT if row.racer == "wrk" else THEIRS
     middle = top + BAR - 5
+    cut = " →" if row.rate > most else ""
     return (
         f'<text x="{LEFT - 10}" y="{middle}" text-anchor="end">{escape(row.label)}</text>'
         f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" rx="2" fill="{colour}"/>'
-        f'<text x="{LEFT + length + 8:.1f}" y="{middle}">{row.rate:,.0f}</text>'
+        f'<text x="{LEFT + length + 8:.1f}" y="{middle}">{row.rate:,.0f}{cut}</text>'
     )

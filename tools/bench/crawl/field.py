@@ -94,7 +94,10 @@ def _scrapies() -> list[Racer]:
     return [
         Racer(name="scrapy", label="Scrapy", command=_scrapy({}), survives="nothing"),
         Racer(
-            name="scrapy-jobdir", label="Scrapy, JOBDIR", command=_scrapy({"JOBDIR": "job"}), survives="tasks"
+            name="scrapy-jobdir",
+            label="Scrapy, JOBDIR",
+            command=_scrapy({"JOBDIR": "job"}),
+            survives="tasks, when stopped cleanly",
         ),
         Racer(
             name="scrapy-redis",

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.crawl.chart import chart
-from tools.bench.crawl.summary import TASKS, Row, figures
-from tools.bench.report import Figure, shown
+from tools.bench.crawl.summary import CALM, TASKS, Row, figures
+from tools.bench.report import Figure, many, shown
 from tools.bench.report import table as figure_table
 
 DOCS = Path("docs/reference")
 CHART = "benchmarks-crawl.svg"
 PAGE = "benchmarks-crawl.md"
+CAUTION = """
+> The machine was in use when this was measured: look at the CPU times, not at the rates or at the bars.
+"""
 HEADINGS = (
     "",
     "pages/s crawling",
@@ -65,10 +68,11 @@ def _fillings(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
         ),
         "bars": _bars(figures(rows)),
         "when": found["began"][:10],
-        "machine": f"{machine['system']}, {machine['cpus']} cores",
+        "machine": f"{machine['system'].partition('-')[0]}, {machine['cpus']} cores",
         "others": f"{max(row.others for row in rows):.1f}",
+        "caution": CAUTION if any(row.others > CALM for row in rows) else "",
         "versions": versions,
-        "rounds": str(found["rounds"]),
+        "rounds": many(found["rounds"], "round"),
         "pages": f"{found['pages']:,}",
     }
 

@@ -101,5 +101,6 @@ def _ratio(one: Row, other: Row, bar: Bar) -> list[Figure]:
         Figure(f"{name}, start to end", one.whole_rate / other.whole_rate, "x", bar),
     ]
     if one.processes == other.processes:
-        found.append(Figure(f"{name}, by CPU", other.cpu_ms / (one.cpu_ms + one.store_ms), "x"))
+        effort = (other.cpu_ms + other.store_ms) / (one.cpu_ms + one.store_ms)
+        found.append(Figure(f"{name}, by CPU", effort, "x"))
     return found
