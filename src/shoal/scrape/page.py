@@ -52,7 +52,7 @@ class Page:
         self._html: str | None = None
         self._encoding = ""
         self._document: Document | None = None
-        self._failure: ParseFailed | None = None
+        self._failure: str | None = None
         self._base: str | None = None
         self._links: set[str] = set()
 
@@ -203,11 +203,13 @@ class Page:
 
     def _parse(self) -> Document:
         if self._failure is not None:
-            raise self._failure
+            raise ParseFailed(self._failure)
         try:
             return parse_html(self.html)
         except ParseFailed as failure:
-            self._failure = failure  # the next question must not take as long again
+            # The next question must not take as long again. Not the error itself: it knows the frames that it
+            # came through, they know this page, and a page in a circle stays in memory.
+            self._failure = str(failure)
             raise
 
     def _found_base(self) -> str:

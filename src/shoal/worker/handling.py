@@ -146,7 +146,10 @@ class Handling:
         policy = self._policies.get(lease.task.step, self._policy)
         outcome = judge(lease, error, policy, jitter=random.random(), host_delay=delay)
         self._manners.slowed(host, outcome.slow_host, now)
-        return outcome if isinstance(error, ShoalError) else replace(outcome, error=_with_place(error))
+        # As text: an error knows the frames that it came through, and they hold the page.
+        return replace(
+            outcome, error=error_text(error) if isinstance(error, ShoalError) else _with_place(error)
+        )
 
 
 def _with_place(error: Exception) -> str:

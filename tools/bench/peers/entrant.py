@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from tools.bench.crew import crew
@@ -16,8 +17,11 @@ from tools.bench.peers.home import python_of
 from tools.bench.peers.order import Order
 from tools.bench.report import Bar
 from tools.bench.stores import Store
+from tools.bench.talk import say
 
 Choice = Mapping[str, Any]
+STUMBLES = 2  # heats in which a peer stands still, as some do now and then, before it is given up
+
 _numbers = count(1)
 
 
@@ -83,6 +87,14 @@ class Foreigner(Entrant):
 
     async def run(self, store: Store, workers: int, jobs: int, choice: Choice) -> Heat:
         python = await asyncio.to_thread(python_of, self.home)
+        for _ in range(STUMBLES):
+            try:
+                return await self._run(python, store, workers, jobs, choice)
+            except foreign.PeerFailed as error:
+                say(f"once more, for {str(error).splitlines()[0]}")
+        return await self._run(python, store, workers, jobs, choice)
+
+    async def _run(self, python: Path, store: Store, workers: int, jobs: int, choice: Choice) -> Heat:
         async with store.room() as address:
             with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
                 order = self._order(address, folder, workers, jobs, choice)

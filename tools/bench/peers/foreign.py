@@ -20,8 +20,8 @@ from tools.bench.processes import cpu_of_sessions, kill_session
 
 GLANCE = 0.02  # seconds between two looks at the counts
 AFTERWARDS = 0.3  # seconds in which a job that is done twice would show
-PATIENCE = 30.0  # seconds without any progress
-GOODBYE = 10.0
+PATIENCE = 25.0  # seconds without any progress
+GOODBYE = 3.0
 LONGEST_FILL = 300.0
 
 
