@@ -268,3 +268,13 @@ async def test_shell_shows_what_a_selector_finds(tmp_path, origin):
     origin.answer = lambda path: Answer("" if path == "/robots.txt" else "<h1>Hello</h1>")
     shown = await typed("shell", origin.url, "--css", "h1", folder=tmp_path)
     assert shown.out == "Hello\n"
+
+
+async def test_the_demo_ends_well_and_what_it_says_can_be_typed(tmp_path):
+    shown = await typed("demo", "--products", "100", "--workers", "2", folder=tmp_path)
+    assert shown.code == Exit.OK, shown.err
+    assert len((tmp_path / "demo.jsonl").read_text().splitlines()) > 90
+    why = next(line for line in shown.err.splitlines() if line.startswith("Why:"))
+    listed = await typed(*why.split()[2:], folder=tmp_path)
+    assert "RobotsDenied" in listed.out
+    assert (await typed("demo", "--products", "100", folder=tmp_path)).code == Exit.OK
