@@ -10,6 +10,7 @@ class Scale:
     name: str
     enqueue: int
     settle: int
+    claimers: tuple[int, ...] = (1, 2, 8)
     claims: int  # timed claims per cell
     small: int = 10_000  # the cell that others are compared with
     pending: tuple[int, ...]
@@ -31,14 +32,15 @@ QUICK = Scale(
     name="quick",
     enqueue=20_000,
     settle=10_000,
-    claims=50,
+    claimers=(1, 2),
+    claims=40,
     small=5_000,
     pending=(20_000,),
     one_host=10_000,
     many_hosts=(15_000, 3_000),
     blocked=(15_000, 3_000),
     churn=5_000,
-    urls=20_000,
+    urls=50_000,
     peer_seconds=1,
     peer_rounds=1,
     peer_tries=1,

@@ -20,7 +20,6 @@ from tools.bench.workload import BATCH, POLITE, RUN_ID
 
 ON_SQL, ON_BROKERS = ("postgres", "sqlite"), ("redis", "rabbitmq")
 WITH_PEERS = ("postgres", "redis", "rabbitmq")
-CLAIMERS = (1, 2, 8)
 PER_CLAIM = {
     "postgres": at_least(10_000),
     "sqlite": at_least(15_000),
@@ -106,7 +105,7 @@ async def stream(store: Store, scale: Scale) -> Figures:
 async def settle(store: Store, scale: Scale) -> Figures:
     """Claims and settlements by one process and by several, until the run is drained."""
     rates = []
-    for claimers in CLAIMERS:
+    for claimers in scale.claimers:
         async with store.room() as address:
             say(f"{scale.settle:,} tasks, {many(claimers, 'claimer')}")
             await load(store, address, scale.settle)
