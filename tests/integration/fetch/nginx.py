@@ -1,5 +1,6 @@
 """A private nginx with pages to fetch, over HTTP/1.1 and over TLS with HTTP/2."""
 
+import asyncio
 import shutil
 import socket
 from pathlib import Path
@@ -15,7 +16,7 @@ pid nginx.pid;
 error_log stderr;
 events {{ worker_connections 256; }}
 http {{
-    log_format spoken '$server_protocol $uri';
+    log_format spoken '$server_protocol $request_uri';
     access_log spoken.log spoken;
     client_body_temp_path tmp; proxy_temp_path tmp;
     fastcgi_temp_path tmp; uwsgi_temp_path tmp; scgi_temp_path tmp;
@@ -26,7 +27,7 @@ http {{
         ssl_certificate_key key.pem;
         root pages;
         {headers}
-        location = /moved {{ return 302 /page.txt; }}
+        location = /moved {{ return 302 /page.txt?$args; }}
     }}
 }}
 """
@@ -62,10 +63,16 @@ class Nginx(ServerProcess):
     def url(self, path: str = "/page.txt", host: str = "site.test") -> str:
         return f"https://{host}:{self.port}{path}"
 
-    @property
-    def spoken(self) -> list[str]:
-        """The protocol and path of every request so far."""
-        return (self.folder / "spoken.log").read_text().splitlines()
+    async def spoken(self, mark: str, count: int) -> list[str]:
+        """The protocol and path of the `count` requests whose query is `mark`.
+
+        nginx answers a request first and logs it then, so the log may lag behind the answer.
+        """
+        log = self.folder / "spoken.log"
+        async with asyncio.timeout(5):
+            while len(lines := [line for line in log.read_text().splitlines() if line.endswith(f"?{mark}")]) < count:
+                await asyncio.sleep(0.01)
+        return [line.removesuffix(f"?{mark}") for line in lines]
 
     def _give(self, path: Path) -> None:
         if self.user:

@@ -66,13 +66,13 @@ async def test_a_handshake_that_drags_on_is_cut_off_at_the_deadline(fetcher, ori
 
 async def test_a_real_server_is_understood(engine, make_fetcher, certificate, nginx):
     fetcher = make_fetcher(authorities=certificate.file)
-    response = await fetch(fetcher, nginx.url("/moved"))
-    assert response.url == nginx.url()
-    assert response.redirects == (nginx.url("/moved"),)
+    response = await fetch(fetcher, nginx.url(f"/moved?{engine}"))
+    assert response.url == nginx.url(f"/page.txt?{engine}")
+    assert response.redirects == (nginx.url(f"/moved?{engine}"),)
     assert response.body.decode() == PAGE
     assert [response.headers[f"X-{number}"] for number in range(20)] == [LONG] * 20
     spoken = "HTTP/2.0" if engine == "wreq" else "HTTP/1.1"
-    assert nginx.spoken[-2:] == [f"{spoken} /moved", f"{spoken} /page.txt"]
+    assert await nginx.spoken(engine, 2) == [f"{spoken} /moved", f"{spoken} /page.txt"]
 
 
 async def test_many_pages_come_home_over_one_connection_or_few(make_fetcher, certificate, nginx):
