@@ -1,9 +1,31 @@
 """Shoal: scraping at scale from Python."""
 
-from shoal.core.model import Reject, Task
-from shoal.fleet.app import connect
-from shoal.queue.open import open_queue
-from shoal.scrape.page import Page
-from shoal.scrape.scraper import Scraper
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.core.model import Reject, Task
+    from shoal.fleet.app import connect
+    from shoal.queue.open import open_queue
+    from shoal.scrape.page import Page
+    from shoal.scrape.scraper import Scraper
 
 __all__ = ["Page", "Reject", "Scraper", "Task", "connect", "open_queue"]
+
+_HOMES = {
+    "Page": "shoal.scrape.page",
+    "Reject": "shoal.core.model",
+    "Scraper": "shoal.scrape.scraper",
+    "Task": "shoal.core.model",
+    "connect": "shoal.fleet.app",
+    "open_queue": "shoal.queue.open",
+}
+
+
+# Fetched when first asked for: nobody needs all that these bring with them, least of all a worker.
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

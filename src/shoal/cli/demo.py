@@ -24,6 +24,7 @@ def demo(
     from shoal.cli.run import carry_out, closing_words, exit_code
     from shoal.demo.serve import SiteProcess
     from shoal.fleet.seeds import Seeds
+    from shoal.worker.nursery import Nursery
 
     for old in Path.cwd().glob(f"{DATABASE}*"):
         old.unlink()
@@ -31,7 +32,13 @@ def demo(
     with SiteProcess(products=products) as site:
         if not as_json:
             say(f"Four shops with {products:,} products are open: {', '.join(site.hosts)}")
-        job = read_job("shoal.demo.scraper:shop", queue=queue, urls=site.seeds, workers=workers)
+        job = read_job(
+            "shoal.demo.scraper:shop",
+            nursery=Nursery(here=True),
+            queue=queue,
+            urls=site.seeds,
+            workers=workers,
+        )
         seeds = Seeds(urls=site.seeds)
         summary = ask(queue, lambda opened: carry_out(opened, job, seeds, None, out, None, None, as_json))
     if as_json:

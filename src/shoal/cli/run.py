@@ -60,6 +60,7 @@ def run(
     """
     from shoal.cli.job import read_job
     from shoal.cli.seeds import read_seeds
+    from shoal.worker.nursery import Nursery
 
     seeds = read_seeds(
         urls=url,
@@ -78,6 +79,7 @@ def run(
         raise typer.Exit(Exit.USAGE)
     job = read_job(
         scraper,
+        nursery=Nursery(here=True),
         queue=queue,
         changes=changes,
         urls=url,

@@ -35,9 +35,11 @@ def work(
     """
     from shoal.cli.job import read_job
     from shoal.cli.run import closing_words, exit_code
+    from shoal.worker.nursery import Nursery
 
     job = read_job(
         scraper,
+        nursery=Nursery(here=True),
         queue=queue,
         # Many may work on a distributed run; the lock is for those who start one.
         changes=[*(changes or []), "mode=distributed"],

@@ -11,6 +11,7 @@ from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
 from shoal.worker.keeper import Ending, Keeper
 from shoal.worker.line import Order
+from shoal.worker.nursery import Nursery
 from shoal.worker.tally import Tally
 
 MOST_RESTARTS = 5  # in a row, without a page in between
@@ -41,10 +42,11 @@ class Crew:
         count: int,
         *,
         step_timeout: timedelta,
+        nursery: Nursery | None = None,
         on_event: Callable[[str], None] = lambda text: None,
         on_output: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._queue, self._order, self._count = queue, order, count
+        self._queue, self._order, self._count, self._nursery = queue, order, count, nursery
         self._step_timeout, self._on_event, self._on_output = step_timeout, on_event, on_output
         self._keepers: dict[int, Keeper] = {}
         self._past = Tally()
@@ -77,17 +79,18 @@ class Crew:
     async def run(self) -> CrewEnding:
         """Work until the run is drained or stopped, or no worker can work."""
         ending = CrewEnding()
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._count):
-                group.create_task(self._man(number, ending))
+        with self._nursery or Nursery() as nursery:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._count):
+                    group.create_task(self._man(nursery, number, ending))
         ending.tally = self._past
         return ending
 
-    async def _man(self, number: int, ending: CrewEnding) -> None:
+    async def _man(self, nursery: Nursery, number: int, ending: CrewEnding) -> None:
         """Keep one place manned."""
         deaths, pages = 0, 0
         while not self._stops:
-            last = await self._employ(number)
+            last = await self._employ(nursery, number)
             if last.reason not in ("died", "failed"):
                 ending.reasons.append(last.reason)
                 return
@@ -102,9 +105,11 @@ class Crew:
                 await self._wait(0.0 if last.blamed else min(FIRST_WAIT * 2 ** (deaths - 1), LONGEST_WAIT))
         ending.reasons.append("stopped")
 
-    async def _employ(self, number: int) -> Ending:
+    async def _employ(self, nursery: Nursery, number: int) -> Ending:
         order = msgspec.structs.replace(self._order, worker_id=new_worker_id())
-        keeper = Keeper(self._queue, order, step_timeout=self._step_timeout, on_output=self._on_output)
+        keeper = Keeper(
+            self._queue, order, nursery, step_timeout=self._step_timeout, on_output=self._on_output
+        )
         self._keepers[number] = keeper
         try:
             return await keeper.run()

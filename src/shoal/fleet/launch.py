@@ -17,6 +17,7 @@ from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue, Tasks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.line import Order
+from shoal.worker.nursery import Nursery
 from shoal.worker.room import MOST_BYTES
 
 LOOK_EVERY = 0.5
@@ -41,6 +42,7 @@ class Job:
     memory: int = MOST_BYTES
     steps: list[str] | None = None
     partitions: list[str] | None = None
+    nursery: Nursery | None = None  # for the one launch of this job; without it, one is started
 
     def order(self, run: Run) -> Order:
         """Return what each worker is told."""
@@ -140,6 +142,7 @@ async def launch(
             job.order(run),
             job.workers,
             step_timeout=max(step.lease or job.scraper.settings.lease for step in job.scraper.steps.values()),
+            nursery=job.nursery,
             on_event=onlooker.said,
             on_output=onlooker.printed,
         )

@@ -1,7 +1,4 @@
-"""The process of one worker: `python -m shoal.worker.child LINE MARKS`, started by its keeper.
-
-Both arguments are descriptors that the keeper hands down: its end of the line, and the file of the marks.
-"""
+"""The life of one worker, in a process of its own that the nursery has split off."""
 
 import asyncio
 import gc
@@ -10,10 +7,12 @@ import resource
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
+from typing import NoReturn
 
 import uvloop
 
@@ -32,9 +31,8 @@ from shoal.worker.worker import Stop, Worker
 USER_AGENT = f"shoal/{version('shoal')}"
 
 
-def main() -> None:
-    """Obey the order that comes down the line."""
-    descriptor, marks = map(int, sys.argv[1:3])
+def main(descriptor: int, marks: int) -> NoReturn:
+    """Obey the order that comes down the line; both arguments are descriptors that the keeper hands down."""
     sock = socket.socket(fileno=descriptor)
     # The terminal sends Ctrl-C to the whole group; only the keeper decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -47,6 +45,9 @@ def main() -> None:
         line.tell(Failed(str(error)))
         code = 1
     except EOFError:
+        code = 1
+    except BaseException:
+        traceback.print_exc()
         code = 1
     else:
         line.tell(Ended(reason))
@@ -116,7 +117,3 @@ def allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
-
-
-if __name__ == "__main__":
-    main()

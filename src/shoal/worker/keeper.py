@@ -8,8 +8,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -34,6 +32,7 @@ from shoal.worker.line import (
     write_order,
 )
 from shoal.worker.marks import Marks, make_file
+from shoal.worker.nursery import Nursery, WorkerProcess, read_pipe
 from shoal.worker.tally import Tally
 
 BEAT_EVERY = 5.0
@@ -59,17 +58,18 @@ class Keeper:
         self,
         queue: Queue,
         order: Order,
+        nursery: Nursery,
         *,
         step_timeout: timedelta,
         on_output: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.order, self.tally = order, Tally()
         self.in_hand: dict[int, Lease] = {}
-        self._queue, self._on_output = queue, on_output
+        self._queue, self._nursery, self._on_output = queue, nursery, on_output
         self._last_lines: deque[str] = deque(maxlen=20)
         self._step_timeout = step_timeout.total_seconds()
         self._ending: Ending | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: WorkerProcess | None = None
         self._hung = False
         self._writer: asyncio.StreamWriter | None = None
         self._stops = 0
@@ -87,35 +87,38 @@ class Keeper:
 
     def kill(self) -> None:
         """End the worker now; its leases are handed back from here."""
-        if self._process and self._process.poll() is None:
+        if self._process:
             self._process.kill()
-            self._process.wait()
 
     async def run(self) -> Ending:
         """Start the worker and return how it ended, its leases settled or handed back."""
-        ours, theirs = socket.socketpair()
         file = make_file()
         marks = Marks(file)
         try:
-            with theirs:
-                self._process = self._start(theirs.fileno(), file)
-            code = await self._attend(self._process, ours, marks)
+            code = await self._attend(file, marks)
             return await self._close(code, marks)
         finally:
             self.kill()
             marks.close()
             os.close(file)
 
-    async def _attend(self, process: subprocess.Popen[bytes], sock: socket.socket, marks: Marks) -> int:
-        """Listen to the worker until it has ended, and return its exit code."""
-        reader, self._writer = await asyncio.open_unix_connection(sock=sock, limit=LONGEST_LINE)
+    async def _attend(self, file: int, marks: Marks) -> int | None:
+        """Let a worker be born, listen to it until it has ended, and return its exit code."""
+        ours, theirs = socket.socketpair()
+        output, says = os.pipe()
+        reading = asyncio.create_task(self._read_output(output))
+        try:
+            self._process = await self._nursery.bear(theirs.fileno(), file, says)
+        finally:
+            theirs.close()
+            os.close(says)
+        reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
         self._writer.write(write_order(self.order) + STOP * self._stops)
-        reading = asyncio.create_task(self._read_output(process))
         duties = [self._extend(), self._beat(), self._watch(marks)]
         tasks = [reading, *map(asyncio.create_task, duties)]
         try:
             await self._listen(reader)
-            code = await asyncio.to_thread(process.wait)
+            code = await self._process.wait()
             # A process that the worker left behind may hold its output open.
             await asyncio.wait([reading], timeout=1.0)
             return code
@@ -124,27 +127,15 @@ class Keeper:
                 task.cancel()
             self._writer.close()
 
-    def _start(self, line: int, marks: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "shoal.worker.child", str(line), str(marks)],
-            pass_fds=(line, marks),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-
-    async def _read_output(self, process: subprocess.Popen[bytes]) -> None:
-        reader = asyncio.StreamReader()
-        loop = asyncio.get_running_loop()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await loop.connect_read_pipe(lambda: protocol, process.stdout)
+    async def _read_output(self, output: int) -> None:
+        reader, pipe = await read_pipe(output)
         try:
             while piece := await reader.readline():
                 line = piece.decode(errors="replace").rstrip()
                 self._last_lines.append(line)
                 self._on_output(line)
         finally:
-            transport.close()
+            pipe.close()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
@@ -193,7 +184,7 @@ class Keeper:
                 self._hung = True
                 self.kill()
 
-    async def _close(self, code: int, marks: Marks) -> Ending:
+    async def _close(self, code: int | None, marks: Marks) -> Ending:
         ending = self._ending or Ending("died", _how(code))
         outcomes = self._handed_back(ending.message, marks)
         if outcomes:
@@ -223,7 +214,9 @@ class Keeper:
         return f"WorkerDied: step {lease.task.step!r} was running when its worker {how}"
 
 
-def _how(code: int) -> str:
+def _how(code: int | None) -> str:
+    if code is None:
+        return "vanished"
     if code >= 0:
         return f"left with exit code {code}"
     return f"was ended by {signal.Signals(-code).name}"
