@@ -26,7 +26,7 @@ class Settlements:
         self._room = asyncio.Event()
         self._room.set()
         self._closing = False
-        self.hurry = False  # nothing else is in hand, so that waiting for company is in vain
+        self.hurry = False  # what an outcome frees is waited for, so that it must not wait for company
 
     def __len__(self) -> int:
         return len(self._waiting)

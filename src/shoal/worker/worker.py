@@ -228,7 +228,8 @@ class Worker:
         else:
             self._quick -= 1
         self._rest()
-        self._settlements.hurry = not self._started and not self._stock
+        # With nothing left to start, the next claim may be waiting for what this frees at its host.
+        self._settlements.hurry = not self._stock
         self._settlements.put(outcome)
         self._start_due()
         if len(self._stock) <= self._batch // 2:

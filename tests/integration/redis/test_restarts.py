@@ -11,7 +11,7 @@ from tests.conftest import or_skip
 from tests.integration.redis.crew import reports_of
 from tests.servers.redis import RedisServer
 
-PAGES = 12_000
+PAGES = 20_000
 
 
 @pytest.fixture

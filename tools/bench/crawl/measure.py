@@ -15,8 +15,6 @@ from pathlib import Path
 SAMPLED = 0.2  # seconds between two looks at the memory
 TAIL = 1_500  # characters of what a failed command said
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
 
 class CommandFailed(Exception):
     """A command of the benchmark ended with an error, or not in time."""
@@ -28,7 +26,7 @@ class CommandFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a command took; memory is the most that its processes had together."""
+    """What a command took; memory is the most that its processes had together, each page counted once."""
 
     seconds: float
     cpu: float
@@ -66,8 +64,7 @@ def run(
         said = log.read().decode(errors="replace")
     if process.returncode not in accept:
         raise CommandFailed(process.returncode, said)
-    most = max(memory.most, usage.ru_maxrss / 1024)
-    return Usage(seconds, usage.ru_utime + usage.ru_stime, most, said)
+    return Usage(seconds, usage.ru_utime + usage.ru_stime, memory.most, said)
 
 
 class _watched:
@@ -100,7 +97,7 @@ class _watched:
 
 
 def _memory_mb(session: int) -> float:
-    return sum(_resident(pid) for pid in _members(session)) * _PAGE / 2**20
+    return sum(_share_kb(pid) for pid in _members(session)) / 1024
 
 
 def _members(session: int) -> list[int]:
@@ -114,8 +111,10 @@ def _session_of(entry: Path) -> int:
         return 0
 
 
-def _resident(pid: int) -> int:
+def _share_kb(pid: int) -> int:
+    """Return a process's memory; what it shares with others is divided among them."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
         return 0
+    return next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
