@@ -9,7 +9,7 @@ from shoal.core.model import Bury, Fate, Outcome
 from shoal.queue.contract import Queue
 
 BATCH = 100
-LINGER = 0.02  # seconds in which outcomes gather while other tasks are in hand
+LINGER = 0.05  # seconds in which outcomes gather while other tasks are in hand
 AGAIN_AFTER = 2.0
 
 OnSettled = Callable[[Sequence[Outcome], Sequence[Fate]], None]

@@ -19,6 +19,7 @@ from shoal.worker.storeclock import StoreClock
 from shoal.worker.tally import Tally
 
 LOOK_AGAIN = 1.0  # seconds; other workers and producers may bring work at any time
+BACK_OFF = 0.05  # seconds
 # A task that has waited for its host this long no longer keeps others from starting, unless the event loop
 # lags: then there is work enough for the processor, and more tasks would only take memory.
 SLOW = 0.1  # seconds
@@ -121,8 +122,15 @@ class Worker:
             if grant.drained:
                 return "drained"
             if not grant.leases:
+                await self._leave_to_others()
                 await self._pause(_wait(grant))
         return "stopped"
+
+    async def _leave_to_others(self) -> None:
+        # Where many workers wait for the same hosts, all look when one is free, and all but one in vain.
+        # A worker that has something to start is in no hurry.
+        if self._stock:
+            await asyncio.sleep(random.uniform(0, BACK_OFF))
 
     def _wanted(self) -> int:
         """Return how many more leases are worth holding: a free place for each, and one batch ahead."""
