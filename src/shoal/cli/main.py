@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli import (
+    bench,
     check,
     dead,
     demo,
@@ -83,6 +84,7 @@ app.command()(migrate.migrate)
 app.command()(new.new)
 app.command()(shell.shell)
 app.command()(demo.demo)
+app.command()(bench.bench)
 
 
 class _Talk(logging.Handler):
