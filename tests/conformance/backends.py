@@ -118,6 +118,11 @@ class Place:
     folder: Path
     url: str = ""
 
+    @property
+    def address(self) -> str:
+        """What `open_queue` takes, for processes that share the store with the test."""
+        return self.url or f"sqlite:///{self.folder / 'queue.db'}"
+
     def bench(self) -> AbstractAsyncContextManager[Bench]:
         return BACKENDS[self.backend](self)
 

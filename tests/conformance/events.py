@@ -26,6 +26,7 @@ HOSTS = ["a.example", "b.example", "c.example:8080"]
 STEPS = ["list", "page"]
 PARTITIONS = ["", "ca", "ny"]
 WORKERS = ["w1", "w2"]
+TOPIC, NOTE_KEYS = "plans", ["a", "b", "c"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,41 @@ class HostSteered:
     duration: timedelta
 
 
-Event = Enqueued | Claimed | Settled | Extended | Abandoned | Waited | Cleared | RunSteered | HostSteered
+@dataclass(frozen=True)
+class NotesWritten:
+    values: dict[str, bytes | None]
+    ttl: timedelta | None
+
+
+@dataclass(frozen=True)
+class NoteSwapped:
+    """A note written or removed by its stamp: the right one, or one that is over."""
+
+    key: str
+    value: bytes | None
+    right: bool
+    ttl: timedelta | None
+
+
+@dataclass(frozen=True)
+class TasksListed:
+    run_id: str
+
+
+NoteEvent = NotesWritten | NoteSwapped
+Event = (
+    Enqueued
+    | Claimed
+    | Settled
+    | Extended
+    | Abandoned
+    | Waited
+    | Cleared
+    | RunSteered
+    | HostSteered
+    | NoteEvent
+    | TasksListed
+)
 
 # All times are multiples of ten seconds, so that the milliseconds of a real clock decide nothing.
 _waits = st.sampled_from([TEN, TEN, TEN, 2 * TEN, 3 * TEN, 6 * TEN])
@@ -173,6 +208,14 @@ _host_steered = st.builds(
     HostSteered, st.sampled_from(["pause_host", "slow_host"]), st.sampled_from(HOSTS), _durations
 )
 
+_note_keys = st.sampled_from(NOTE_KEYS)
+_values = st.sampled_from([b"", b"x", b"xx" * 10, None])
+_lives = st.sampled_from([None, None, TEN, 3 * TEN])
+_written = st.builds(NotesWritten, st.dictionaries(_note_keys, _values, max_size=2), _lives)
+_swapped = st.builds(NoteSwapped, _note_keys, _values, st.booleans(), _lives)
+_noted = st.one_of(_written, _swapped, _swapped)
+_listed = st.builds(TasksListed, _runs)
+
 # The weights see to it that most claims find something and most outcomes find their lease.
 _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _claimed: 5,
@@ -184,6 +227,8 @@ _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _host_steered: 2,
     _extended: 1,
     _abandoned: 1,
+    _noted: 2,
+    _listed: 1,
 }
 events: st.SearchStrategy[Event] = st.sampled_from(
     [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]

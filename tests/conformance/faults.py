@@ -1,13 +1,14 @@
 """Queues that break one rule each: negative controls for the random histories."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from shoal.core.model import Fate, Grant, Lease, Outcome, Release, Run
-from shoal.queue.contract import DEFAULT_LEASE
+from shoal.core.model import Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
+from shoal.queue.contract import DEFAULT_LEASE, Fence
 from shoal.queue.intake import Entry
-from tests.conformance.ledger import Ledger, Names, Row, State
+from tests.conformance.ledger import Kept, Ledger, Names, Row, State
 from tests.conformance.model import ModelQueue
 
 
@@ -130,6 +131,11 @@ class ForgetsCompletedKeys(Ledger):
         return super().add(run_id, entry)
 
 
+class KeepsNotesForEver(Ledger):
+    def live_notes(self) -> dict[tuple[str, str], Kept]:
+        return dict(self.notes)
+
+
 class SaysDrainedTooEarly(Ledger):
     """Leased tasks are forgotten."""
 
@@ -172,6 +178,28 @@ class ChargesTheAbandoned(ModelQueue):
         return len(abandoned)
 
 
+class SwapsWhateverIsThere(ModelQueue):
+    """A swap that is a plain write."""
+
+    async def swap_note(
+        self,
+        topic: str,
+        key: str,
+        value: bytes | None,
+        *,
+        stamp: int | None,
+        ttl: timedelta | None = None,
+    ) -> Note | None:
+        there = self.books.stamp_of(topic, key)
+        return await super().swap_note(topic, key, value, stamp=there, ttl=ttl)
+
+
+class ShowsTheDeadAsPending(ModelQueue):
+    async def tasks(self, run_id: str, **asked: Any) -> AsyncIterator[TaskStatus]:
+        async for status in super().tasks(run_id, **asked):
+            yield replace(status, state=State.PENDING) if status.state is State.DEAD else status
+
+
 class ClaimsNothing(ModelQueue):
     async def claim(
         self,
@@ -182,6 +210,7 @@ class ClaimsNothing(ModelQueue):
         lease: timedelta = DEFAULT_LEASE,
         steps: Names = None,
         partitions: Names = None,
+        fence: Fence | None = None,
     ) -> Grant:
         return Grant(drained=self.books.drained(run_id))
 
@@ -206,6 +235,7 @@ BROKEN_BOOKS: list[type[Ledger]] = [
     LosesHistory,
     KeepsAttemptsOnReplay,
     ForgetsCompletedKeys,
+    KeepsNotesForEver,
     SaysDrainedTooEarly,
     OversleepsDelays,
 ]
@@ -213,5 +243,7 @@ FAULTS: dict[str, type[ModelQueue]] = {
     "KeepsReleasedAttempts": KeepsReleasedAttempts,
     "ChargesTheAbandoned": ChargesTheAbandoned,
     "ClaimsNothing": ClaimsNothing,
+    "SwapsWhateverIsThere": SwapsWhateverIsThere,
+    "ShowsTheDeadAsPending": ShowsTheDeadAsPending,
     **{books.__name__: type(books.__name__, (Broken,), {"ledger": books}) for books in BROKEN_BOOKS},
 }

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, assert_never
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from shoal.core.model import ZERO, Done, Fate, Grant, Lease, Release, RunSettings, Task
+from shoal.core.model import ZERO, Done, Fate, Grant, Lease, Note, Release, RunSettings, Task, TaskStatus
 from shoal.queue.contract import Queue
 from tests.conformance import events
 from tests.conformance.backends import Bench, VirtualClock
-from tests.conformance.events import HOSTS, RUNS
+from tests.conformance.events import HOSTS, NOTE_KEYS, RUNS, TOPIC
 from tests.conformance.helpers import HOUR, TEN, every
 from tests.conformance.ledger import State
 from tests.conformance.model import ModelQueue
@@ -30,6 +30,7 @@ class Histories(RuleBasedStateMachine):
         self.clock = VirtualClock()
         self.model = ModelQueue(self.clock.now)
         self.leases: list[Lease] = []
+        self.stamps: dict[tuple[Queue, str], int] = {}
         self.started = False
 
     @property
@@ -63,6 +64,7 @@ class Histories(RuleBasedStateMachine):
         for run in await self.bench.queue.runs():
             await self.bench.queue.purge(run.id)
         await self._free_hosts()
+        await self._both("write_notes", TOPIC, dict.fromkeys(NOTE_KEYS))
         await self._wait(HOUR)
         for run_id, chosen in settings.items():
             for queue in self.queues:
@@ -95,8 +97,58 @@ class Histories(RuleBasedStateMachine):
             case events.HostSteered(verb, host, duration):
                 await self._both(verb, host, duration)
                 await self._hosts_agree()
+            case events.TasksListed(run_id):
+                await self._both("reclaim")
+                await self._tasks_agree(run_id)
+            case events.NotesWritten() | events.NoteSwapped():
+                await self._note(event)
             case _:
                 assert_never(event)
+
+    async def _note(self, event: events.NoteEvent) -> None:
+        match event:
+            case events.NotesWritten(values, ttl):
+                await self._both("write_notes", TOPIC, values, ttl=ttl)
+                for queue in self.queues:
+                    self._remember(queue, await queue.notes(TOPIC, list(values)))
+            case events.NoteSwapped(key, value, right, ttl):
+                await self._swap(key, value, right, ttl)
+            case _:
+                assert_never(event)
+        await self._notes_agree()
+
+    async def _swap(self, key: str, value: bytes | None, right: bool, ttl: timedelta | None) -> None:
+        """Swap a note by the stamp it has, or by the last one that is known of it."""
+        done = []
+        for queue in self.queues:
+            note = (await queue.notes(TOPIC, [key])).get(key)
+            stamp = self.stamps.get((queue, key)) if not right else note.stamp if note else None
+            swapped = await queue.swap_note(TOPIC, key, value, stamp=stamp, ttl=ttl)
+            done.append(swapped is not None)
+        assert done[0] == done[1], f"the swap of {key!r} answered {done[0]}, the model {done[1]}"
+
+    def _remember(self, queue: Queue, notes: dict[str, Note]) -> None:
+        for key, note in notes.items():
+            self.stamps[queue, key] = note.stamp
+
+    async def _notes_agree(self) -> None:
+        got, expected = [
+            {key: (note.value, note.age // TEN) for key, note in (await queue.notes(TOPIC)).items()}
+            for queue in self.queues
+        ]
+        assert got == expected, f"the notes are {got}, in the model {expected}"
+
+    async def _tasks_agree(self, run_id: str) -> None:
+        """Compare where tasks are; a broker keeps some that wait, and what yielded nothing may be gone."""
+        got, expected = [
+            {status.id: _told(status) async for status in queue.tasks(run_id)} for queue in self.queues
+        ]
+        rows = self.model.books.rows
+        bare = {one for one, row in rows.items() if row.state is State.COMPLETED and not row.yields}
+        waiting = {one for one, row in rows.items() if row.state in (State.PENDING, State.DELAYED)}
+        odd = {one: told for one, told in got.items() if told != expected.get(one)}
+        assert not odd, f"tasks are {odd}, in the model { ({one: expected.get(one) for one in odd}) }"
+        assert got.keys() >= expected.keys() - bare - waiting, "a task is not listed"
 
     async def _both(self, verb: str, *args: Any, **named: Any) -> Any:
         """Call a verb on the backend and on the model; the answers must be equal."""
@@ -173,6 +225,7 @@ class Histories(RuleBasedStateMachine):
             await self._drain(run_id)
         for run_id in RUNS:
             await self._results_agree(run_id)
+            await self._tasks_agree(run_id)
 
     async def _drain(self, run_id: str) -> None:
         """Complete what is left; that must come to an end."""
@@ -196,6 +249,12 @@ class Histories(RuleBasedStateMachine):
                 sorted(map(told, await every(getattr(queue, verb)(run_id)))) for queue in self.queues
             ]
             assert got == expected, f"{verb} of the {run_id} run are {got}, in the model {expected}"
+
+
+def _told(status: TaskStatus) -> tuple[Any, ...]:
+    yielded = status.items if status.state is State.COMPLETED else None
+    holder = status.worker_id if status.state is State.LEASED else None
+    return status.step, status.state, status.url, status.attempt, holder, yielded
 
 
 RESULTS: dict[str, Any] = {

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from shoal.core.errors import UnknownRun
@@ -17,28 +16,17 @@ from shoal.core.model import (
     StoredItem,
     StoredReject,
     Task,
+    TaskState,
 )
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.intake import NO_HOST, Entry, decode
 
 LEASE_LOST = "lease lost"
 
+State = TaskState
+
 Names = Sequence[str] | None
 Worker = tuple[str, str]  # run id, worker id
-
-
-class State(StrEnum):
-    """Where a task is; the names are those of `Counts`."""
-
-    PENDING = "pending"
-    DELAYED = "delayed"
-    LEASED = "leased"
-    COMPLETED = "completed"
-    DEAD = "dead"
-    EXPIRED = "expired"
-    DROPPED = "dropped"
-
-
 WAITING = {State.PENDING, State.DELAYED}
 REMAINING = {*WAITING, State.LEASED}
 
@@ -57,6 +45,7 @@ class Row:
     attempts: int = 0
     token: int = 0
     worker_id: str = ""
+    started_at: datetime = datetime.max
     deadline: datetime = datetime.max
     ended_at: datetime = datetime.max
     history: list[Attempt] = field(default_factory=list)
@@ -77,6 +66,11 @@ class Row:
             delay=entry.delay,
             depth=entry.depth,
         )
+
+    @property
+    def yields(self) -> int:
+        """How much came out of it."""
+        return self.items + self.rejected
 
     def matches(self, steps: Names, partitions: Names) -> bool:
         """Say whether a claim with these filters means this task."""
@@ -113,6 +107,16 @@ class Beat:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A note."""
+
+    value: bytes
+    stamp: int
+    at: datetime
+    expires_at: datetime | None
+
+
 @dataclass
 class Ledger:
     """All that the model knows, and the questions that the rules ask of it."""
@@ -125,9 +129,11 @@ class Ledger:
     rejects: list[tuple[str, StoredReject]] = field(default_factory=list)
     beats: dict[Worker, Beat] = field(default_factory=dict)
     tallies: defaultdict[Worker, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    notes: dict[tuple[str, str], Kept] = field(default_factory=dict)  # by topic and key
     last_order: int = 0
     last_token: int = 0
     last_stored: int = 0
+    last_stamp: int = 0
 
     def run(self, run_id: str) -> Run:
         if run_id not in self.runs:
@@ -258,7 +264,8 @@ class Ledger:
 
     def hand_out(self, row: Row, worker_id: str, token: int, start: datetime, deadline: datetime) -> None:
         """Lease a task: the attempt is counted and the host's last start moves."""
-        row.state, row.worker_id, row.token, row.deadline = State.LEASED, worker_id, token, deadline
+        row.state, row.worker_id, row.token = State.LEASED, worker_id, token
+        row.started_at, row.deadline = start, deadline
         row.attempts += 1
         self.last_token = max(self.last_token, token)
         if row.entry.host != NO_HOST:
@@ -278,6 +285,19 @@ class Ledger:
 
     def drained(self, run_id: str) -> bool:
         return not any(row.state in REMAINING for row in self.of_run(run_id))
+
+    # Notes
+
+    def live_notes(self) -> dict[tuple[str, str], Kept]:
+        """Return the notes that have not expired."""
+        now = self.now()
+        return {
+            place: kept for place, kept in self.notes.items() if not kept.expires_at or kept.expires_at > now
+        }
+
+    def stamp_of(self, topic: str, key: str) -> int | None:
+        kept = self.live_notes().get((topic, key))
+        return kept.stamp if kept else None
 
 
 def count(rows: Iterable[Row]) -> dict[str, int]:

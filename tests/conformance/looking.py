@@ -1,7 +1,7 @@
 """The half of the model queue that looks, and steers hosts and workers."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import (
@@ -15,18 +15,17 @@ from shoal.core.model import (
     Stats,
     StoredItem,
     StoredReject,
+    TaskState,
+    TaskStatus,
     WorkerStatus,
 )
-from shoal.queue.contract import Queue
-from shoal.queue.intake import NO_HOST
-from tests.conformance.ledger import Beat, Ledger, Row, State, Tally, count, split
+from shoal.queue.intake import NO_HOST, ids_of
+from tests.conformance.ledger import REMAINING, Beat, Row, State, Tally, count, split
+from tests.conformance.noting import Noting
 
 
-class Looking(Queue):
+class Looking(Noting):
     """The verbs that read the books."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self.books = Ledger(now)
 
     async def stats(self, run_id: str) -> Stats:
         self.books.run(run_id)
@@ -70,6 +69,22 @@ class Looking(Queue):
             if row.state is State.EXPIRED:
                 yield ExpiredTask(id=row.id, task=row.task, expired_at=row.ended_at)
 
+    async def tasks(
+        self,
+        run_id: str,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> AsyncIterator[TaskStatus]:
+        run, rows = self.books.run(run_id), list(self.books.of_run(run_id))
+        if keys is not None:
+            ids = ids_of(run, step, keys, {row.entry.step for row in rows})
+            rows = [row for row in rows if bytes.fromhex(row.id) in ids]
+        for row in rows:
+            if step in (None, row.entry.step) and (states is None or row.state in states):
+                yield _status(row)
+
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
@@ -83,7 +98,7 @@ class Looking(Queue):
     ) -> int:
         meant = list(self._dead(run_id, ids, where))
         for row in meant:
-            row.state = State.DROPPED
+            row.state, row.ended_at = State.DROPPED, self.books.now()
         return len(meant)
 
     def _dead(self, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> Iterator[Row]:
@@ -149,6 +164,21 @@ class Looking(Queue):
             failed=tally.failed,
             items=tally.items,
         )
+
+
+def _status(row: Row) -> TaskStatus:
+    leased, ended = row.state is State.LEASED, row.state in (State.DEAD, State.EXPIRED, State.DROPPED)
+    return TaskStatus(
+        id=row.id,
+        step=row.entry.step,
+        state=row.state,
+        url=row.entry.url,
+        task=row.task,
+        worker_id=row.worker_id if leased else None,
+        since=row.started_at if leased else row.ended_at if ended else None,
+        attempt=row.attempts if row.state in (*REMAINING, State.DEAD) else 0,
+        items=row.items if row.state is State.COMPLETED else None,
+    )
 
 
 def _meets(row: Row, where: DeadFilter) -> bool:

@@ -24,7 +24,7 @@ from shoal.core.model import (
     StoredReject,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
 from shoal.queue.intake import Entry, Intake, decode, encode_item
 from shoal.queue.rules import check_claim, check_run, new_run_id
 from tests.conformance.ledger import (
@@ -116,9 +116,12 @@ class ModelQueue(Looking):
         lease: timedelta = DEFAULT_LEASE,
         steps: Names = None,
         partitions: Names = None,
+        fence: Fence | None = None,
     ) -> Grant:
-        check_claim(limit, lease)
+        check_claim(limit, lease, fence)
         books, run = self.books, self.books.run(run_id)
+        if fence is not None and not self.stands(fence):
+            return Grant(outdated=True)
         if run.state is not RunState.RUNNING:
             return Grant(drained=run.state is RunState.CANCELLED)
         books.take_back_lost()

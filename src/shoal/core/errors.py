@@ -5,6 +5,7 @@ ShoalError
 │   ├── InvalidUrl
 │   ├── InvalidTask
 │   ├── InvalidItem
+│   ├── InvalidNote
 │   └── InvalidSetting
 ├── QueueError
 │   ├── UnknownQueue          the address names no backend
@@ -17,6 +18,11 @@ ShoalError
 │   ├── QueueRefused          the server refuses this user or password
 │   ├── QueueReadOnly         the store cannot be written
 │   └── QueueFull             the store has no room left
+├── ExportFailed              the place that results go to failed: a full disk, a rule of a table
+│   └── ExportUnavailable     its server cannot be reached; trying again later may help
+├── CallFailed                a call on demand came to nothing
+│   ├── NobodyListens         no worker listens for the scraper
+│   └── NotAnswered           no answer came in time
 ├── TaskDied                  a task that somebody waits for became a dead letter
 ├── StepTimeout               a step did not come to an end in time
 └── FetchError                a page did not come home
@@ -31,6 +37,7 @@ ShoalError
     ├── RobotsDenied
     ├── RobotsUnavailable     robots.txt cannot be had at the moment
     ├── OutOfScope
+    │   └── NotRecorded       a page that the record of a replay does not have
     └── ParseFailed
 """
 
@@ -76,6 +83,14 @@ class InvalidItem(InvalidInput):
     def __init__(self, item: Any, reason: str) -> None:
         self.item, self.reason = item, reason
         super().__init__(f"Not an item that can be stored: {reason}")
+
+
+class InvalidNote(InvalidInput):
+    """This note cannot be kept."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic, self.reason = topic, reason
+        super().__init__(f"Not a note that can be kept in {shorten(topic)!r}: {reason}")
 
 
 class InvalidSetting(InvalidInput):
@@ -192,6 +207,18 @@ class QueueFull(QueueError):
         )
 
 
+class ExportFailed(ShoalError):
+    """The place that results go to failed."""
+
+    def __init__(self, place: str, reason: str, advice: str) -> None:
+        self.place, self.reason, self.advice = place, reason, advice
+        super().__init__(f"{place} could not be written: {reason}. {advice}")
+
+
+class ExportUnavailable(ExportFailed):
+    """The server that results go to cannot be reached."""
+
+
 class FetchError(ShoalError):
     """A page did not come home."""
 
@@ -246,8 +273,47 @@ class OutOfScope(FetchError):
     """The page lies outside the scraper's scope."""
 
 
+class NotRecorded(OutOfScope):
+    """The page is not in the record that is replayed."""
+
+    def __init__(self, url: str, record: str) -> None:
+        self.url, self.record = url, record
+        super().__init__(
+            f"{shorten(url)} is not in {record}, and a replay asks nobody. "
+            f"Record it: shoal run … --warc with a new file, without --replay"
+        )
+
+
 class ParseFailed(FetchError):
     """The page could not be parsed."""
+
+
+class CallFailed(ShoalError):
+    """A call on demand came to nothing."""
+
+
+class NobodyListens(CallFailed):
+    """No worker listens for the scraper."""
+
+    def __init__(self, scraper: str) -> None:
+        self.scraper = scraper
+        super().__init__(
+            f"No worker listens for scraper {scraper!r} in this queue. "
+            "Start some with the same --queue: shoal listen FILE[:NAME] --workers 4"
+        )
+
+
+class NotAnswered(CallFailed):
+    """No answer came in time. `busy_for` is how long the host may not be asked, where that is why."""
+
+    def __init__(
+        self, run_id: str, waited: timedelta, reason: str, busy_for: timedelta | None = None
+    ) -> None:
+        self.run_id, self.waited, self.reason, self.busy_for = run_id, waited, reason, busy_for
+        super().__init__(
+            f"No answer came in {waited.total_seconds():g} s: {reason}. "
+            f"Wait longer with --timeout, or look: shoal status {run_id}"
+        )
 
 
 class TaskDied(ShoalError):

@@ -61,8 +61,21 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """An answer that led elsewhere."""
+
+    url: str
+    status: int
+    headers: Headers = field(default_factory=Headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What came back, decompressed; `url` is where the last redirect led."""
+    """What came back, decompressed; `url` is where the last redirect led.
+
+    `hops` are the answers that led there, as far as the fetcher saw them; `kept` says that the page was at
+    hand, and that nobody was asked for it.
+    """
 
     url: str
     status: int
@@ -70,3 +83,5 @@ class Response:
     body: bytes = b""
     redirects: tuple[str, ...] = ()
     elapsed: timedelta = ZERO
+    hops: tuple[Hop, ...] = ()
+    kept: bool = False

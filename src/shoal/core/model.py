@@ -98,12 +98,14 @@ class Grant:
     `drained` says that the run has no pending, delayed or leased task left, or was cancelled.
     `claimed_at` is the store's time from which the leases' durations count; a worker that compares many of
     them knows how late each answer came, and starts on time. None where several stores have part in it.
+    `outdated` says that the note which fenced the claim has changed, so that nothing was handed out.
     """
 
     leases: Sequence[Lease] = ()
     next_due: timedelta | None = None
     drained: bool = False
     claimed_at: datetime | None = None
+    outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +290,47 @@ class WorkerStatus:
     completed: int
     failed: int
     items: int
+
+
+class TaskState(StrEnum):
+    """Where a task is; the names are those of `Counts`."""
+
+    PENDING = "pending"
+    DELAYED = "delayed"
+    LEASED = "leased"
+    COMPLETED = "completed"
+    DEAD = "dead"
+    EXPIRED = "expired"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    """A task as it is now: where it is, and who holds it.
+
+    `since` is when it was claimed, or when it ended, where the store knows. `attempt` counts while it may be
+    tried again or is dead. Of a completed task `task` may be None, for its text need not be kept; `url` and
+    `items` say what it yielded.
+    """
+
+    id: str
+    step: str
+    state: TaskState
+    url: str | None = None
+    task: Task | None = None
+    worker_id: str | None = None
+    since: datetime | None = None
+    attempt: int = 0
+    items: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A value that the whole fleet shares; `stamp` changes with every write, and is what a swap compares."""
+
+    value: bytes
+    stamp: int
+    age: timedelta  # since it was written, by the store's clock
 
 
 def error_text(error: str | BaseException) -> str:

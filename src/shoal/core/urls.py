@@ -1,5 +1,6 @@
 """URLs: their canonical form, the host they ask, and their fingerprint, by the WHATWG rules."""
 
+import atexit
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -75,6 +76,10 @@ def fingerprint(url: str) -> bytes:
 def _base(url: str) -> can_ada.URL:
     # A page's links are joined one after the other: its own URL is parsed once.
     return can_ada.parse(canonical(url))
+
+
+# Whoever outlives the interpreter is reported as leaked by the parser's binding.
+atexit.register(_base.cache_clear)
 
 
 def _read(text: str, parse: Callable[[str], can_ada.URL], scheme: str = "") -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The contract that every queue backend keeps; `tests/conformance` holds each of them to it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidTask
 from shoal.core.model import (
     MINUTE,
     NOTHING,
+    ZERO,
     DeadFilter,
     DeadLetter,
     EnqueueReport,
@@ -18,6 +19,7 @@ from shoal.core.model import (
     Grant,
     HostStatus,
     Lease,
+    Note,
     Outcome,
     Run,
     RunSettings,
@@ -25,12 +27,16 @@ from shoal.core.model import (
     StoredItem,
     StoredReject,
     Task,
+    TaskState,
+    TaskStatus,
     WorkerStatus,
 )
 
 Tasks = Iterable[Task] | AsyncIterable[Task]
 OnInvalid = Callable[[int, InvalidTask], None]
+Fence = tuple[str, str, int]  # topic, key and stamp of a note
 DEFAULT_LEASE = 5 * MINUTE
+GONE = Note(value=b"", stamp=0, age=ZERO)  # what a swap returns that removed a note; no note has this stamp
 
 
 class Queue(ABC):
@@ -119,8 +125,12 @@ class Queue(ABC):
         lease: timedelta = DEFAULT_LEASE,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        fence: Fence | None = None,
     ) -> Grant:
-        """Lease up to `limit` tasks whose hosts may be asked now."""
+        """Lease up to `limit` tasks whose hosts may be asked now.
+
+        With a fence, nothing is handed out unless that note still has that stamp: `Grant.outdated`.
+        """
 
     @abstractmethod
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
@@ -173,6 +183,20 @@ class Queue(ABC):
         """Stream the tasks whose time to live ran out."""
 
     @abstractmethod
+    def tasks(
+        self,
+        run_id: str,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> AsyncIterator[TaskStatus]:
+        """Stream the tasks of a run as they are now: where each one is, and who holds it.
+
+        `keys` names tasks by their key, else their URL, else their payload, in whatever step they are.
+        """
+
+    @abstractmethod
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
@@ -207,3 +231,34 @@ class Queue(ABC):
     @abstractmethod
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         """Return the workers that have ever sent a heartbeat, of one run or of all."""
+
+    # Notes
+
+    @abstractmethod
+    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        """Return the notes of a topic that have not expired: those asked for, or all."""
+
+    @abstractmethod
+    async def write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    ) -> None:
+        """Write notes whatever was there; None removes one. Raises InvalidNote before anything is changed."""
+
+    @abstractmethod
+    async def swap_note(
+        self,
+        topic: str,
+        key: str,
+        value: bytes | None,
+        *,
+        stamp: int | None,
+        ttl: timedelta | None = None,
+    ) -> Note | None:
+        """Write or remove a note if it still has this stamp (None: if there is none).
+
+        Returns the new note, or None when someone was quicker. What is left of a removed one is `GONE`.
+        """
+
+    @abstractmethod
+    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
+        """Remove the oldest notes until the rest has at most so many bytes of values; return how many."""

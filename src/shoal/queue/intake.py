@@ -1,7 +1,8 @@
 """What enters a queue: a task checked, made canonical, and given its identity and its host."""
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -59,7 +60,7 @@ class Intake:
         url, host = _canonical(task)
         payload = _payload(task)
         return Entry(
-            self._fingerprint(task.step, task.key or url or payload),
+            self.fingerprint(task.step, task.key or url or payload),
             host,
             url,
             task.step,
@@ -93,7 +94,7 @@ class Intake:
         if batch or invalid:
             yield batch, invalid
 
-    def _fingerprint(self, step: str, identity: str) -> bytes:
+    def fingerprint(self, step: str, identity: str) -> bytes:
         """Return 128 bits for a key of (run, step); keys of one host share their first 32.
 
         The shared beginning keeps the links of a page on neighbouring index pages; the rest is
@@ -108,6 +109,24 @@ class Intake:
 def task_id(run: Run, task: Task) -> str:
     """Return the id that a task has in a run, whether it has entered or not; raises InvalidTask."""
     return Intake(run.id, run.settings).entry(task).id.hex()
+
+
+def ids_of(run: Run, step: str | None, keys: Iterable[str], steps: Iterable[str]) -> dict[bytes, str]:
+    """Return the ids that tasks named by key, URL or payload have in a step or in all, with the step."""
+    intake = Intake(run.id, run.settings)
+    names = {name for key in keys for name in _names_of(key)}
+    chosen = list(steps) if step is None else [step]
+    return {intake.fingerprint(one, name): one for one in chosen for name in names}
+
+
+def _names_of(key: str) -> set[str]:
+    """Return what may be the identity of a task: the text itself, as a canonical URL, as a payload."""
+    names = {key}
+    with suppress(InvalidUrl):
+        names.add(canonical_with_host(key)[0])
+    with suppress(msgspec.DecodeError):
+        names.add(_encode_sorted(decode(key)).decode())
+    return names
 
 
 def encode_item(data: Any) -> str:

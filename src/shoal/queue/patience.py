@@ -13,6 +13,23 @@ LONGEST_WAIT = 2.0
 log = logging.getLogger(__name__)
 
 
+class Obedience:
+    """Stops a caller whose cancellation a driver has swallowed: an answer came just then, or an error."""
+
+    def __init__(self) -> None:
+        self._before = _cancellations()  # of one who tidies up, for instance
+
+    def check(self) -> None:
+        """Raise CancelledError if the task was cancelled since this was made."""
+        if _cancellations() > self._before:
+            raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
 class Patience:
     """Waits between the tries of one call, visibly, until it has been tried for long enough."""
 

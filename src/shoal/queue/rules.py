@@ -2,12 +2,17 @@
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import InvalidNote, InvalidSetting, shorten
 from shoal.core.model import ZERO, Outcome, RunSettings
+from shoal.queue.contract import Fence
+
+MAX_TOPIC, MAX_NOTE_KEY = 200, 8192  # characters
+MAX_NOTES = 64 << 20  # bytes of the values of one call, which travel and are stored together
+LONGEST_TTL = timedelta(days=36_500)
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -35,12 +40,14 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting("ttl", f"must be more than zero, got {settings.ttl}")
 
 
-def check_claim(limit: int, lease: timedelta) -> None:
-    """Raise InvalidSetting unless a claim can be made with these."""
+def check_claim(limit: int, lease: timedelta, fence: Fence | None = None) -> None:
+    """Raise InvalidSetting or InvalidNote unless a claim can be made with these."""
     if limit < 1:
         raise InvalidSetting("limit", f"must be at least 1, got {limit}")
     if lease <= ZERO:
         raise InvalidSetting("lease", f"must be more than zero, got {lease}")
+    if fence is not None:
+        check_notes(fence[0], [fence[1]])
 
 
 def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
@@ -50,3 +57,44 @@ def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
         first.setdefault((outcome.lease.task_id, outcome.lease.token), position)
     for run_id, positions in groupby(first.values(), key=lambda p: outcomes[p].lease.run_id):
         yield run_id, list(positions)
+
+
+def new_stamp() -> int:
+    """Return a stamp that no note has had: a repeated write knows its own work by it."""
+    return secrets.randbits(62) + 1
+
+
+def check_notes(topic: str, keys: Iterable[object] = ()) -> None:
+    """Raise InvalidNote unless notes may have this topic and these keys."""
+    if not _is_name(topic, MAX_TOPIC):
+        raise InvalidNote(str(topic), f"its topic must be 1 to {MAX_TOPIC} printable characters")
+    for key in keys:
+        if not _is_name(key, MAX_NOTE_KEY):
+            got = f"{len(key):,} characters" if isinstance(key, str) else type(key).__name__
+            limit = f"1 to {MAX_NOTE_KEY:,} printable characters"
+            raise InvalidNote(topic, f"a key must be {limit}, got {got}: {shorten(repr(key))}")
+
+
+def check_new_notes(topic: str, values: Mapping[str, object], ttl: timedelta | None) -> None:
+    """Raise InvalidNote unless these notes may be written."""
+    check_notes(topic, values)
+    size = 0
+    for value in values.values():
+        if value is not None and not isinstance(value, bytes):
+            raise InvalidNote(topic, f"a value must be bytes or None, got {type(value).__name__}")
+        size += len(value or b"")
+    if size > MAX_NOTES:
+        raise InvalidNote(topic, f"the values have {size:,} bytes, one call may bring {MAX_NOTES:,}")
+    if ttl is not None and not ZERO < ttl <= LONGEST_TTL:
+        raise InvalidNote(topic, f"ttl must be more than zero and at most a hundred years, got {ttl}")
+
+
+def check_trim(topic: str, max_bytes: int) -> None:
+    """Raise InvalidNote unless a topic can be trimmed to this size."""
+    check_notes(topic)
+    if max_bytes < 0:
+        raise InvalidNote(topic, f"max_bytes must not be negative, got {max_bytes}")
+
+
+def _is_name(text: object, longest: int) -> bool:
+    return isinstance(text, str) and 0 < len(text) <= longest and text.isprintable()

@@ -9,6 +9,7 @@ import pytest
 
 from shoal.queue.postgres.queue import PostgresQueue
 from shoal.queue.postgres.server import Server
+from tests.integration.stands import STANDS, Stand, proxy, shaky, talk  # noqa: F401 - fixtures
 
 Uncommitted = Callable[[], AbstractAsyncContextManager[PostgresQueue]]
 
@@ -54,3 +55,8 @@ class _OneTransaction(Server):
 
     async def _fetch(self, query: str, *args: Any) -> list[Any]:
         return list(await self._connection.fetch(query, *args))
+
+
+@pytest.fixture
+def stand(request: pytest.FixtureRequest) -> Stand:
+    return STANDS["postgres"](request.getfixturevalue)

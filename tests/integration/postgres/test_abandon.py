@@ -9,6 +9,7 @@ from shoal.core.model import Done, Fate
 from shoal.queue.postgres.migrate import NEWEST
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import HOUR, claim_all, pages, start
+from tests.integration.postgres.locks import someone_waits
 
 DEAD = "dead-1"
 
@@ -84,6 +85,7 @@ async def test_a_database_of_the_version_before_learns_the_verb(empty_postgres_u
     await (await PostgresQueue.open(empty_postgres_url)).close()
     bare = await asyncpg.connect(empty_postgres_url)
     await bare.execute("DELETE FROM shoal.migration WHERE version > 2")
+    await bare.execute("DROP TABLE shoal.note, shoal.dropped")
     await bare.execute("DROP FUNCTION shoal.abandon")
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         run = await start(queue, *pages(3))
@@ -93,18 +95,5 @@ async def test_a_database_of_the_version_before_learns_the_verb(empty_postgres_u
     await bare.close()
 
 
-async def someone_waits(direct):
-    """Wait until a call waits for a row that another has locked."""
-    async with asyncio.timeout(10):
-        while not await direct.fetchval(WAITING):
-            await asyncio.sleep(0.005)
-
-
-WAITING = """
-    SELECT EXISTS (
-        SELECT FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%shoal.abandon(%'
-    )
-"""
 AS_THEY_LIE = "SELECT task FROM shoal.lease ORDER BY ctid"
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"

@@ -54,7 +54,7 @@ class Meter:
         try:
             return await self.connection.fetch(
                 *(query, uuid4(), False, RUN, "meter", CLAIMED, MINUTE, BURST_HORIZON, None, None),
-                *(list(floors), list(floors.values())),
+                *(list(floors), list(floors.values()), None, None, None),
             )
         finally:
             await transaction.rollback()

@@ -9,7 +9,7 @@ from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.migrate import NEWEST
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import claim_all, pages, start
-from tests.integration.postgres.crew import crew
+from tests.integration.crew import reports_of
 
 CROWD, PROCESSES = 50, 4
 
@@ -53,8 +53,8 @@ async def test_fifty_who_open_an_empty_database_at_once_all_succeed(empty_postgr
 
 
 async def test_processes_that_open_an_empty_database_at_once_all_succeed(empty_postgres_url, bare):
-    async with crew("opener", [{"url": empty_postgres_url}] * PROCESSES) as openers:
-        assert await openers.reports() == [NEWEST] * PROCESSES
+    orders = [{"url": empty_postgres_url, "name": f"run-{n}"} for n in range(PROCESSES)]
+    assert await reports_of("tests.integration.queues.opener", orders) == [NEWEST] * PROCESSES
     assert await versions(bare) == list(range(1, NEWEST + 1))
 
 

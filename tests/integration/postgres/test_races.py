@@ -1,4 +1,4 @@
-"""Many processes at once: no host is held twice, no task is lost or done twice, no key enters twice."""
+"""Many processes at once, with the database itself as the referee; what is common is in `queues`."""
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
-from tests.integration.postgres.crew import crew
+from tests.integration.crew import crew, reports_of
 from tests.integration.postgres.rival import SCHEMA
-from tests.integration.postgres.web import HOSTS, page_url, reachable
+from tests.integration.queues.checks import assert_each_done_once
+from tests.integration.queues.web import HOSTS, page_url, reachable
 
+CLAIMER, PRODUCER = "tests.integration.queues.claimer", "tests.integration.queues.producer"
 ONE_AT_A_TIME = RunSettings(host_delay=ZERO, per_host=1)
 
 # The referee: the store itself refuses a second live lease of a host, and the claim that wanted it fails.
@@ -24,13 +26,6 @@ async def nobody_waits_in_a_circle(direct):
     assert await direct.fetchval(query) == 0
 
 
-async def assert_each_done_once(queue, run, tasks):
-    stats = await queue.stats(run.id)
-    assert (stats.tasks, stats.completed, stats.remaining, stats.items) == (tasks, tasks, 0, tasks)
-    items = [item async for item in queue.items(run.id)]
-    assert len({item.task_id for item in items}) == len(items) == tasks
-
-
 @pytest.mark.alone
 async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_once(
     queue, direct, postgres_url
@@ -43,8 +38,7 @@ async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_on
         {"url": postgres_url, "name": f"claimer-{n}", "runs": [run.id for run in runs[:: 1 - n % 2 * 2]]}
         for n in range(8)
     ]
-    async with crew("claimer", orders) as claimers:
-        reports = await claimers.reports()
+    reports = await reports_of(CLAIMER, orders)
     assert sum(report["accepted"] for report in reports) == HOSTS * 10
     assert not any(report["stale"] for report in reports)
     for run in runs:
@@ -55,27 +49,9 @@ async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_on
 async def test_the_same_referee_convicts_a_claim_that_locks_and_counts_in_one_statement(direct, postgres_url):
     await direct.execute(SCHEMA)
     await direct.execute("INSERT INTO rival.host SELECT generate_series(1, $1::int)", HOSTS)
-    async with crew("rival", [{"url": postgres_url, "name": f"rival-{n}"} for n in range(4)]) as rivals:
-        reports = await rivals.reports()
+    orders = [{"url": postgres_url, "name": f"rival-{n}"} for n in range(4)]
+    reports = await reports_of("tests.integration.postgres.rival", orders)
     assert sum(report["violations"] for report in reports) > 0, reports
-
-
-@pytest.mark.alone
-async def test_sixteen_producers_with_keys_in_common_store_each_key_once(queue, direct, postgres_url):
-    run = await queue.start_run("books")
-    orders = [
-        {"url": postgres_url, "name": f"producer-{n}", "run": run.id, "pages": [n * 500, n * 500 + 1000]}
-        for n in range(16)
-    ]
-    keys = 15 * 500 + 1000
-    async with crew("producer", orders) as producers:
-        reports = await producers.reports()
-    assert sum(report["added"] for report in reports) == keys
-    assert sum(report["duplicate"] for report in reports) == 16 * 1000 - keys
-    assert (await queue.stats(run.id)).pending == keys
-    assert await direct.fetchval("SELECT count(*) FROM shoal.task") == keys
-    stored = await direct.fetch("SELECT unnest(tasks) AS task FROM shoal.bundle")
-    assert len({row["task"] for row in stored}) == len(stored) == keys
 
 
 @pytest.mark.alone
@@ -93,8 +69,8 @@ async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is
         for n in range(4)
     ]
     async with AsyncExitStack() as stack:
-        claimers = await stack.enter_async_context(crew("claimer", claims))
-        producers = await stack.enter_async_context(crew("producer", puts))
+        claimers = await stack.enter_async_context(crew(CLAIMER, claims))
+        producers = await stack.enter_async_context(crew(PRODUCER, puts))
         await producers.reports()
         reports = await claimers.reports()
     found = len(reachable(seeds, pages))
@@ -112,7 +88,7 @@ async def test_workers_that_drop_their_leases_and_fail_still_complete_every_task
         run.id, [Task(url=page_url(page, hosts=100), priority=page % 3) for page in range(1500)]
     )
     orders = [{"url": postgres_url, "name": f"unlucky-{n}", "run": run.id} for n in range(6)]
-    async with crew("unlucky", orders) as workers:
-        completed = [task for tasks in await workers.reports() for task in tasks]
+    reports = await reports_of("tests.integration.queues.unlucky", orders)
+    completed = [task for tasks in reports for task in tasks]
     assert len(completed) == len(set(completed)) == 1500
     await assert_each_done_once(queue, run, 1500)

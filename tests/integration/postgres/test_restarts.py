@@ -8,7 +8,7 @@ import pytest
 from shoal.core.model import ZERO, Done, RunSettings, Task
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conftest import or_skip
-from tests.integration.postgres.web import page_url
+from tests.integration.queues.web import page_url
 from tests.servers.postgres import PostgresServer
 
 TASKS, BATCH, CLAIMERS = 2400, 60, 4

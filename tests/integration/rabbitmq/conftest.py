@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.integration.rabbitmq.depths import Depths
+from tests.integration.stands import STANDS, Stand, proxy, shaky, talk  # noqa: F401 - fixtures
 from tests.servers.rabbitmq import RabbitServer
 
 
@@ -32,3 +33,8 @@ async def depths(rabbitmq: RabbitServer, direct: Any) -> AsyncIterator[Depths]:
     """A connection to the test's broker, past the queue."""
     async with aiormq.connect(rabbitmq.url) as connection:
         yield Depths(connection, direct)
+
+
+@pytest.fixture
+def stand(request: pytest.FixtureRequest) -> Stand:
+    return STANDS["rabbitmq"](request.getfixturevalue)

@@ -5,14 +5,14 @@ import pytest
 from shoal.core.model import Bury, Done
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
-from tests.integration.rabbitmq.shaky import DeafRabbitTalk, Shaky
+from tests.integration.shaky import LOST_TWICE, TROUBLES, Shaky, deaf
 from tests.servers.lossy_proxy import LossyProxy
+from tests.servers.rabbitmq_talk import RabbitTalk
 
 
 @pytest.fixture
 def talk():
-    """A protocol reader of this test's own, for its orders are kept in the class."""
-    return type("Talk", (DeafRabbitTalk,), {})
+    return deaf(RabbitTalk)
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ async def proxy(rabbitmq, talk):
         yield proxy
 
 
-@pytest.fixture(params=["the request is lost", "the answer is lost", "two answers are lost"])
+@pytest.fixture(params=[*TROUBLES, LOST_TWICE])
 async def shaky(request, proxy, talk, redis_url):
     url = f"amqp://guest:guest@127.0.0.1:{proxy.port}/?state={redis_url}"
     async with await RabbitQueue.open(url) as queue:
-        yield Shaky(queue, proxy, talk, request.param)
+        yield Shaky(queue, proxy, talk, request.param, mark=str)
 
 
 async def assert_each_once(queue, run, number):

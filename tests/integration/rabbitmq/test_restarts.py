@@ -10,7 +10,8 @@ from shoal.core.model import SECOND, ZERO, Done, RunSettings, Task
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
 from tests.conftest import or_skip
-from tests.integration.rabbitmq.crew import reports_of
+from tests.integration.crew import reports_of
+from tests.integration.queues.web import page_url, reachable
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
@@ -48,13 +49,14 @@ async def test_both_servers_killed_in_the_middle_of_a_run_lose_no_task_and_doubl
     async with await RabbitQueue.open(url) as queue:
         settings = RunSettings(host_delay=ZERO, per_host=50, max_attempts=9)
         run = await queue.start_run("books", settings=settings)
-        seeds = [Task(url=f"https://h{n % 40}.example/{n}", priority=n % 2) for n in range(SEEDS)]
+        seeds = [Task(url=page_url(n), priority=n % 2) for n in range(SEEDS)]
         await queue.enqueue(run.id, seeds)
         await asyncio.sleep(AGE)
         orders = [
-            {"url": url, "name": f"worker-{n}", "run": run.id, "pages": PAGES, "limit": 50} for n in range(4)
+            {"url": url, "name": f"worker-{n}", "runs": [run.id], "pages": PAGES, "limit": 50}
+            for n in range(4)
         ]
-        working = asyncio.create_task(reports_of("claimer", orders))
+        working = asyncio.create_task(reports_of("tests.integration.queues.claimer", orders))
         for share, server in ((0.2, broker), (0.6, memory)):
             await until_completed(queue, run, PAGES * share, working)
             reborn(server)
@@ -68,23 +70,13 @@ async def test_both_servers_killed_in_the_middle_of_a_run_lose_no_task_and_doubl
         assert stats.remaining == 0
         assert stats.tasks == stats.completed == stats.items == len(items) == len(set(items))
         assert sum(report["accepted"] for report in reports) == stats.completed
-        assert stats.tasks == len(_reachable(range(SEEDS)))
+        assert stats.tasks == len(reachable(range(SEEDS), PAGES))
 
 
 async def until_completed(queue, run, number, working):
     while (await queue.stats(run.id)).completed < number:
         assert not working.done(), working.result()
         await asyncio.sleep(0.02)
-
-
-def _reachable(seeds):
-    found, todo = set(seeds), list(seeds)
-    while todo:
-        number = todo.pop()
-        fresh = {(number * 2 + n) % PAGES for n in (1, 2)} - found
-        found |= fresh
-        todo += fresh
-    return found
 
 
 async def test_while_the_broker_is_away_work_is_settled_and_what_it_brings_is_sent_later(broker, memory):

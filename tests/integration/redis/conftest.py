@@ -7,6 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from shoal.queue.redis.queue import RedisQueue
+from tests.integration.stands import STANDS, Stand, proxy, shaky, talk  # noqa: F401 - fixtures
 
 
 @pytest.fixture
@@ -20,3 +21,8 @@ async def direct(redis_url: str) -> AsyncIterator[Any]:
     """A connection to the test's server, past the queue."""
     async with Redis.from_url(redis_url) as client:
         yield client
+
+
+@pytest.fixture
+def stand(request: pytest.FixtureRequest) -> Stand:
+    return STANDS["redis"](request.getfixturevalue)

@@ -8,7 +8,8 @@ from shoal.core.model import SECOND, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, page, start
 from tests.conftest import or_skip
-from tests.integration.redis.crew import reports_of
+from tests.integration.crew import reports_of
+from tests.integration.queues.web import page_url, reachable
 from tests.servers.redis import RedisServer
 
 PAGES = 20_000
@@ -26,11 +27,11 @@ async def test_a_server_killed_in_the_middle_of_a_run_loses_no_task_and_doubles_
     async with await RedisQueue.open(server.url()) as queue:
         settings = RunSettings(host_delay=ZERO, per_host=50, max_attempts=9)
         run = await queue.start_run("books", settings=settings)
-        await queue.enqueue(run.id, [Task(url=f"https://h{n % 40}.example/{n}") for n in range(500)])
+        await queue.enqueue(run.id, [Task(url=page_url(n)) for n in range(500)])
         orders = [
-            {"url": server.url(), "name": f"worker-{n}", "run": run.id, "pages": PAGES} for n in range(4)
+            {"url": server.url(), "name": f"worker-{n}", "runs": [run.id], "pages": PAGES} for n in range(4)
         ]
-        working = asyncio.create_task(reports_of("claimer", orders))
+        working = asyncio.create_task(reports_of("tests.integration.queues.claimer", orders))
         for share in (0.1, 0.4):
             while (await queue.stats(run.id)).completed < PAGES * share:
                 await asyncio.sleep(0.02)
@@ -42,17 +43,7 @@ async def test_a_server_killed_in_the_middle_of_a_run_loses_no_task_and_doubles_
         assert stats.remaining == 0
         assert stats.tasks == stats.completed == stats.items == len(items) == len(set(items))
         assert sum(report["accepted"] for report in reports) == stats.completed
-        assert stats.tasks == len(_reachable(range(500)))
-
-
-def _reachable(seeds):
-    found, todo = set(seeds), list(seeds)
-    while todo:
-        number = todo.pop()
-        fresh = {(number * 2 + n) % PAGES for n in (1, 2)} - found
-        found |= fresh
-        todo += fresh
-    return found
+        assert stats.tasks == len(reachable(range(500), PAGES))
 
 
 async def test_after_a_restart_claims_are_held_back_for_the_longest_delay(server):

@@ -5,30 +5,30 @@ from datetime import UTC, datetime, timedelta
 
 from shoal.core.model import Done, Fate
 from shoal.queue.sqlite.queue import SqliteQueue
-from tests.integration.sqlite.crew import Orders, main, ready, say
+from tests.integration.crew import Orders, Stage, main
 
 LONGEST_NAP = 0.02
 
 
-async def work(orders: Orders) -> dict[str, int]:
+async def work(orders: Orders, stage: Stage) -> dict[str, int]:
     """Work until the run has completed as many tasks as the orders say."""
     ahead = timedelta(seconds=orders.get("ahead", 0))
     count = {"accepted": 0, "stale": 0}
     async with await SqliteQueue.open(orders["path"], now=lambda: datetime.now(UTC) + ahead) as queue:
-        await ready()
+        await stage.ready()
         while (await queue.stats(orders["run"])).completed < orders["tasks"]:
             await queue.reclaim()
-            await turn(queue, orders, count)
+            await turn(queue, orders, stage, count)
     return count
 
 
-async def turn(queue: SqliteQueue, orders: Orders, count: dict[str, int]) -> None:
+async def turn(queue: SqliteQueue, orders: Orders, stage: Stage, count: dict[str, int]) -> None:
     """Claim and settle once."""
     grant = await queue.claim(orders["name"], run_id=orders["run"], limit=orders.get("limit", 20))
     if not grant.leases:
         await asyncio.sleep(LONGEST_NAP)
     if orders.get("talks"):
-        say(len(grant.leases))
+        stage.say(len(grant.leases))
     outcomes = [Done(lease, items=[lease.task.url]) for lease in grant.leases]
     for fate in await queue.settle(outcomes):
         count["accepted" if fate is Fate.ACCEPTED else "stale"] += 1

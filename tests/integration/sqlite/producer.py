@@ -4,12 +4,12 @@ from dataclasses import asdict
 
 from shoal.core.model import Task
 from shoal.queue.sqlite.queue import SqliteQueue
-from tests.integration.sqlite.crew import Orders, main, ready
+from tests.integration.crew import Orders, Stage, main
 
 
-async def produce(orders: Orders) -> dict[str, int]:
+async def produce(orders: Orders, stage: Stage) -> dict[str, int]:
     async with await SqliteQueue.open(orders["path"]) as queue:
-        await ready()
+        await stage.ready()
         tasks = (Task(url=f"https://h{n % 50}.example/{n}") for n in range(orders["first"], orders["last"]))
         return asdict(await queue.enqueue(orders["run"], tasks))
 

@@ -1,15 +1,16 @@
 """Several processes on one file: each task is done once, no host is flooded, and a death loses nothing."""
 
-import asyncio
-
 import apsw
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
+from shoal.queue.sqlite.migrate import scripts
 from shoal.queue.sqlite.queue import SqliteQueue
-from tests.integration.sqlite.crew import crew
+from tests.integration.crew import crew, reports_of
+from tests.integration.queues.checks import assert_each_done_once
 
 TASKS, HOSTS = 600, 30
+CLAIMER = "tests.integration.sqlite.claimer"
 
 # The referee: the file itself refuses one lease too many of a host, and the claim that wanted it fails.
 REFEREE = """
@@ -41,13 +42,6 @@ def orders(path, run, tasks=TASKS, count=1, **more):
     return [{**common, "name": f"claimer-{number}"} for number in range(count)]
 
 
-async def assert_each_done_once(queue, run, tasks=TASKS):
-    stats = await queue.stats(run.id)
-    assert (stats.tasks, stats.completed, stats.remaining, stats.items) == (tasks, tasks, 0, tasks)
-    items = [item async for item in queue.items(run.id)]
-    assert len({item.task_id for item in items}) == len(items) == tasks
-
-
 def execute(path, statement):
     connection = apsw.Connection(str(path))
     found = connection.execute(statement).fetchall()
@@ -58,19 +52,17 @@ def execute(path, statement):
 async def test_four_claimers_never_hold_too_many_leases_of_a_host_and_complete_every_task_once(queue, path):
     run = await started(queue, per_host=2)
     execute(path, REFEREE)
-    async with crew("claimer", orders(path, run, count=4)) as claimers:
-        reports = await asyncio.gather(*(claimer.report() for claimer in claimers))
+    reports = await reports_of(CLAIMER, orders(path, run, count=4))
     assert sum(report["accepted"] for report in reports) == TASKS
     assert not any(report["stale"] for report in reports)
-    await assert_each_done_once(queue, run)
+    await assert_each_done_once(queue, run, TASKS)
 
 
 async def test_producers_with_keys_in_common_feed_a_claimer_at_the_same_time(queue, path):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
     shares = [{"path": str(path), "run": run.id, "first": n * 200, "last": n * 200 + 400} for n in range(3)]
-    async with crew("claimer", orders(path, run, tasks=800)) as (claimer,):
-        async with crew("producer", shares) as producers:
-            reports = await asyncio.gather(*(producer.report() for producer in producers))
+    async with crew(CLAIMER, orders(path, run, tasks=800)) as (claimer,):
+        reports = await reports_of("tests.integration.sqlite.producer", shares)
         assert sum(report["added"] for report in reports) == 800
         assert sum(report["duplicate"] for report in reports) == 400
         assert (await claimer.report())["accepted"] == 800
@@ -80,27 +72,26 @@ async def test_producers_with_keys_in_common_feed_a_claimer_at_the_same_time(que
 async def test_when_claimers_are_killed_another_goes_on_and_nothing_is_lost(queue, path):
     run = await started(queue, per_host=4)
     for turns in (1, 2, 5):
-        async with crew("claimer", orders(path, run, talks=True)) as (victim,):
+        async with crew(CLAIMER, orders(path, run, talks=True)) as (victim,):
             assert [await victim.says() for _ in range(turns)] == [20] * turns
             await victim.kill()
     # An hour ahead, so that no lease of the dead needs to be waited for.
-    async with crew("claimer", orders(path, run, ahead=3600)) as (heir,):
+    async with crew(CLAIMER, orders(path, run, ahead=3600)) as (heir,):
         await heir.report()
-    await assert_each_done_once(queue, run)
+    await assert_each_done_once(queue, run, TASKS)
     assert execute(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 async def test_eight_processes_open_a_new_file_at_once(path):
-    openers = [{"path": str(path), "name": f"run-{number}"} for number in range(8)]
-    async with crew("opener", openers) as processes:
-        assert await asyncio.gather(*(process.report() for process in processes)) == [1] * 8
+    openers = [{"url": f"sqlite:///{path}", "name": f"run-{number}"} for number in range(8)]
+    assert await reports_of("tests.integration.queues.opener", openers) == [len(scripts())] * 8
     async with await SqliteQueue.open(path) as queue:
         assert {run.id for run in await queue.runs()} == {f"run-{number}" for number in range(8)}
 
 
 async def test_a_log_that_a_dead_process_left_is_read(queue, path):
     run = await started(queue, tasks=100)
-    async with crew("claimer", orders(path, run, tasks=100, talks=True)) as (victim,):
+    async with crew(CLAIMER, orders(path, run, tasks=100, talks=True)) as (victim,):
         await victim.says()
         await victim.kill()
     held = (await queue.stats(run.id)).leased

@@ -6,12 +6,17 @@ import pytest
 
 from shoal.core import errors
 from shoal.core.errors import (
+    ExportFailed,
     HttpStatus,
     InvalidItem,
+    InvalidNote,
     InvalidSetting,
     InvalidTask,
     InvalidUrl,
     MissingDriver,
+    NobodyListens,
+    NotAnswered,
+    NotRecorded,
     QueueFull,
     QueueReadOnly,
     QueueRefused,
@@ -35,6 +40,7 @@ FACTS = {
     InvalidUrl: ("example.com", "it has no scheme"),
     InvalidTask: (Task(), "step must not be empty"),
     InvalidItem: (object(), "it is not JSON"),
+    InvalidNote: ("proxies", "its key must not be empty"),
     InvalidSetting: ("workers.count", "must be at least 1, got 0"),
     UnknownQueue: ("sqlitee", ["postgresql", "sqlite"]),
     MissingDriver: ("postgresql", "postgres"),
@@ -45,9 +51,13 @@ FACTS = {
     QueueRefused: (ADDRESS, "wrong password"),
     QueueReadOnly: (ADDRESS, "permission denied"),
     QueueFull: (ADDRESS, "no space left on device"),
+    ExportFailed: ("items.csv", "No space left on device", "Make room, and export again"),
     HttpStatus: (404,),
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
     StepTimeout: ("listing", 300.0),
+    NobodyListens: ("books",),
+    NotAnswered: ("ondemand_books", MINUTE, "the host may not be asked yet"),
+    NotRecorded: ("https://example.com/", "pages.warc.gz"),
     TaskDied: ("20260215_120000_ab12", "0" * 32, "https://example.com/", "status 500"),
 }
 

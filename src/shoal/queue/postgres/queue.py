@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -18,19 +18,23 @@ from shoal.core.model import (
     Grant,
     HostStatus,
     Lease,
+    Note,
     Outcome,
     Run,
     RunSettings,
     Stats,
     StoredItem,
     StoredReject,
+    TaskState,
+    TaskStatus,
     WorkerStatus,
 )
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
-from shoal.queue.intake import Entry, Intake, encode_item
-from shoal.queue.postgres import reading, sql
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.intake import Entry, Intake, encode_item, ids_of
+from shoal.queue.postgres import notes, reading, sql
 from shoal.queue.postgres.durability import durability
+from shoal.queue.postgres.listing import Listing
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import Server
 from shoal.queue.postgres.wire import (
@@ -40,7 +44,15 @@ from shoal.queue.postgres.wire import (
     outcome_columns,
     run_from,
 )
-from shoal.queue.rules import check_claim, check_run, in_runs, new_run_id
+from shoal.queue.rules import (
+    check_claim,
+    check_new_notes,
+    check_notes,
+    check_run,
+    check_trim,
+    in_runs,
+    new_run_id,
+)
 
 PATIENCE = 30 * SECOND
 SWEEP = 1_000
@@ -163,8 +175,9 @@ class PostgresQueue(Queue):
         lease: timedelta = DEFAULT_LEASE,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        fence: Fence | None = None,
     ) -> Grant:
-        check_claim(limit, lease)
+        check_claim(limit, lease, fence)
         floors = self._floors_of(run_id, steps, partitions)
         *rows, end = await self._once(
             sql.CLAIM,
@@ -177,7 +190,10 @@ class PostgresQueue(Queue):
             None if partitions is None else list(partitions),
             list(floors.known),
             list(floors.known.values()),
+            *notes.fence_columns(fence),
         )
+        if end["outdated"]:
+            return Grant(outdated=True)
         floors.known = dict(zip(end["floor_keys"], end["floors"], strict=True)) if end["floors"] else {}
         return Grant(
             leases=[lease_from(row, run_id, lease) for row in rows],
@@ -266,6 +282,19 @@ class PostgresQueue(Queue):
     def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
         return reading.expired(self._server, self.run(run_id))
 
+    async def tasks(
+        self,
+        run_id: str,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> AsyncIterator[TaskStatus]:
+        run = await self.run(run_id)
+        ids = None if keys is None else ids_of(run, step, keys, (await self.stats(run_id)).steps)
+        async for status in Listing(self._server, run_id, step, ids).tasks(states):
+            yield status
+
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
@@ -302,6 +331,34 @@ class PostgresQueue(Queue):
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         run = None if run_id is None else await self.run(run_id)
         return await reading.workers(self._server, run)
+
+    # Notes
+
+    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        check_notes(topic, keys or ())
+        return await notes.read(self._server, topic, keys)
+
+    async def write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    ) -> None:
+        check_new_notes(topic, values, ttl)
+        await notes.write(self._server, topic, values, ttl)
+
+    async def swap_note(
+        self,
+        topic: str,
+        key: str,
+        value: bytes | None,
+        *,
+        stamp: int | None,
+        ttl: timedelta | None = None,
+    ) -> Note | None:
+        check_new_notes(topic, {key: value}, ttl)
+        return await notes.swap(self._server, topic, key, value, stamp, ttl)
+
+    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
+        check_trim(topic, max_bytes)
+        return await notes.trim(self._server, topic, max_bytes)
 
 
 class _Floors:

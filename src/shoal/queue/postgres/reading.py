@@ -17,11 +17,13 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.intake import decode
+from shoal.queue.postgres.horizon import settled
 from shoal.queue.postgres.server import Server
 from shoal.queue.postgres.sql import FOLD, QUERIES
 from shoal.queue.postgres.wire import Row, counts, counts_from, filter_columns, task_from
 
 PAGE = 500
+HEAVY = 8 << 20  # bytes of items after which a page ends early
 Thing = TypeVar("Thing")
 
 
@@ -43,12 +45,12 @@ async def stats(server: Server, run: Run) -> Stats:
 
 def items(server: Server, run: Awaitable[Run], step: str | None, after: int) -> AsyncIterator[StoredItem]:
     """Stream the items of a run."""
-    return _pages(server, run, "items", _item, after, step)
+    return _stored(server, run, "item", _item, after, step)
 
 
 def rejects(server: Server, run: Awaitable[Run], step: str | None, after: int) -> AsyncIterator[StoredReject]:
     """Stream the rejects of a run."""
-    return _pages(server, run, "rejects", _reject, after, step)
+    return _stored(server, run, "reject", _reject, after, step)
 
 
 def expired(server: Server, run: Awaitable[Run]) -> AsyncIterator[ExpiredTask]:
@@ -95,6 +97,23 @@ async def workers(server: Server, run: Run | None) -> Sequence[WorkerStatus]:
         )
         for row in rows
     ]
+
+
+async def _stored(
+    server: Server,
+    run: Awaitable[Run],
+    table: str,
+    make: Callable[[Row], Thing],
+    after: int,
+    step: str | None,
+) -> AsyncIterator[Thing]:
+    run_id = (await run).id
+    until = await settled(server, run_id, table)
+    while rows := await server.fetch(QUERIES[f"{table}s"], run_id, after, PAGE, step, until, HEAVY):
+        for row in rows:
+            if row["data"] is not None:
+                yield make(row)
+        after = rows[-1]["id"]
 
 
 async def _pages(

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import asyncpg
@@ -165,7 +164,8 @@ def _reason(error: BaseException) -> str:
 
 def _without_password(url: str) -> str:
     """Return an address that may be shown: its user, host and path, nothing else."""
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
+    scheme, _, rest = url.partition("://")
+    # By the last @ of all: someone may have forgotten to escape a slash in the password.
+    user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
-    return f"{parts.scheme}://{name}{colon and ':…'}{at}{host}{parts.path}"
+    return f"{scheme}://{name}{colon and ':…'}{at}{place.partition('?')[0]}"

@@ -20,8 +20,11 @@ def _call(function: str, *types: str) -> str:
     return f"SELECT * FROM shoal.{function}({places})"
 
 
-_ONCE = ("uuid", "bool", "text")  # the call's id, whether it is repeated, the run
-_CLAIM = ("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]")
+_ONCE = ("uuid", "bool", "text")  # the call's id, whether it is repeated, the run or topic
+_CLAIM = (
+    *("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]"),
+    *("text", "bytea", "bigint"),
+)
 
 ENQUEUE = _call("enqueue", *_ONCE, *ENTRY_TYPES)
 CLAIM = _call("claim", *_ONCE, *_CLAIM)
@@ -36,5 +39,8 @@ DROP = _call("drop_dead", *_ONCE, *DEAD_TYPES)
 PURGE = _call("purge", "text")
 PAUSE_HOST = _call("pause_host", "text", "interval")
 SLOW_HOST = _call("slow_host", "text", "interval")
+WRITE_NOTES = _call("write_notes", *_ONCE, "bigint", "interval", "bytea[]", "text[]", "bytea[]", "bytea[]")
+SWAP_NOTE = _call("swap_note", *_ONCE, "bytea", "text", "bytea", "bigint", "bigint", "interval")
+TRIM_NOTES = _call("trim_notes", *_ONCE, "bigint")
 
 QUERIES = {name: script.read_text() for name, script in scripts("queries")}

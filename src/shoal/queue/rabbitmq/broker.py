@@ -23,6 +23,7 @@ from aiormq.exceptions import (
 from pamqp.commands import Basic
 
 from shoal.core.errors import QueueError, QueueFull, QueueUnavailable
+from shoal.queue.patience import Obedience
 from shoal.queue.rabbitmq.names import QueueName
 from shoal.queue.rabbitmq.translate import ERRORS, is_passing, is_unwelcome, reason_of, translated
 
@@ -165,7 +166,8 @@ class Broker:
             if self._connection is None or self._connection.is_closed:
                 self._channels.clear()
                 self._declared.clear()
-                self._connection = await asyncio.wait_for(_connect(self._url), LONGEST_CALL)
+                async with asyncio.timeout(LONGEST_CALL):
+                    self._connection = await _connect(self._url)
             channel = self._channels.get(use)
             if channel is None or channel.is_closed:
                 channel = await self._connection.channel(timeout=LONGEST_CALL)
@@ -205,12 +207,15 @@ class Broker:
         """Try until there is an answer or patience is over."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._patience
-        wait, tries = FIRST_WAIT, 0
+        wait, tries, obedience = FIRST_WAIT, 0, Obedience()
         while True:
             tries, beginning = tries + 1, self._beginnings
             try:
-                return await _uncancelled(attempt)
+                answer = await _uncancelled(attempt)
+                obedience.check()
+                return answer
             except (*ERRORS, _Missing) as error:
+                obedience.check()
                 # A broker that has let us in before may be starting, and its virtual hosts not be there yet.
                 if not is_passing(error) or (is_unwelcome(error) and not self._welcome):
                     raise translated(self.address, error) from error

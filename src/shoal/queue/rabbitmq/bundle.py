@@ -7,7 +7,7 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.queue.intake import Intake
-from shoal.queue.redis.wire import Fields, LetterRow, Parcel, Past, dead_letter, expired_task, parcel
+from shoal.queue.redis.wire import LetterRow, Parcel, dead_letter, expired_task, parcel, read_element
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -29,22 +29,11 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
     sizes: list[int]
 
 
-class Element(msgspec.Struct, array_like=True, frozen=True):
-    """A task as it is kept while it waits."""
-
-    id: bytes
-    attempts: int
-    size: int
-    fields: Fields
-    history: list[Past] | None
-
-
 class NotABundle(Exception):
     """A message is not what Shoal puts into its queues."""
 
 
 _bundle = msgspec.msgpack.Decoder(tuple[Header, bytes]).decode
-_element = msgspec.msgpack.Decoder(Element).decode
 _letters = msgspec.msgpack.Decoder(tuple[list[tuple[int, str]], list[LetterRow]]).decode
 
 
@@ -75,7 +64,7 @@ def parcels(header: Header, elements: list[bytes], intake: Intake) -> list[Parce
 
 
 def _parcel(header: Header, place: int, element: bytes, intake: Intake) -> Parcel:
-    row = _element(b"\x95" + element)
+    row = read_element(element)
     host, section = header.hosts[header.host_of[place] - 1], header.section_of[place]
     step, partition = header.names[section - 1].split("\0")
     found = (header.priorities[place], host, 0, header.made, "", row.id, 0, 0, row.fields, None)

@@ -68,6 +68,9 @@ class Claiming:
         clock = Clock.start(LONGEST)
         while True:
             head, outlook = await self._claim()
+            if head.outdated:
+                # What it has was handed out while the note stood.
+                return Grant(leases=self._leases) if self._leases else Grant(outdated=True)
             if outlook.overdue and not self._leases:
                 await self._sweep()
             if self._is_done(head, outlook):

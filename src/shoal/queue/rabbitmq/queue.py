@@ -7,7 +7,7 @@ from typing import Self
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import SECOND, Grant
-from shoal.queue.contract import DEFAULT_LEASE
+from shoal.queue.contract import DEFAULT_LEASE, Fence
 from shoal.queue.rabbitmq.address import read
 from shoal.queue.rabbitmq.broker import Broker
 from shoal.queue.rabbitmq.claiming import Claiming, Clock
@@ -86,9 +86,10 @@ class RabbitQueue(RedisQueue):
         lease: timedelta = DEFAULT_LEASE,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        fence: Fence | None = None,
     ) -> Grant:
-        check_claim(limit, lease)
-        wish = Wish(worker_id, run_id, limit, lease, steps, partitions)
+        check_claim(limit, lease, fence)
+        wish = Wish(worker_id, run_id, limit, lease, steps, partitions, fence)
 
         async def ask(*args: Argument) -> Told:
             try:
@@ -101,6 +102,9 @@ class RabbitQueue(RedisQueue):
             return await self._river.land(run_id, number, way, enough)
 
         return await Claiming(wish, ask, land, self._river.sweep).grant()
+
+    async def _is_afloat(self, number: int) -> bool:
+        return bool(await self._server.command("HLEN", f"{{shoal:{ONLY}}}:{number}:bundles"))
 
     async def reclaim(self) -> int:
         count, more = 0, 1

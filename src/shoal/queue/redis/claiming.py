@@ -9,6 +9,7 @@ from typing import Any
 
 from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
+from shoal.queue.contract import Fence
 from shoal.queue.redis.wire import ClaimHead, duration, micros, moment, pack, read_claim
 
 MOST = 5_000  # leases of one call
@@ -25,11 +26,14 @@ class Wish:
     lease: timedelta
     steps: Sequence[str] | None
     partitions: Sequence[str] | None
+    fence: Fence | None = None
 
     def arguments(self, limit: int, lowest: int) -> tuple[Any, ...]:
         """Return what `claim.lua` reads."""
         narrow = [False if names is None else list(names) for names in (self.steps, self.partitions)]
-        return (self.worker_id, limit, micros(self.lease), micros(BURST_HORIZON), lowest, pack(narrow))
+        fence = self.fence and (*self.fence[:2], str(self.fence[2]))
+        wanted = pack([*narrow, fence or False])
+        return (self.worker_id, limit, micros(self.lease), micros(BURST_HORIZON), lowest, wanted)
 
 
 class Claiming:
@@ -46,6 +50,8 @@ class Claiming:
     async def _plain(self) -> Grant:
         while True:
             head, leases = await self._claim(0, self._limit, 0)
+            if head.outdated:
+                return Grant(outdated=True)
             if leases or not head.more:
                 return _granted(leases, [head], head.drained)
 

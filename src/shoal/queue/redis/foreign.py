@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 OF_SHARD = {
-    "hash": ("meta", "runs", "gates", "purging", "spreading"),
-    "zset": ("moments", "overdue"),
+    "hash": ("meta", "runs", "gates", "purging", "spreading", "topics"),
+    "zset": ("moments", "overdue", "fading"),
     "list": ("hosts",),
     "stream": ("outbox",),
     "set": ("gone",),
@@ -13,10 +13,11 @@ OF_SHARD = {
 OF_RUN = {
     "hash": ("sections", "names", "leases", "bodies", "seen", "dead", "tally", "hosts", "workers", "beats"),
     "zset": ("deadlines", "delayed", "expiry", "graves"),
-    "list": ("expired", "visited"),
+    "list": ("expired", "dropped", "visited"),
     "stream": ("items", "rejects"),
     "set": ("tracks",),
 }
+OF_TOPIC: dict[str, tuple[str, ...]] = {"hash": ("note:", "value:"), "zset": ("aged:", "fading:")}
 Command = Callable[..., Awaitable[Any]]
 
 
@@ -30,15 +31,19 @@ async def foreign_key(command: Command, shard: int) -> tuple[str, str, str] | No
         found = found or await _first(command, f"{prefix}{int(number)}:", OF_RUN)
         if found:
             return found
+    for topic in await command("HKEYS", f"{prefix}topics"):
+        if found := await _first(command, prefix, OF_TOPIC, topic.decode()):
+            return found
     return None
 
 
 async def _first(
-    command: Command, prefix: str, types: dict[str, tuple[str, ...]]
+    command: Command, prefix: str, types: dict[str, tuple[str, ...]], suffix: str = ""
 ) -> tuple[str, str, str] | None:
     for wanted, names in types.items():
         for name in names:
-            has = (await command("TYPE", prefix + name)).decode()
+            key = prefix + name + suffix
+            has = (await command("TYPE", key)).decode()
             if has not in ("none", wanted):
-                return prefix + name, has, wanted
+                return key, has, wanted
     return None

@@ -1,7 +1,7 @@
 """The queue on Redis: the contract's verbs, each one call of a script on each shard that it concerns."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
@@ -19,19 +19,25 @@ from shoal.core.model import (
     Grant,
     HostStatus,
     Lease,
+    Note,
     Outcome,
+    Release,
     Run,
     RunSettings,
     Stats,
     StoredItem,
     StoredReject,
+    TaskState,
+    TaskStatus,
     WorkerStatus,
 )
-from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
-from shoal.queue.intake import Entry, Intake, encode_item
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.intake import Entry, Intake, encode_item, ids_of
 from shoal.queue.redis.claiming import Claiming, Wish
 from shoal.queue.redis.durability import durability
+from shoal.queue.redis.listing import Listing
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate, refuse_half_a_queue
+from shoal.queue.redis.notes import Notes
 from shoal.queue.redis.reading import Reader, meets, stats_from
 from shoal.queue.redis.runs import Runs
 from shoal.queue.redis.server import Argument, Server
@@ -49,7 +55,15 @@ from shoal.queue.redis.wire import (
     shard_of_host,
     shard_of_key,
 )
-from shoal.queue.rules import check_claim, check_run, in_runs, new_run_id
+from shoal.queue.rules import (
+    check_claim,
+    check_new_notes,
+    check_notes,
+    check_run,
+    check_trim,
+    in_runs,
+    new_run_id,
+)
 
 PATIENCE = 30 * SECOND
 BATCH = 500  # tasks of one call, so that it stays short
@@ -70,6 +84,7 @@ class RedisQueue(Queue):
         self._server, self._shards = server, shards
         self._runs = Runs(server, shards)
         self._reader = Reader(server, shards)
+        self._notes = Notes(server, shards)
         self._intakes: dict[str, Intake] = {}
 
     @classmethod
@@ -169,10 +184,28 @@ class RedisQueue(Queue):
         lease: timedelta = DEFAULT_LEASE,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        fence: Fence | None = None,
     ) -> Grant:
-        check_claim(limit, lease)
-        wish = Wish(worker_id, run_id, limit, lease, steps, partitions)
-        return await Claiming(wish, self._shards, self._claim, self._forward).grant()
+        check_claim(limit, lease, fence)
+        seen_by_all = fence if self._shards == 1 else None
+        wish = Wish(worker_id, run_id, limit, lease, steps, partitions, seen_by_all)
+        claiming = Claiming(wish, self._shards, self._claim, self._forward)
+        if fence is None or seen_by_all:
+            return await claiming.grant()
+        return await self._fenced(claiming, fence)
+
+    async def _fenced(self, claiming: Claiming, fence: Fence) -> Grant:
+        """Claim on shards that cannot see the note.
+
+        No stamp comes twice: a note that stands afterwards has stood all the time. Else the tasks go back.
+        """
+        if not await self._notes.stands(fence):
+            return Grant(outdated=True)
+        grant = await claiming.grant()
+        if await self._notes.stands(fence):
+            return grant
+        await self.settle([Release(lease) for lease in grant.leases])
+        return Grant(outdated=True)
 
     async def _claim(self, shard: int, takes: bool, run_id: str, *args: Argument) -> Any:
         verb = self._once if takes else self._call
@@ -328,6 +361,28 @@ class RedisQueue(Queue):
         async for task in self._reader.expired(await self._number(run_id)):
             yield task
 
+    async def tasks(
+        self,
+        run_id: str,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> AsyncIterator[TaskStatus]:
+        number = await self._number(run_id)
+        if keys is None:
+            found = Listing(self._server, self._shards, number).tasks(step, states)
+        else:
+            ids = ids_of(await self.run(run_id), step, keys, (await self.stats(run_id)).steps)
+            listing = Listing(self._server, self._shards, number, ids)
+            found = listing.named(ids, states, afloat=await self._is_afloat(number))
+        async for status in found:
+            yield status
+
+    async def _is_afloat(self, number: int) -> bool:
+        """Say whether tasks of a run are elsewhere."""
+        return False
+
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
@@ -385,3 +440,31 @@ class RedisQueue(Queue):
         for one in ids:
             found += await self._reader.workers(await self._number(one), one, now)
         return found
+
+    # Notes
+
+    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        check_notes(topic, keys or ())
+        return await self._notes.read(topic, keys)
+
+    async def write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    ) -> None:
+        check_new_notes(topic, values, ttl)
+        await self._notes.write(topic, values, ttl)
+
+    async def swap_note(
+        self,
+        topic: str,
+        key: str,
+        value: bytes | None,
+        *,
+        stamp: int | None,
+        ttl: timedelta | None = None,
+    ) -> Note | None:
+        check_new_notes(topic, {key: value}, ttl)
+        return await self._notes.swap(topic, key, value, stamp, ttl)
+
+    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
+        check_trim(topic, max_bytes)
+        return await self._notes.trim(topic, max_bytes)

@@ -13,7 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from shoal.core.errors import InvalidSetting, QueueError, UnknownRun
-from shoal.queue.patience import Patience
+from shoal.queue.patience import Obedience, Patience
 from shoal.queue.redis.address import read
 from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
@@ -157,11 +157,14 @@ class Server:
 
     async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        patience = Patience(self.address, self._patience)
+        patience, obedience = Patience(self.address, self._patience), Obedience()
         while True:
             try:
-                return await attempt()
+                answer = await attempt()
+                obedience.check()
+                return answer
             except (exceptions.RedisError, OSError, TimeoutError) as error:
+                obedience.check()
                 if not is_passing(error):
                     raise self._translate(error) from error
                 await patience.again(reason_of(error), error)

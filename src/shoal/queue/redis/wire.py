@@ -20,6 +20,8 @@ from shoal.core.model import (
     RunSettings,
     RunState,
     Task,
+    TaskState,
+    TaskStatus,
 )
 from shoal.queue.intake import NO_HOST, Entry, decode
 
@@ -32,6 +34,9 @@ unpack = msgspec.msgpack.decode
 
 _HEAD = struct.Struct(">2s16s3sBI").pack
 _NO_HISTORY = b"\xc0"
+_FIVE, _NINE = b"\x95", b"\x99"  # the heads of arrays: what the scripts keep has none
+
+ELEMENT_HEAD = 18  # bytes; all of an element that stands in a lane for a task that may expire
 
 
 class Fields(msgspec.Struct, array_like=True, frozen=True):
@@ -46,6 +51,30 @@ class Fields(msgspec.Struct, array_like=True, frozen=True):
 
 
 Past = tuple[int, str, str, int]
+
+
+class Element(msgspec.Struct, array_like=True, frozen=True):
+    """A task as it is kept while it waits."""
+
+    id: bytes
+    attempts: int
+    size: int
+    fields: Fields
+    history: list[Past] | None
+
+
+class BodyRow(msgspec.Struct, array_like=True, frozen=True):
+    """A task that is delayed or may expire: where it is to go, then its element."""
+
+    section: int
+    priority: int
+    expires: int
+    host: str
+    id: bytes
+    attempts: int
+    size: int
+    fields: Fields
+    history: list[Past] | None
 
 
 class LeaseRow(msgspec.Struct, array_like=True, frozen=True):
@@ -94,6 +123,7 @@ class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
     outbox: int
     names: list[tuple[int, str]]
     now: int
+    outdated: bool = False
 
 
 class Stored(msgspec.Struct, array_like=True, frozen=True):
@@ -118,11 +148,14 @@ class Parcel(NamedTuple):
 
 
 _leases = msgspec.msgpack.Decoder(list[LeaseRow]).decode
+_element = msgspec.msgpack.Decoder(Element).decode
+_body = msgspec.msgpack.Decoder(BodyRow).decode
 _letter = msgspec.msgpack.Decoder(LetterRow).decode
 _head = msgspec.msgpack.Decoder(ClaimHead).decode
 _stored = msgspec.msgpack.Decoder(list[Stored]).decode
 _parcels = msgspec.msgpack.Decoder(list[Parcel]).decode
 
+read_lease = msgspec.msgpack.Decoder(LeaseRow).decode
 read_letter = _letter
 read_stored = _stored
 read_parcels = _parcels
@@ -156,12 +189,17 @@ def parcel(entry: Entry) -> Parcel:
     return Parcel(
         entry.host,
         f"{entry.step}\0{entry.partition}",
-        str(int.from_bytes(entry.id[8:], "big", signed=True)),
+        key_of(entry.id),
         entry.priority,
         ttl,
         delay,
         head + fields + _NO_HISTORY,
     )
+
+
+def key_of(task_id: bytes) -> str:
+    """Return the number under which a task's id is noted as seen."""
+    return str(int.from_bytes(task_id[8:], "big", signed=True))
 
 
 def shard_of_key(parcel: Parcel, shards: int) -> int:
@@ -246,6 +284,41 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
         ttl=duration(fields.ttl) if fields.ttl else None,
         delay=duration(fields.delay) if fields.delay else ZERO,
         depth=fields.depth,
+    )
+
+
+def read_element(element: bytes) -> Element:
+    """Read a task as it stands in a lane."""
+    return _element(_FIVE + element)
+
+
+def read_body(body: bytes) -> BodyRow:
+    """Read a task that is delayed or may expire."""
+    return _body(_NINE + body)
+
+
+def status_of(
+    row: Element | BodyRow | LeaseRow | LetterRow,
+    state: TaskState,
+    names: Sequence[str],
+    priority: int,
+    host: str,
+    *,
+    attempt: int | None = None,
+    worker: str | None = None,
+    since: int | None = None,
+) -> TaskStatus:
+    """Return where a task is."""
+    task = _task(row.fields, host, names, priority)
+    return TaskStatus(
+        id=row.id.hex(),
+        step=task.step,
+        state=state,
+        url=task.url,
+        task=task,
+        worker_id=worker,
+        since=None if since is None else moment(since),
+        attempt=row.attempts if attempt is None else attempt,
     )
 
 

@@ -8,7 +8,8 @@ import msgspec
 
 from shoal.core import pacing
 from shoal.core.model import Grant, Lease, RunState
-from shoal.queue.sqlite import runs, sweep
+from shoal.queue.contract import Fence
+from shoal.queue.sqlite import notes, runs, sweep
 from shoal.queue.sqlite.choose import Burst, DueLane, Pick, Waiting, bursts, choose, enough
 from shoal.queue.sqlite.moment import duration, micros, moment
 from shoal.queue.sqlite.rows import TaskRow
@@ -30,6 +31,7 @@ class Wish:
     lease: timedelta
     steps: Sequence[str] | None = None
     partitions: Sequence[str] | None = None
+    fence: Fence | None = None
 
 
 class Look(msgspec.Struct, array_like=True, frozen=True):
@@ -68,6 +70,8 @@ def claim(store: Store, wish: Wish) -> Grant:
     look = store.find("claim_look", Look, run_id=wish.run_id, worker_id=wish.worker_id)
     if look is None:
         raise runs.unknown(store, wish.run_id)
+    if wish.fence is not None and not notes.stands(store, wish.fence):
+        return Grant(outdated=True)
     if look.state is not RunState.RUNNING:
         return Grant(drained=look.state is RunState.CANCELLED)
     return _Claim(store, wish, look).grant()
@@ -146,7 +150,7 @@ class _Claim:
         return [self._lease(row) for row in store.read("claim_read", list[LeaseRow], last=last)]
 
     def _rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
-        run, worker, deadline = self._look.run, self._worker(), self._now + self._lease_time
+        run, worker, now, lease = self._look.run, self._worker(), self._now, self._lease_time
         return [
             (
                 run,
@@ -155,7 +159,8 @@ class _Claim:
                 pick.task.place,
                 pick.lane.host,
                 pick.task.attempt + 1,
-                deadline + pick.start_in,
+                now + pick.start_in,
+                now + pick.start_in + lease,
             )
             for pick in picks
         ]

@@ -88,6 +88,7 @@ def replay(store: Store, letters: Sequence[Meant]) -> None:
 
 def drop(store: Store, letters: Sequence[Meant]) -> None:
     """Give dead letters up; their tasks stay, so that their keys stay taken."""
+    store.tell("dropped_add", numbers=as_json([letter.no for letter in letters]), now=store.now())
     _remove(store, letters)
     _count(store, letters, DROPPED)
 

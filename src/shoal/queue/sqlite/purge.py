@@ -5,7 +5,7 @@ from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.texts import as_json
 
 AT_ONCE = 2_000
-_LISTS = ("purge_item", "purge_reject", "purge_dead", "purge_expired", "purge_expiry")
+_LISTS = ("purge_item", "purge_reject", "purge_dead", "purge_expired", "purge_dropped", "purge_expiry")
 _REST = ("purge_lanes", "purge_sections", "purge_workers", "purge_unmark")
 
 

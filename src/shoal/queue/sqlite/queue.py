@@ -1,6 +1,6 @@
 """The SQLite backend of the queue contract."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -15,6 +15,7 @@ from shoal.core.model import (
     Grant,
     HostStatus,
     Lease,
+    Note,
     Outcome,
     Run,
     RunSettings,
@@ -22,12 +23,14 @@ from shoal.core.model import (
     Stats,
     StoredItem,
     StoredReject,
+    TaskState,
+    TaskStatus,
     WorkerStatus,
 )
-from shoal.queue.contract import DEFAULT_LEASE, OnInvalid, Queue, Tasks
-from shoal.queue.intake import Intake, encode_item
-from shoal.queue.rules import check_claim, check_run
-from shoal.queue.sqlite import dead, hosts, purge, reading, runs, settle, sweep, workers
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.intake import Intake, encode_item, ids_of
+from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim
+from shoal.queue.sqlite import dead, hosts, listing, notes, purge, reading, runs, settle, sweep, workers
 from shoal.queue.sqlite.ahead import BATCH, Ahead, with_breaks
 from shoal.queue.sqlite.claim import Wish, claim
 from shoal.queue.sqlite.database import PATIENCE, Address
@@ -150,9 +153,10 @@ class SqliteQueue(Queue):
         lease: timedelta = DEFAULT_LEASE,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        fence: Fence | None = None,
     ) -> Grant:
-        check_claim(limit, lease)
-        wish = Wish(worker_id, run_id, limit, lease, steps, partitions)
+        check_claim(limit, lease, fence)
+        wish = Wish(worker_id, run_id, limit, lease, steps, partitions, fence)
         return await self._writer.call(claim, wish)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
@@ -184,6 +188,21 @@ class SqliteQueue(Queue):
 
     def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
         return self._stream(0, reading.expired, run_id)
+
+    async def tasks(
+        self,
+        run_id: str,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> AsyncIterator[TaskStatus]:
+        wanted = None if states is None else list(states)
+        ids = None
+        if keys is not None:
+            ids = ids_of(await self.run(run_id), step, keys, (await self.stats(run_id)).steps)
+        async for status in self._stream("", listing.tasks, run_id, step, wanted, ids):
+            yield status
 
     async def _stream(
         self,
@@ -246,3 +265,31 @@ class SqliteQueue(Queue):
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         return await self._reader.call(reading.workers, run_id)
+
+    # Notes
+
+    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        check_notes(topic, keys or ())
+        return await self._reader.call(notes.read, topic, keys)
+
+    async def write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    ) -> None:
+        check_new_notes(topic, values, ttl)
+        await self._writer.call(notes.write, topic, values, ttl)
+
+    async def swap_note(
+        self,
+        topic: str,
+        key: str,
+        value: bytes | None,
+        *,
+        stamp: int | None,
+        ttl: timedelta | None = None,
+    ) -> Note | None:
+        check_new_notes(topic, {key: value}, ttl)
+        return await self._writer.call(notes.swap, topic, key, value, stamp, ttl)
+
+    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
+        check_trim(topic, max_bytes)
+        return await self._writer.call(notes.trim, topic, max_bytes)

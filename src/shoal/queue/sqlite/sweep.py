@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shoal.queue.sqlite import purge
+from shoal.queue.sqlite import notes, purge
 from shoal.queue.sqlite.endings import Endings, Held
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.tally import DELAYED, EXPIRED, PENDING, Tally
@@ -38,6 +38,7 @@ def reclaim(store: Store) -> int:
     for run in store.read("sweep_runs", list[int], now=now):
         let_time_pass(store, now, run=run)
     purge.clear(store)  # some of what a purge left that was cut short
+    notes.fade(store)
     return count
 
 

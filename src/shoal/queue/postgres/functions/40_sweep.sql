@@ -131,6 +131,7 @@ BEGIN
     END LOOP;
     PERFORM shoal.arm(lanes);
     PERFORM shoal.expire(p_limit);
+    PERFORM shoal.fade(p_limit);
     PERFORM shoal.fold();
     DELETE FROM shoal.receipt WHERE at < clock_timestamp() - interval '10 minutes';
 END $$;

@@ -1,5 +1,7 @@
 -- Lease tasks whose hosts may be asked now.
 --
+-- A fence is a note: nothing is handed out unless it has this stamp, and it keeps it until the leases are there.
+--
 -- 0. Do what time alone calls for: take lost leases back, promote delayed tasks, expire old ones.
 -- 1. Lock lanes that are due, then their hosts, skipping what another claimer holds: a claimer never waits.
 -- 2. Only then, in statements of their own and so with newer snapshots, count the leases of those hosts and take from the bundles. One statement
@@ -16,11 +18,13 @@
 
 CREATE OR REPLACE FUNCTION shoal.claim(
     p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
-    p_steps text[], p_partitions text[], p_floor_keys bigint[], p_floors timestamptz[]
+    p_steps text[], p_partitions text[], p_floor_keys bigint[], p_floors timestamptz[],
+    p_fence_topic text DEFAULT NULL, p_fence_place bytea DEFAULT NULL, p_fence_stamp bigint DEFAULT NULL
 ) RETURNS TABLE (
     task bytea, token bigint, attempt smallint, start_in interval, step text, partition text, priority smallint,
     depth int, ttl interval, delay interval, url text, key text, payload text,
-    next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[], claimed_at timestamptz
+    next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[], claimed_at timestamptz,
+    outdated boolean
 )
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -54,6 +58,13 @@ DECLARE
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}';
     n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_host int[]; n_section int[];
 BEGIN
+    -- A claim that is repeated was made while its note stood.
+    IF told IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
+        drained := false;
+        outdated := true;
+        RETURN NEXT;
+        RETURN;
+    END IF;
     IF told IS NOT NULL THEN
         -- The lease counts from the answer that is heard.
         WITH renewed AS (
@@ -264,7 +275,7 @@ BEGIN
 
     RETURN QUERY
         SELECT t.id, g.token, g.attempt, g.start_in, s.step, s.partition, t.priority,
-               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[], NULL::timestamptz
+               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[], NULL::timestamptz, NULL::boolean
         FROM unnest(g_task, g_token, g_attempt, g_start) AS g(id, token, attempt, start_in)
         JOIN shoal.task t ON t.id = g.id
         JOIN shoal.section s ON s.id = t.section
@@ -298,5 +309,6 @@ BEGIN
     depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
     floor_keys := ARRAY[0, 1]::bigint[] || t_key; floors := ARRAY[t_later, t_lost] || t_floor;
     claimed_at := coalesce(first, began);
+    outdated := false;
     RETURN NEXT;
 END $$;

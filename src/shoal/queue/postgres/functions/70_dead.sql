@@ -76,7 +76,9 @@ BEGIN
     run := shoal.known_run(p_run_id);
     places := shoal.dead_places(run.id, p_ids, p_step, p_partition, p_host, p_error, p_before, p_after);
     WITH gone AS (
-        DELETE FROM shoal.dead d WHERE d.run = run.id AND d.id = ANY (places) RETURNING d.section, d.host
+        DELETE FROM shoal.dead d WHERE d.run = run.id AND d.id = ANY (places) RETURNING d.task, d.section, d.host
+    ), listed AS (
+        INSERT INTO shoal.dropped (run, task, dropped_at) SELECT run.id, task, clock_timestamp() FROM gone
     ), totals AS (
         SELECT section, host, count(*)::int AS n FROM gone GROUP BY 1, 2
     ), changes AS (

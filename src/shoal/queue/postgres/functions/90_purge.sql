@@ -21,6 +21,7 @@ BEGIN
     DELETE FROM shoal.reject t WHERE t.run = run.id;
     DELETE FROM shoal.dead t WHERE t.run = run.id;
     DELETE FROM shoal.expired t WHERE t.run = run.id;
+    DELETE FROM shoal.dropped t WHERE t.run = run.id;
     DELETE FROM shoal.attempt t WHERE t.run = run.id;
     DELETE FROM shoal.done t WHERE t.run = run.id;
     DELETE FROM shoal.task t WHERE t.run = run.id;

@@ -1,9 +1,17 @@
--- A page of rejects behind id $2.
-SELECT i.id, i.task, i.stored_at, i.data, i.reason, t.url, s.step
-FROM shoal.run r
-JOIN shoal.reject i ON i.run = r.id AND i.id > $2
-JOIN shoal.task t ON t.id = i.task
-JOIN shoal.section s ON s.id = t.section
-WHERE r.run_id = $1 AND ($4::text IS NULL OR s.step = $4)
+-- A page of rejects behind id $2 and up to $5. It ends early when it becomes heavy: $6 bytes. The page is cut before anything is joined to
+-- it, and each row then looks up its own task, so that a page costs the same however many rejects there are. What is of another step
+-- than $4 comes without its data: the reader must know how far it has got.
+SELECT i.id, i.task, i.stored_at, t.url, s.step, i.reason, CASE WHEN $4::text IS NULL OR s.step = $4 THEN i.data END AS data
+FROM (
+    SELECT page.*, sum(octet_length(data)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - octet_length(data) AS before
+    FROM (
+        SELECT * FROM shoal.reject
+        WHERE run = (SELECT id FROM shoal.run WHERE run_id = $1) AND id > $2 AND id <= $5
+        ORDER BY run, id
+        LIMIT $3
+    ) page
+) i
+CROSS JOIN LATERAL (SELECT url, section FROM shoal.task WHERE id = i.task OFFSET 0) t
+CROSS JOIN LATERAL (SELECT step FROM shoal.section WHERE id = t.section OFFSET 0) s
+WHERE i.before < $6
 ORDER BY i.id
-LIMIT $3

@@ -5,9 +5,10 @@
 -- parked until a lease of its host ends, or taken out when it is empty: no lane is met twice in vain. So the tasks of a
 -- host leave in strict order of priority, for all its lanes in a run are due at the same moment.
 --
--- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps and partitions
+-- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions and fence
+-- (topic, key and stamp of a note; nothing is handed out unless it stands)
 -- Answers {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
--- names of sections}, and the leases.
+-- names of sections, now, outdated}, and the leases.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local SHARE = 25  -- tasks of one lane at a time, where no gap is kept: others get their turn
@@ -285,6 +286,11 @@ end
 local told = remembered()
 if told then
     return {repeated(told)}
+end
+
+local fence = unpacked(ARGV[10])[3]
+if fence and notes.stamp(fence[1], fence[2]) ~= fence[3] then
+    return {pack({-1, false, false, -1, 0, 0, 0, {}, now, true}), '\144'}
 end
 
 local state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')

@@ -8,7 +8,7 @@ local told = remembered()
 if told then
     return tonumber(told)
 end
-local ids, gone, handled = {}, {}, {}
+local ids, gone, dropped, handled = {}, {}, {}, {}
 for at = 1, #ARGV[6], 16 do
     ids[#ids + 1] = ARGV[6]:sub(at, at + 15)
 end
@@ -20,6 +20,8 @@ for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
         count(host, section, DEAD, -1)
         if ARGV[5] == 'drop' then
             count(host, section, DROPPED, 1)
+            at = unpack_limit(value, 6, 1)
+            dropped[#dropped + 1] = letter(section, priority, host, 0, now, '', value:sub(at + 1))
         else
             at = unpack_limit(value, 6, 1)
             local element = refreshed(value:sub(at + 1))
@@ -32,6 +34,7 @@ for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
 end
 tell('HDEL', run.R .. 'dead', gone)
 tell('ZREM', run.R .. 'graves', gone)
+tell('RPUSH', run.R .. 'dropped', dropped)
 write_entered(run)
 write_counts(run)
 if #gone > 0 then

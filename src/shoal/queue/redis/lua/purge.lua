@@ -73,7 +73,7 @@ for _, track in ipairs(call('HKEYS', R .. 'names')) do
     end
 end
 for _, name in ipairs({'sections', 'names', 'tracks', 'leases', 'deadlines', 'bodies', 'delayed', 'expiry', 'seen', 'items',
-                       'rejects', 'dead', 'graves', 'expired', 'tally', 'hosts', 'visited', 'workers', 'beats'}) do
+                       'rejects', 'dead', 'graves', 'expired', 'dropped', 'tally', 'hosts', 'visited', 'workers', 'beats'}) do
     call('UNLINK', R .. name)
 end
 call('HDEL', P .. 'purging', number)

@@ -8,6 +8,7 @@ if told then
 end
 local number = call('ZRANGEBYSCORE', P .. 'moments', '-inf', now, 'LIMIT', 0, 1)[1]
 if not number then
+    notes.fade_some()
     forget_acked()
     return {0, 0, call('HLEN', P .. 'purging') + call('HLEN', P .. 'spreading')}
 end

@@ -17,6 +17,9 @@
 --   outbox      stream   tasks on their way to other shards
 --   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
 --   spreading   hash     run number -> run id, while other shards are told of a change (shard 0)
+--   topics      hash     topic -> bytes of its values;   fading  zset  topic -> a moment before which none of its notes expires
+--   note:T      hash     key of a note -> stamp, when it was written, when it expires or 0, size;   value:T  hash  key -> value
+--   aged:T      zset     key -> when it was written;   fading:T  zset  key -> when it expires
 -- Of a run                             R = {shoal:0}:N:
 --   sections    hash     step NUL partition -> number;   names  hash  the other way round
 --   tracks      intset   section * 10 + priority of every `due` that holds something
@@ -27,7 +30,7 @@
 --   seen        hash     group -> number of keys;   seen:G:K  intset  bucket K of group G
 --   items, rejects       streams: one entry per settle call
 --   dead        hash     task id -> dead letter;   graves  zset  task id -> order of burial
---   expired     list     tasks whose time to live ran out
+--   expired     list     tasks whose time to live ran out;   dropped  list  tasks that were given up
 --   tally       hash     section -> nine counts;   hosts  hash  host -> nine counts;   visited  list  the hosts
 --   workers     hash     worker -> completed, failed, items, leased;   beats  hash  worker -> heartbeat
 --

@@ -1,0 +1,66 @@
+"""Events: what a log is made of. A constant name, and fields."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint
+
+
+class Level(IntEnum):
+    """How much an event matters; the numbers are those of Python's own logging."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+    OFF = 100  # nothing is logged
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened; `name` is one of few, and what differs is in the fields."""
+
+    at: float  # seconds since 1970, by the clock of the machine it happened on
+    level: int
+    name: str
+    fields: Mapping[str, Any] = {}
+
+
+# What happens to workers
+BORN, ENDED, DIED, RESTARTED, GIVEN_UP = (
+    "worker born",
+    "worker ended",
+    "worker died",
+    "worker restarted",
+    "worker given up",
+)
+STOPPING = "stopping"
+RUN_BEGUN, RUN_ENDED = "run begun", "run ended"
+# What happens to tasks and hosts
+TASK_DONE, TASK_FAILED, RESULT_REFUSED = "task done", "task failed", "result refused"
+HOST_SLOWED, HOST_PAUSED = "host slowed", "host paused"
+# What happens to the queue
+CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (
+    "claim failed",
+    "settle failed",
+    "queue is back",
+    "waiting for the queue",
+)
+# What others say
+PRINTED, SAID = "printed", "said"
+
+
+def read_level(key: str, text: str) -> Level:
+    """Read the name of a level; raises InvalidSetting."""
+    names = [level.name.lower() for level in Level]
+    if text.lower() not in names:
+        raise InvalidSetting(key, f"is no level: {text!r}. {hint(text.lower(), names)}")
+    return Level[text.upper()]
+
+
+def level_name(level: int) -> str:
+    """Return a level in the word that people filter by."""
+    return next((known.name.lower() for known in reversed(Level) if level >= known), "debug")

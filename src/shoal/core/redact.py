@@ -1,0 +1,56 @@
+"""What must not be written down: passwords, cookies and tokens, wherever they stand in a text."""
+
+import re
+from collections.abc import Callable, Iterable
+
+HIDDEN = "…"
+LONGEST = 8_000  # characters of one text that are worth writing down
+SHORTEST_SECRET = 4  # characters; hiding shorter ones would hide half of every line
+
+# A password may hold a slash or an "@", so that everything up to the last "@" of the word is hidden.
+_USERINFO = re.compile(r"(://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
+_PASSWORD = re.compile(r"(://[^\s/?#@:]*:)\S*@")
+_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
+_FIELDS = r"(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token"
+_QUOTED_FIELD = re.compile(rf"(?i)\b({_FIELDS})(['\"]\s*[:,=]\s*b?)(['\"]).*?(?:\3|$)")
+_PLAIN_FIELD = re.compile(rf"(?i)\b({_FIELDS})(\s*[:=]\s*)(?!['\"])[^\r\n]+")
+_SCHEME = re.compile(r"(?i)\b(bearer|basic|digest)(\s+)(?=\S*[\d=+/_.-]|\S{12})\S+")
+_NAMED = re.compile(
+    r"(?i)(passw(?:or)?d|secret|token|api[_-]?key|access[_-]?key|session[_-]?id)"
+    r"(['\"]?\s*[=:]\s*['\"]?)(?!\s)[^\s,;&'\"]+"
+)
+
+Redact = Callable[[str], str]
+
+
+def redacted(text: str) -> str:
+    """Return a text without the secrets that can be told by where they stand, and not too long."""
+    if len(text) > LONGEST:
+        # Cut between words: half a secret is not known as one.
+        text = f"{text[:LONGEST].rpartition(' ')[0]} {HIDDEN}"
+    if "://" in text:
+        text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
+        text = _QUERY.sub(rf"\1?{HIDDEN}", text)
+    text = _QUOTED_FIELD.sub(rf"\1\2\3{HIDDEN}\3", text)
+    text = _PLAIN_FIELD.sub(rf"\1\2{HIDDEN}", text)
+    text = _SCHEME.sub(rf"\1\2{HIDDEN}", text)
+    return _NAMED.sub(rf"\1\2{HIDDEN}", text)
+
+
+def shown_address(url: str) -> str:
+    """Return a server's address for a person's eyes: with its user, without a password."""
+    return _PASSWORD.sub(rf"\1{HIDDEN}@", url)
+
+
+def bare_url(url: str) -> str:
+    """Return a URL without its user, its query and its fragment."""
+    return _USERINFO.sub(r"\1", url).partition("#")[0].partition("?")[0]
+
+
+def redactor(secrets: Iterable[str] = ()) -> Redact:
+    """Return what hides these secrets wherever they stand, and all that `redacted` hides."""
+    known = sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
+    if not known:
+        return redacted
+    literal = re.compile("|".join(map(re.escape, known)))
+    return lambda text: redacted(literal.sub(HIDDEN, text))

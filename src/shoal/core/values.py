@@ -1,0 +1,199 @@
+"""Values as people write them: "5/s", "30s", "8-20s", "32 MB"; an InvalidSetting names the key."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, SECOND, ZERO
+
+LONGEST = timedelta(days=36_500)
+MOST_NAMED = 20
+
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": SECOND,
+    "sec": SECOND,
+    "m": timedelta(minutes=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]{1,12}")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:/|per)\s*([a-z]+)")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?)")
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_YES, _NO = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+
+
+def read_duration(key: str, value: Any) -> timedelta:
+    """Read a length of time: a timedelta, a number of seconds, or text such as "30s" and "1h30m"."""
+    found = _duration(value)
+    if found is None or not ZERO <= found <= LONGEST:
+        raise InvalidSetting(key, f"must be a length of time such as '30s', '5m' or 30, got {_shown(value)}")
+    return found
+
+
+def read_positive_duration(key: str, value: Any) -> timedelta:
+    """Read a length of time that is more than zero."""
+    found = read_duration(key, value)
+    if found <= ZERO:
+        raise InvalidSetting(key, f"must be more than zero, got {_shown(value)}")
+    return found
+
+
+def read_range(key: str, value: Any) -> tuple[timedelta, timedelta]:
+    """Read a shortest and a longest time: "8-20s", a pair, or one length for both."""
+    shortest, longest = _ends(value)
+    low, high = read_duration(key, shortest), read_duration(key, longest)
+    if low > high:
+        raise InvalidSetting(key, f"must name the shorter time first, such as '8-20s', got {_shown(value)}")
+    return low, high
+
+
+def read_since(key: str, value: Any, now: datetime) -> datetime:
+    """Read a date, a moment, or a length of time before now."""
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        try:
+            return now - read_duration(key, value)
+        except InvalidSetting as error:
+            raise InvalidSetting(key, f"takes a date such as 2026-01-31 or 7d, not {value!r}") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def read_rate(key: str, value: Any) -> timedelta:
+    """Read a rate, such as "5/s", "30/min" or 5 per second, as the gap between two starts; None is no gap."""
+    if value is None or value == "none":
+        return ZERO
+    per_second = _per_second(value)
+    if per_second is None or not 0 < per_second < float("inf") or 1 / per_second > LONGEST.total_seconds():
+        reason = "must be a rate such as '5/s', '30/min' or 5, or None for no gap"
+        raise InvalidSetting(key, f"{reason}, got {_shown(value)}")
+    return SECOND / per_second
+
+
+def read_size(key: str, value: Any) -> int:
+    """Read a number of bytes: 1000000 or "32 MB", where 1 KB is 1,024 bytes."""
+    if isinstance(value, str) and (found := _SIZE.fullmatch(value.strip().lower())):
+        value = int(float(found[1]) * _SIZES[found[2].rstrip("ib")])
+    if not _is_whole(value) or value < 1:
+        raise InvalidSetting(key, f"must be a size such as '32 MB' or 1000000, got {_shown(value)}")
+    return int(value)
+
+
+def read_whole(key: str, value: Any, *, least: int, most: int = 1 << 31) -> int:
+    """Read a whole number within bounds, also from text."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        value = int(value)
+    if not _is_whole(value) or not least <= value <= most:
+        raise InvalidSetting(key, f"must be a whole number from {least} to {most:,}, got {_shown(value)}")
+    return int(value)
+
+
+def read_priority(key: str, value: Any) -> int:
+    """Read the priority of a task."""
+    return read_whole(key, value, least=LOWEST_PRIORITY, most=HIGHEST_PRIORITY)
+
+
+def read_flag(key: str, value: Any) -> bool:
+    """Read True or False, also from text."""
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower() if isinstance(value, str) else ""
+    if word in _YES or word in _NO:
+        return word in _YES
+    raise InvalidSetting(key, f"must be True or False, got {_shown(value)}")
+
+
+def read_choice(key: str, value: Any, known: Iterable[str]) -> str:
+    """Read one of a few words."""
+    words = list(known)
+    if isinstance(value, str) and value in words:
+        return value
+    raise InvalidSetting(key, f"must be {' or '.join(map(repr, words))}, got {_shown(value)}")
+
+
+def read_text(key: str, value: Any) -> str:
+    """Read a text that is one line, and may be empty."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise InvalidSetting(key, f"must be one line of text, got {_shown(value)}")
+    return value
+
+
+def read_words(key: str, value: Any) -> tuple[str, ...]:
+    """Read one text or several."""
+    words = (value,) if isinstance(value, str) else value
+    try:
+        read = tuple(words)
+    except TypeError:
+        read = (None,)
+    if not all(isinstance(word, str) and word.strip() and word.isprintable() for word in read):
+        raise InvalidSetting(key, f"must be a text or a list of texts, got {_shown(value)}")
+    return read
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return what to write instead of a word that nobody knows."""
+    names = list(known)
+    close = get_close_matches(word, names, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    more = ", …" if len(names) > MOST_NAMED else ""
+    return f"Known are {', '.join(map(repr, names[:MOST_NAMED]))}{more}."
+
+
+def _duration(value: Any) -> timedelta | None:
+    if isinstance(value, timedelta):
+        return value
+    try:
+        if isinstance(value, str):
+            return _spelled(value.strip().lower())
+        return None if isinstance(value, bool) else timedelta(seconds=value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _spelled(text: str) -> timedelta | None:
+    if _NUMBER.fullmatch(text):
+        return timedelta(seconds=float(text))
+    total, end = ZERO, 0
+    for part in _PART.finditer(text):
+        if part.start() != end or part[2] not in _UNITS:
+            return None
+        total, end = total + float(part[1]) * _UNITS[part[2]], part.end()
+    return total if text and end == len(text) else None
+
+
+def _ends(value: Any) -> tuple[Any, Any]:
+    if isinstance(value, str) and value.count("-") == 1:
+        shortest, longest = (end.strip() for end in value.split("-"))
+        unit = re.sub(r"[0-9.\s]", "", longest)
+        return (f"{shortest}{unit}" if _NUMBER.fullmatch(shortest) else shortest), longest
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return value[0], value[1]
+    return value, value
+
+
+def _per_second(value: Any) -> float | None:
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if _NUMBER.fullmatch(text):
+            return float(text)
+        found = _RATE.fullmatch(text)
+        unit = _UNITS.get(found[2]) if found else None
+        return float(found[1]) / unit.total_seconds() if found and unit else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return shorten(repr(value), 60)

@@ -1,0 +1,15 @@
+-- Delayed tasks behind the mark $2, a row for each task. A page has rows without a task where none is meant, so that its end is known.
+SELECT p.mark, NULL::text AS worker, NULL::timestamptz AS since, p.attempt, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay
+FROM (
+    SELECT row_number() OVER (ORDER BY d.due_at, d.seq) AS n, ARRAY[d.due_at::text, d.seq::text] AS mark, d.attempt, d.tasks
+    FROM shoal.delayed d
+    WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1)
+      AND (d.due_at, d.seq) > (($2::text[])[1]::timestamptz, ($2::text[])[2]::bigint)
+    ORDER BY n LIMIT $3
+) p
+LEFT JOIN LATERAL (
+    SELECT t.*, s.step, s.partition FROM unnest(p.tasks) AS one(id)
+    JOIN shoal.task t ON t.id = one.id JOIN shoal.section s ON s.id = t.section
+    WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
+) t ON true
+ORDER BY p.n

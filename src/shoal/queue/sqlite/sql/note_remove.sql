@@ -1,0 +1,1 @@
+DELETE FROM note WHERE topic = :topic AND key IN (SELECT value FROM json_each(:keys))

@@ -1,0 +1,1 @@
+DELETE FROM dropped WHERE seq IN (SELECT seq FROM dropped WHERE run = :run LIMIT :limit)

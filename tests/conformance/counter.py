@@ -1,0 +1,36 @@
+"""A process that counts up one note, by swaps or by plain writes, and reports how often it had to try."""
+
+from shoal.queue.contract import Queue
+from shoal.queue.open import open_queue
+from tests.integration.crew import Orders, Stage, main
+
+TOPIC, KEY = "counts", "one"
+
+
+async def work(orders: Orders, stage: Stage) -> int:
+    count_up = by_swap if orders["by"] == "swap" else by_write
+    async with open_queue(orders["url"]) as queue:
+        await stage.ready()
+        return sum([await count_up(queue) for _ in range(orders["times"])])
+
+
+async def by_swap(queue: Queue) -> int:
+    """Count up by one, and return how many tries it took."""
+    tries = 0
+    while True:
+        tries += 1
+        note = (await queue.notes(TOPIC, [KEY])).get(KEY)
+        value = str(int(note.value) + 1 if note else 1).encode()
+        if await queue.swap_note(TOPIC, KEY, value, stamp=note.stamp if note else None):
+            return tries
+
+
+async def by_write(queue: Queue) -> int:
+    """Count up as if nobody else did."""
+    note = (await queue.notes(TOPIC, [KEY])).get(KEY)
+    await queue.write_notes(TOPIC, {KEY: str(int(note.value) + 1 if note else 1).encode()})
+    return 1
+
+
+if __name__ == "__main__":
+    main(work)

@@ -1,0 +1,41 @@
+"""How a call of a verb is told on the wire of each server."""
+
+from shoal.queue.rabbitmq.scripts import SCRIPTS as RIVER_SCRIPTS
+from shoal.queue.redis.scripts import SCRIPTS, Script
+
+STATEMENTS = {
+    "start_run": "INSERT INTO shoal.run",
+    "steer": "UPDATE shoal.run",
+    "beat": "INSERT INTO shoal.worker",
+    "drop": "shoal.drop_dead(",
+    "stats": "shoal.section_tally",
+    "items": "shoal.item",
+    "dead": "JOIN shoal.dead",
+    "hosts": "shoal.fold(",
+    "notes": "FROM shoal.note",
+}
+COMMANDS = {"items": "XRANGE", "dead": "ZRANGEBYSCORE"}
+SCRIPT_OF = {"replay": "dead", "drop": "dead", "pause_host": "host", "slow_host": "host"}
+SCRIPT_OF |= {"trim_notes": "drop_notes"}
+
+
+def postgres_mark(name: str) -> str:
+    """Return what stands in the statement of a verb."""
+    return STATEMENTS.get(name, f"shoal.{name}(")
+
+
+def redis_mark(name: str) -> str:
+    """Return the command or the script's digest that a verb is called by."""
+    return _mark(name, SCRIPTS)
+
+
+def river_mark(name: str) -> str:
+    """Return the same for the Redis beside RabbitMQ."""
+    return _mark(name, RIVER_SCRIPTS)
+
+
+def _mark(name: str, scripts: dict[str, Script]) -> str:
+    if name in COMMANDS:
+        return COMMANDS[name]
+    script = SCRIPT_OF.get(name, name)
+    return scripts[script].sha if script in scripts else name

@@ -1,0 +1,1 @@
+"""What every server's queue must stand, in one suite."""

@@ -1,0 +1,48 @@
+"""Many processes at once: no host is held twice, no task is lost or done twice, no key enters twice."""
+
+import pytest
+
+from shoal.core.model import ZERO, RunSettings, Task
+from tests.integration.crew import reports_of
+from tests.integration.queues.checks import assert_each_done_once
+from tests.integration.queues.web import HOSTS, page_url
+
+CLAIMER, PRODUCER = "tests.integration.queues.claimer", "tests.integration.queues.producer"
+
+
+async def claimed_by_many(queue, stand, referee, tasks, claimers, per_host):
+    """Let processes drain a run of one page for each host and turn, and return it with their reports."""
+    run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO, per_host=per_host))
+    await queue.enqueue(run.id, [Task(url=page_url(page)) for page in range(tasks)])
+    common = {"url": stand.url, "referee": str(referee), "runs": [run.id]}
+    orders = [{**common, "name": f"claimer-{n}"} for n in range(claimers)]
+    return run, await reports_of(CLAIMER, orders)
+
+
+@pytest.mark.alone
+async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_once(queue, stand, tmp_path):
+    run, reports = await claimed_by_many(queue, stand, tmp_path, HOSTS * 5, claimers=8, per_host=1)
+    assert sum(report["accepted"] for report in reports) == HOSTS * 5
+    assert not any(report["twice"] or report["stale"] for report in reports)
+    await assert_each_done_once(queue, run, HOSTS * 5)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("stand", ["redis"], indirect=True)
+async def test_the_same_referee_convicts_claims_that_hold_a_host_twice(queue, stand, tmp_path):
+    _, reports = await claimed_by_many(queue, stand, tmp_path, HOSTS * 2, claimers=1, per_host=2)
+    assert sum(report["twice"] for report in reports) > 0
+
+
+@pytest.mark.alone
+async def test_sixteen_producers_with_keys_in_common_store_each_key_once(queue, stand):
+    run = await queue.start_run("books")
+    orders = [
+        {"url": stand.url, "name": f"producer-{n}", "run": run.id, "pages": [n * 500, n * 500 + 1000]}
+        for n in range(16)
+    ]
+    keys = 15 * 500 + 1000
+    reports = await reports_of(PRODUCER, orders)
+    assert sum(report["added"] for report in reports) == keys
+    assert sum(report["duplicate"] for report in reports) == 16 * 1000 - keys
+    assert (await queue.stats(run.id)).pending == keys
