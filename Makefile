@@ -18,7 +18,7 @@ demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the 
 
 # Tests marked `alone` measure time, so they run after the others and by themselves; there may be none (exit code 5).
 test: setup ## Run every test against real servers; ARGS='-k claim' narrows it
-	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not alone' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not alone' $(ARGS)
 	$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? -eq 5 ]
 
 check: lint types imports test ## Lint, types, import contracts and tests: what CI runs

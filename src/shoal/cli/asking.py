@@ -15,8 +15,8 @@ def ask(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
     import uvloop
 
     async def opened() -> T:
+        from shoal.core.values import read_duration
         from shoal.queue.open import PATIENCE, open_queue
-        from shoal.scrape.values import read_duration
 
         given = os.environ.get("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else PATIENCE

@@ -9,6 +9,7 @@ from shoal.cli import options
 from shoal.cli.asking import ask
 from shoal.cli.console import complain, counted, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.sources import takes_sources
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job
@@ -16,18 +17,10 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
 
+@takes_sources
 def enqueue(
     scraper: options.Scraper,
-    url: options.Urls = None,
-    urls_file: options.UrlsFile = None,
-    format: options.Format = None,
-    column: options.Column = None,
-    sitemap: options.Sitemap = None,
-    since: options.Since = None,
-    combine: options.Combine = None,
-    axis: options.Axes = None,
-    from_run: options.FromRun = None,
-    items: options.Items = None,
+    seeds: "Seeds",
     rejects: options.Rejects = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     run_id: Annotated[
@@ -42,24 +35,11 @@ def enqueue(
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
     from shoal.cli.job import read_job
-    from shoal.cli.seeds import read_seeds
 
-    seeds = read_seeds(
-        urls=url,
-        file=urls_file,
-        format=format,
-        column=column,
-        sitemaps=sitemap,
-        since=since,
-        template=combine,
-        axes=axis,
-        from_run=from_run,
-        from_items=items,
-    )
     if not seeds:
         complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
-    job = read_job(scraper, queue=queue, changes=changes, urls=url, allow_private=allow_private)
+    job = read_job(scraper, queue=queue, changes=changes, urls=list(seeds.urls), allow_private=allow_private)
     report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id)), as_json)
 
 

@@ -1,5 +1,7 @@
 """From a command's options to the job that it asks for."""
 
+import os
+import shlex
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -7,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from shoal.cli.options import DEFAULT_MEMORY, DEFAULT_QUEUE
+from shoal.cli.options import DEFAULT_HEARTBEAT, DEFAULT_MEMORY, DEFAULT_QUEUE
 from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.redact import shown_address
 from shoal.core.urls import host_of
-from shoal.fleet.launch import Job
+from shoal.core.values import read_positive_duration, read_size
+from shoal.fleet.launch import MODES, Job
 from shoal.fleet.project import Project
-from shoal.scrape.load import load_scraper
-from shoal.scrape.values import read_size
+from shoal.fleet.table import read_table_file
 
 
 def read_job(
@@ -24,14 +27,17 @@ def read_job(
     urls: list[str] | None = None,
     allow_private: list[str] | None = None,
     memory: str = DEFAULT_MEMORY,
+    partitions: list[str] | None = None,
+    partition_table: str | None = None,
+    heartbeat: str = DEFAULT_HEARTBEAT,
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises what is wrong with either."""
-    project = Project.find(Path.cwd())
-    place, settled = reference, {}
-    if entry := project.entry(reference):
-        place, settled = entry.reference(project.folder), dict(entry.overrides)
-    scraper = entry.load(project.folder) if entry else load_scraper(reference)
+    scraper, place, settled, homes = Project.find(Path.cwd()).load(reference)
+    if partition_table:
+        homes = read_table_file(Path(partition_table))
+    elif partitions and not is_mode(partitions):
+        homes = {}  # what is typed is stronger than the project's table
     typed = dict(read_change(change) for change in changes or [])
     allowed = [*scraper.settings.allow_private, *(allow_private or []), *typed_private(urls or [])]
     if allowed:
@@ -44,8 +50,28 @@ def read_job(
         overrides=settled | typed,
         typed=typed,
         memory=read_size("--memory", memory),
+        partitions=read_partitions(partitions, bool(homes)),
+        homes=dict(homes),
+        heartbeat=read_positive_duration("--heartbeat", heartbeat),
         **more,
     )
+
+
+def is_mode(partitions: list[str]) -> bool:
+    """Tell whether partitions are a word by which they are shared out."""
+    return partitions in ([mode] for mode in MODES)
+
+
+def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] | None:
+    """Return the partitions, or the word by which they are shared out; a table means `auto` by itself."""
+    if not has_table:
+        return partitions
+    if partitions and not is_mode(partitions):
+        raise InvalidSetting(
+            "--partition-table",
+            "shares out all partitions; leave out --partitions, or say auto or exclusive there",
+        )
+    return partitions or ["auto"]
 
 
 def read_change(text: str) -> tuple[str, Any]:
@@ -71,9 +97,23 @@ def typed_private(urls: Iterable[str]) -> Iterator[str]:
             yield host
 
 
+def queue_option(url: str) -> list[str]:
+    """Return the option that a person types to mean a queue; nothing where it is meant anyway."""
+    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", shown_address(url)]
+
+
+def typed_again(job: Job, *words: str) -> str:
+    """Return a command about a job for a person to type: without the queue's password."""
+    options = job_options(job)
+    if "--queue" in options:
+        options[:2] = queue_option(job.queue_url)
+    return shlex.join([*words, *options])
+
+
 def job_options(job: Job) -> list[str]:
     """Return the options that make another command mean the same queue and settings."""
     words = [] if job.queue_url == DEFAULT_QUEUE else ["--queue", job.queue_url]
+    words += ["--partitions", job.sharing.mode] if job.sharing else []
     for key, value in job.typed.items():
         if key == "allow_private":
             words += [word for host in value for word in ("--allow-private", host)]

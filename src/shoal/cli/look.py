@@ -69,14 +69,16 @@ def runs(queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = F
 def workers(
     run_id: RunOption = None, queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = False
 ) -> None:
-    """List the workers, what they hold and what they have done."""
-    columns = ("worker_id", "run_id", "state", "leased", "completed", "failed", "items", "last_beat_seconds")
-    put_rows(
-        ask(queue, lambda opened: _workers(opened, run_id)),
-        columns,
-        as_json=as_json,
-        nothing="No worker has been seen.",
+    """List the workers: what they serve and hold, what they have done, and when they were heard."""
+    rows = ask(queue, lambda opened: _workers(opened, run_id))
+    columns = (
+        *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
+        *("last_hour", "memory", "last_beat"),
     )
+    shown_rows = rows if as_json else map(_worker_shown, rows)
+    put_rows(shown_rows, columns, as_json=as_json, nothing="No worker has been seen.")
+    if not as_json and any(row["state"] == "late" for row in rows):
+        say("Late ones missed their heartbeats. What they hold:  shoal stale")
 
 
 def hosts(
@@ -92,6 +94,16 @@ def hosts(
         columns,
         as_json=as_json,
         nothing="No host has been asked yet.",
+    )
+
+
+def line_of(snapshot: "Snapshot") -> str:
+    """Return how a run is, in one line."""
+    report = snapshot.as_json()
+    return (
+        f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
+        f"{report['items']:,} items  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
+        f"ETA {duration(report['eta_seconds'])}"
     )
 
 
@@ -121,15 +133,10 @@ async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> No
     progress = Progress(queue, run_id)
     while True:
         snapshot = await progress.look()
-        report = snapshot.as_json()
         if as_json:
-            put_json(report)
+            put_json(snapshot.as_json())
         else:
-            say(
-                f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
-                f"{report['items']:,} items  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
-                f"ETA {duration(report['eta_seconds'])}"
-            )
+            say(line_of(snapshot))
         if snapshot.state in ("finished", "cancelled"):
             return
         await asyncio.sleep(every)
@@ -156,34 +163,23 @@ async def _runs(queue: "Queue") -> list[dict[str, Any]]:
 
 
 async def _workers(queue: "Queue", run_id: str | None) -> list[dict[str, Any]]:
+    from shoal.fleet.overview import worker_row
 
-    return [
-        {
-            "worker_id": worker.worker_id,
-            "run_id": worker.run_id,
-            "state": worker.state,
-            "leased": worker.leased,
-            "completed": worker.completed,
-            "failed": worker.failed,
-            "items": worker.items,
-            "last_beat_seconds": round(worker.last_beat.total_seconds(), 1),
-            "info": dict(worker.info),
-        }
-        for worker in await queue.workers(run_id)
-    ]
+    return [worker_row(worker) for worker in await queue.workers(run_id)]
+
+
+def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:
+    from shoal.cli.screen import memory, names
+
+    return row | {
+        "steps": names(row["steps"]),
+        "partitions": names(row["partitions"]),
+        "memory": memory(row["memory_bytes"]),
+        "last_beat": duration(row["last_beat_seconds"]),
+    }
 
 
 async def _hosts(queue: "Queue", run_id: str | None, limit: int) -> list[dict[str, Any]]:
-    from shoal.fleet.progress import counts_as_json
+    from shoal.fleet.overview import host_row
 
-    rows: list[dict[str, Any]] = []
-    async for host in first(queue.hosts(run_id), limit):
-        rows.append(
-            {
-                "host": host.host,
-                **counts_as_json(host.counts),
-                "delay_seconds": host.delay.total_seconds() if host.delay else None,
-                "paused_seconds": round(host.paused_for.total_seconds(), 1) if host.paused_for else None,
-            }
-        )
-    return rows
+    return [host_row(host) async for host in first(queue.hosts(run_id), limit)]

@@ -15,21 +15,32 @@ from shoal.cli import (
     demo,
     enqueue,
     export,
+    fleet,
     look,
+    metrics,
     migrate,
     new,
+    partitions,
+    records,
     route,
     run,
+    scale,
+    scrape,
     scrapers,
     shell,
+    stale,
+    start,
     steer,
+    top,
     work,
 )
 from shoal.cli.console import complain, put_json, say
 from shoal.cli.exits import Exit
 from shoal.core.errors import (
+    ExportUnavailable,
     InvalidInput,
     MissingDriver,
+    NobodyListens,
     QueueUnavailable,
     ScraperBusy,
     ShoalError,
@@ -66,13 +77,23 @@ def shoal(
 app.command()(run.run)
 app.command()(enqueue.enqueue)
 app.command()(work.work)
+app.command()(fleet.fleet)
+app.command()(scale.scale)
+app.command()(start.start)
+app.command()(scrape.listen)
+app.command()(scrape.scrape)
 app.command()(scrapers.scrapers)
 app.command()(route.route)
 app.command()(look.status)
+app.command()(records.records)
+app.command()(partitions.partitions)
 app.command()(look.watch)
 app.command()(look.runs)
 app.command()(look.workers)
 app.command()(look.hosts)
+app.command()(stale.stale)
+app.command()(top.top)
+app.command()(metrics.metrics)
 app.command()(steer.pause)
 app.command()(steer.resume)
 app.command()(steer.cancel)
@@ -118,7 +139,7 @@ def exit_code(error: ShoalError) -> Exit:
     match error:
         case ScraperBusy():
             return Exit.BUSY
-        case QueueUnavailable():
+        case QueueUnavailable() | ExportUnavailable() | NobodyListens():
             return Exit.UNAVAILABLE
         case InvalidInput() | UnknownQueue() | UnknownRun() | MissingDriver():
             return Exit.USAGE

@@ -6,6 +6,7 @@ import typer
 
 DEFAULT_QUEUE = "sqlite:///shoal.db"
 DEFAULT_MEMORY = "256 MB"
+DEFAULT_HEARTBEAT = "5s"
 
 Queue = Annotated[
     str,
@@ -24,45 +25,6 @@ Scraper = Annotated[
         metavar="FILE[:NAME]|NAME",
         help="The scraper's file, and its name if it holds several; or its name in shoal.toml.",
     ),
-]
-Urls = Annotated[
-    list[str] | None, typer.Option("--url", help="A URL to begin with; may be given again.", metavar="URL")
-]
-UrlsFile = Annotated[
-    str | None,
-    typer.Option("--urls-file", help="URLs of a .txt, .csv or .jsonl file; - is stdin.", metavar="FILE"),
-]
-Format = Annotated[
-    str | None,
-    typer.Option("--format", help="The URL file's format, if its name is silent.", metavar="FORMAT"),
-]
-Column = Annotated[
-    str | None, typer.Option("--column", help="The table's column that holds the URL.", metavar="NAME")
-]
-Sitemap = Annotated[
-    list[str] | None,
-    typer.Option("--sitemap", help="URLs from a sitemap, or from those of a site.", metavar="URL"),
-]
-Since = Annotated[
-    str | None, typer.Option("--since", help="Only what a sitemap says was changed since: 2026-01-31 or 7d.")
-]
-Combine = Annotated[
-    str | None,
-    typer.Option(
-        "--combine", help="URLs of a template: https://x.example/{state}/{kind}.", metavar="TEMPLATE"
-    ),
-]
-Axes = Annotated[
-    list[str] | None,
-    typer.Option("--axis", help="Values of a name: state=states.txt or kind:a,b.", metavar="NAME=VALUES"),
-]
-FromRun = Annotated[
-    str | None,
-    typer.Option("--from-run", help="The dead letters of a run, or with --items its items.", metavar="RUN"),
-]
-Items = Annotated[
-    str | None,
-    typer.Option("--items", help="With --from-run: a field of a step's items.", metavar="STEP[.FIELD]"),
 ]
 Rejects = Annotated[
     str | None,
@@ -93,7 +55,25 @@ Memory = Annotated[
 ]
 Steps = Annotated[str | None, typer.Option("--steps", help="Work on these steps only.", metavar="A,B")]
 Partitions = Annotated[
-    str | None, typer.Option("--partitions", help="Work on these partitions only.", metavar="X,Y")
+    str | None,
+    typer.Option(
+        "--partitions",
+        help="Work on these partitions only; or share them out: auto, or exclusive, each to one worker.",
+        metavar="X,Y|auto|exclusive",
+    ),
+]
+PartitionTable = Annotated[
+    str | None,
+    typer.Option("--partition-table", help='Share them out as written: 1 = ["CA", "NV"]', metavar="FILE"),
+]
+Heartbeat = Annotated[
+    str,
+    typer.Option(
+        "--heartbeat",
+        envvar="SHOAL_HEARTBEAT",
+        help="How soon partitions are shared out again when a worker comes or goes.",
+        metavar="TIME",
+    ),
 ]
 AllowPrivate = Annotated[
     list[str] | None,
@@ -104,6 +84,54 @@ Settings = Annotated[
     typer.Option(
         "--set", "-s", help="Change a setting of the scraper, such as rate=5/s.", metavar="KEY=VALUE"
     ),
+]
+
+Cache = Annotated[
+    str | None,
+    typer.Option("--cache", help="Keep pages for this long: 60s, off, or '10m disk:FOLDER'.", metavar="TIME"),
+]
+Warc = Annotated[
+    str | None,
+    typer.Option("--warc", help="Record every exchange there: crawl.warc.gz.", metavar="FILE"),
+]
+Again = Annotated[
+    str | None,
+    typer.Option(
+        "--again", help="Visit the pages of this run once more, and say what changed.", metavar="RUN|newest"
+    ),
+]
+Replay = Annotated[
+    str | None,
+    typer.Option("--replay", help="Run on a recording, and ask nobody.", metavar="FILE|FOLDER"),
+]
+LogDir = Annotated[
+    str | None,
+    typer.Option(
+        "--log-dir",
+        envvar="SHOAL_LOG_DIR",
+        help="Write a log for each worker and one for all there.",
+        metavar="FOLDER",
+        show_default="none are written",
+    ),
+]
+LogFormat = Annotated[
+    str,
+    typer.Option("--log-format", envvar="SHOAL_LOG_FORMAT", help="How they look.", metavar="human|json"),
+]
+LogLevel = Annotated[
+    str,
+    typer.Option(
+        "--log-level", envvar="SHOAL_LOG_LEVEL", help="From which level on: debug, info, warning, error."
+    ),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", envvar="SHOAL_METRICS", help="Serve metrics for Prometheus there.", metavar="HOST:PORT"
+    ),
+]
+Trace = Annotated[
+    bool, typer.Option("--trace", help="Send a trace of every task, as the OTEL_* variables say.")
 ]
 
 

@@ -1,6 +1,5 @@
 """`shoal run`: enqueue, work with live progress, write the results, and say how it went."""
 
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +8,9 @@ import typer
 from shoal.cli import options
 from shoal.cli.asking import ask
 from shoal.cli.console import complain, counted, duration, put_json, say
-from shoal.cli.enqueue import fill, report
+from shoal.cli.enqueue import report
 from shoal.cli.exits import Exit
+from shoal.cli.sources import takes_sources
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job, Summary
@@ -20,18 +20,10 @@ if TYPE_CHECKING:
 NEWEST = "newest"
 
 
+@takes_sources
 def run(
     scraper: options.Scraper,
-    url: options.Urls = None,
-    urls_file: options.UrlsFile = None,
-    format: options.Format = None,
-    column: options.Column = None,
-    sitemap: options.Sitemap = None,
-    since: options.Since = None,
-    combine: options.Combine = None,
-    axis: options.Axes = None,
-    from_run: options.FromRun = None,
-    items: options.Items = None,
+    seeds: "Seeds",
     rejects: options.Rejects = None,
     workers: options.Workers = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
@@ -50,8 +42,19 @@ def run(
     memory: options.Memory = options.DEFAULT_MEMORY,
     steps: options.Steps = None,
     partitions: options.Partitions = None,
+    partition_table: options.PartitionTable = None,
+    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
+    again: options.Again = None,
+    cache: options.Cache = None,
+    warc: options.Warc = None,
+    replay: options.Replay = None,
     allow_private: options.AllowPrivate = None,
     changes: options.Settings = None,
+    log_dir: options.LogDir = None,
+    log_format: options.LogFormat = "human",
+    log_level: options.LogLevel = "info",
+    metrics: options.Metrics = None,
+    trace: options.Trace = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a scraper here: enqueue, work, write the items, and sum up.
@@ -59,44 +62,41 @@ def run(
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
     from shoal.cli.job import read_job
-    from shoal.cli.seeds import read_seeds
+    from shoal.cli.keeping import as_changes, fill_again, replayed_seeds
+    from shoal.cli.watching import read_watching
     from shoal.worker.nursery import Nursery
 
-    seeds = read_seeds(
-        urls=url,
-        file=urls_file,
-        format=format,
-        column=column,
-        sitemaps=sitemap,
-        since=since,
-        template=combine,
-        axes=axis,
-        from_run=from_run,
-        from_items=items,
-    )
-    if not (seeds or resume):
+    kept = as_changes(cache, warc, replay, again, resume=resume is not None)
+    seeds = replayed_seeds(seeds, replay)
+    if not (seeds or resume or again):
         complain(f"Nothing to begin with. Run: shoal run {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
     job = read_job(
         scraper,
         nursery=Nursery(here=True),
         queue=queue,
-        changes=changes,
-        urls=url,
+        changes=[*(changes or []), *kept],
+        urls=list(seeds.urls),
         allow_private=allow_private,
         workers=workers or 1,
         at_once=at_once,
         memory=memory,
         steps=options.words(steps),
         partitions=options.words(partitions),
+        **read_watching(log_dir, log_format, log_level, metrics, trace),
+        partition_table=partition_table,
+        heartbeat=heartbeat,
     )
     if job.scraper.settings.mode == "distributed" and workers is None and not resume:
         # Its workers are elsewhere; they are told how to join.
-        report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id)), as_json)
+        report(ask(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id)), as_json)
         return
     summary = ask(queue, lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json))
     if as_json:
-        put_json(summary.as_json())
+        put_json(
+            summary.as_json()
+            | ({"from_cache": summary.ending.tally.kept} if job.scraper.settings.cache else {})
+        )
     else:
         say(closing_words(summary, out, job))
     raise typer.Exit(exit_code(summary))
@@ -116,10 +116,12 @@ async def carry_out(
     from shoal.cli.live import Show
     from shoal.cli.seeds import Refused
     from shoal.cli.stopping import obey_signals
+    from shoal.fleet.again import pages_again
     from shoal.fleet.launch import launch, open_run
     from shoal.fleet.outlet import Outlet
 
     wanted = run_id if resume is None or resume == NEWEST else resume
+    known = await pages_again(queue, job.scraper, but=wanted)
     run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
     outlet = Outlet(queue, run.id, out) if out else None
     with Show(as_json=as_json) as show, Refused(rejects) as refused:
@@ -133,23 +135,30 @@ async def carry_out(
                 on_invalid=feed.invalid,
                 on_crew=lambda crew: obey_signals(crew, show.said),
                 outlet=outlet,
+                known=known,
             )
         return replace(summary, refused=refused.count)
 
 
 def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the last lines: what was done, and what to type next."""
+    from shoal.cli.job import queue_option
+    from shoal.export.address import shown_place
     from shoal.scrape.gate import TOO_DEEP
     from shoal.worker.tally import most_of
 
     stats, run_id = summary.snapshot.stats, summary.run.id
-    where = "" if job.queue_url == options.DEFAULT_QUEUE else f" --queue {job.queue_url}"
+    where = "".join(f" {word}" for word in queue_option(job.queue_url))
     parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
+    parts += [f"{summary.ending.tally.kept:,} from the cache"] if summary.ending.tally.kept else []
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     parts += [f"{stats.expired:,} expired"] if stats.expired else []
     head = "Done" if not stats.remaining else f"Stopped with {counted(stats.remaining, 'task')} left"
     lines = [f"{head}: {', '.join(parts)} in {duration(summary.seconds)}."]
+    if summary.compared:
+        found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
+        lines.append(f"Compared with before: {found}.")
     lines += [f"Could not go on: {failure}" for failure in summary.ending.failures]
     dropped = summary.ending.tally.dropped
     if dropped:
@@ -164,8 +173,10 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"Go on:    {resume_command(job, run_id)}")
     if stats.dead:
         lines.append(f"Why:      shoal dead list {run_id}{where}")
+    if job.logs:
+        lines.append(f"Logs:     {job.logs.folder}")
     if out:
-        lines.append(f"Results:  {out}")
+        lines.append(f"Results:  {shown_place(out)}")
     elif stats.items:
         lines.append(f"Results:  shoal export {run_id} --to {summary.run.scraper}.jsonl{where}")
     return "\n".join(lines)
@@ -173,9 +184,9 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
 
 def resume_command(job: "Job", run_id: str) -> str:
     """Return the command that goes on with a run."""
-    from shoal.cli.job import job_options
+    from shoal.cli.job import typed_again
 
-    return shlex.join(["shoal", "run", job.name, "--resume", run_id, *job_options(job)])
+    return typed_again(job, "shoal", "run", job.name, "--resume", run_id)
 
 
 def exit_code(summary: "Summary") -> Exit:

@@ -1,45 +1,28 @@
-"""From a command's options to the sources of a run, and what they refuse to people's eyes."""
+"""What the sources of a run find on its way to the queue, and what they refuse before people's eyes."""
 
 from contextlib import AbstractAsyncContextManager, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from shoal.cli.console import counted, say
-from shoal.core.errors import InvalidSetting
+from shoal.core import values
 from shoal.discover.feed import Feed
 from shoal.discover.rejects import RejectFile
 from shoal.discover.sitemap_report import SitemapReport
 from shoal.discover.source import Refusal
-from shoal.discover.table import Columns
 from shoal.fleet.launch import Job
 from shoal.fleet.project import Project
 from shoal.fleet.seeds import Seeds
 from shoal.queue.contract import Queue
-from shoal.scrape.values import read_duration
 
 MOST_SHOWN = 10
 
 
-def read_seeds(*, column: str | None = None, since: str | None = None, **given: Any) -> Seeds:
-    """Return the sources that the options name; raises InvalidSetting."""
-    if given.get("from_items") and not given.get("from_run"):
-        raise InvalidSetting("--items", "needs the run that has them. Add: --from-run RUN")
-    named = {key: value for key, value in given.items() if value is not None}
-    return Seeds(columns=Columns(url=column), since=read_since(since) if since else None, **named)
-
-
 def read_since(text: str) -> datetime:
     """Read a date, a moment, or a length of time before now."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return datetime.now(UTC) - read_duration("--since", text)
-        except InvalidSetting as error:
-            raise InvalidSetting("--since", f"takes a date such as 2026-01-31 or 7d, not {text!r}") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return values.read_since("--since", text, datetime.now(UTC))
 
 
 class Refused:

@@ -3,14 +3,21 @@
 import asyncio
 import signal
 from collections.abc import Callable
-
-from shoal.fleet.crew import Crew
+from typing import Protocol
 
 GRACE = 30.0  # seconds for the tasks in hand, then they are handed back
 LAST_GRACE = 5.0
 
 
-def obey_signals(crew: Crew, say: Callable[[str], None]) -> None:
+class Workers(Protocol):
+    """A crew, or several of them."""
+
+    @property
+    def in_hand(self) -> int: ...
+    def stop(self) -> int: ...
+
+
+def obey_signals(crew: Workers, say: Callable[[str], None]) -> None:
     """Finish what is in hand at the first signal, hand it back at the second, kill at the third."""
     loop = asyncio.get_running_loop()
 

@@ -25,8 +25,15 @@ def work(
     memory: options.Memory = options.DEFAULT_MEMORY,
     steps: options.Steps = None,
     partitions: options.Partitions = None,
+    partition_table: options.PartitionTable = None,
+    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
     allow_private: options.AllowPrivate = None,
     changes: options.Settings = None,
+    log_dir: options.LogDir = None,
+    log_format: options.LogFormat = "human",
+    log_level: options.LogLevel = "info",
+    metrics: options.Metrics = None,
+    trace: options.Trace = False,
     as_json: options.Json = False,
 ) -> None:
     """Work on a run until it is drained; any number of these may run at once, anywhere.
@@ -35,6 +42,7 @@ def work(
     """
     from shoal.cli.job import read_job
     from shoal.cli.run import closing_words, exit_code
+    from shoal.cli.watching import read_watching
     from shoal.worker.nursery import Nursery
 
     job = read_job(
@@ -50,6 +58,9 @@ def work(
         batch=batch_size,
         steps=options.words(steps),
         partitions=options.words(partitions),
+        **read_watching(log_dir, log_format, log_level, metrics, trace),
+        partition_table=partition_table,
+        heartbeat=heartbeat,
     )
     summary = ask(queue, lambda opened: _work(opened, job, run_id, as_json))
     if as_json:

@@ -7,10 +7,10 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.model import LOWEST_PRIORITY, Task
+from shoal.core.values import hint
 from shoal.discover.axes import Axis, axes_of
 from shoal.discover.source import Found, checked, refused
 from shoal.discover.template import Template
-from shoal.discover.values import hint
 
 Axes = Mapping[str | tuple[str, ...], Iterable[Any]] | Iterable[Axis]
 

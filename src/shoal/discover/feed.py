@@ -1,13 +1,13 @@
 """From sources to the queue: one stream of tasks, routed and counted, and an account of what was refused."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import Task
+from shoal.core.values import hint
 from shoal.discover.routing import Routes
-from shoal.discover.source import Found, Refusal, Source, shown
-from shoal.discover.values import hint
+from shoal.discover.source import Found, Refusal, Source, each, shown
 
 BREATH = 500  # findings after which others may run
 
@@ -37,7 +37,7 @@ class Feed:
         seen = 0
         for source in self._sources:
             self._source = source
-            async for found in _each(source):
+            async for found in each(source):
                 if seen % BREATH == 0:
                     await asyncio.sleep(0)
                 seen += 1
@@ -68,15 +68,6 @@ class Feed:
     def _refuse(self, refusal: Refusal) -> None:
         self.refused += 1
         self._on_refusal(refusal)
-
-
-async def _each(source: Source) -> AsyncIterator[Found]:
-    if isinstance(source, AsyncIterable):
-        async for found in source:
-            yield found
-    else:
-        for found in source:
-            yield found
 
 
 def _text_of(task: Task) -> str:

@@ -5,11 +5,12 @@ from pathlib import PurePath
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.model import Task
+from shoal.core.values import hint
+from shoal.discover.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.lines import Lines, LongLine
 from shoal.discover.records import read_records
 from shoal.discover.source import Found, Refusal, checked, refused, shown
-from shoal.discover.table import DEFAULT_COLUMNS, Columns, read_table
-from shoal.discover.values import hint
+from shoal.discover.table import read_table
 
 FORMATS = ("txt", "csv", "tsv", "jsonl")
 
@@ -44,9 +45,10 @@ class UrlFile:
         encoding: str | None = None,
     ) -> None:
         self.format = format_of(path, format)
-        if columns != DEFAULT_COLUMNS and self.format not in ("csv", "tsv"):
+        if columns != DEFAULT_COLUMNS and self.format == "txt":
             raise InvalidSetting(
-                "column", f"is for tables; {path} is read as {self.format}. Add: --format csv"
+                "column",
+                f"and its like are for tables; {path} is read as txt. Add: --format csv",
             )
         self._lines = Lines(path, encoding=encoding)
         self._step, self._columns = step, columns
@@ -63,7 +65,7 @@ class UrlFile:
 
     def __iter__(self) -> Iterator[Found]:
         if self.format == "jsonl":
-            return read_records(self._lines, self._step)
+            return read_records(self._lines, self._step, self._columns)
         if self.format == "txt":
             return read_urls(self._lines, self._step)
         return read_table(self._lines, self._step, self._columns, "\t" if self.format == "tsv" else None)

@@ -8,7 +8,7 @@ from shoal.core.errors import InvalidSetting, InvalidUrl, shorten
 from shoal.core.model import Task
 from shoal.core.patterns import Matcher, glob, regular
 from shoal.core.urls import canonical_with_host
-from shoal.discover.values import hint, read_priority, read_text, read_ttl
+from shoal.core.values import hint, read_positive_duration, read_priority, read_text
 
 REGULAR = "re:"
 
@@ -72,6 +72,8 @@ class Routes:
 
     def apply(self, task: Task) -> Task:
         """Return the task as the rules want it; a URL that is none is left for the queue to refuse."""
+        if not self.rules:
+            return task
         try:
             decisions = self._decide(None if task.url is None else address_of(task.url))
         except InvalidUrl:
@@ -119,15 +121,12 @@ def _read(field: str, value: Any) -> Any:
         raise InvalidSetting(field, "is a setting of a scraper, not of a task; put it there")
     if field not in _READERS:
         raise InvalidSetting(field, f"cannot be set by a rule. {hint(field, [*_READERS, *_TESTS])}")
-    try:
-        return _READERS[field](value)
-    except ValueError as error:
-        raise InvalidSetting(field, str(error).removeprefix(f"{field} ")) from error
+    return _READERS[field](field, value)
 
 
-def _step(value: Any) -> str:
-    if not read_text("step", value):
-        raise ValueError("step must not be empty")
+def _step(key: str, value: Any) -> str:
+    if not read_text(key, value):
+        raise InvalidSetting(key, "must not be empty")
     return str(value)
 
 
@@ -176,10 +175,10 @@ def _host_matcher(pattern: str) -> Matcher:
     return lambda host: matcher(host) or (":" in host and matcher(host.rpartition(":")[0]))
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Callable[[str, Any], Any]] = {
     "priority": read_priority,
-    "ttl": read_ttl,
-    "partition": lambda value: read_text("partition", value),
+    "ttl": read_positive_duration,
+    "partition": read_text,
     "step": _step,
 }
 _TESTS: dict[str, Callable[[str], Test]] = {"pattern": _whole, "host": _host, "path": _path}

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint
 from shoal.discover.lines import MAX_LINE, Lines, LongLine
 from shoal.discover.source import Refusal, shown
-from shoal.discover.values import hint
 
 Row = list[str]
 _WEB = ("http://", "https://")

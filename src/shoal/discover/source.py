@@ -1,7 +1,7 @@
 """What a source finds: tasks, and what it had to refuse, each refusal with its place and its reason."""
 
 import re
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,6 +47,16 @@ class AsyncSource(Place, AsyncIterable[Found], Protocol):
 
 
 Source = SyncSource | AsyncSource
+
+
+async def each(source: Source) -> AsyncIterator[Found]:
+    """Yield what a source of either kind finds."""
+    if isinstance(source, AsyncIterable):
+        async for found in source:
+            yield found
+    else:
+        for found in source:
+            yield found
 
 
 def checked(url: str) -> str:

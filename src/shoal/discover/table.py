@@ -1,37 +1,17 @@
 """URL files with columns: which cell is the URL, and what becomes of the others."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import NOTHING, Task
+from shoal.core.values import read_priority, read_text
+from shoal.discover.columns import NO_URL, Columns
 from shoal.discover.lines import Lines
 from shoal.discover.rows import Header, Row, Rows
 from shoal.discover.source import Found, Refusal, checked, refused
-from shoal.discover.values import read_priority
 
 URL_NAMES = ("url", "link", "href")
-NO_URL = "-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """Which column of a table gives what, each by name or by number from 1.
-
-    `url` is by default the column called url, link or href, or else the only one; "-" means that none holds a
-    URL, so that each row is a payload. With `payload` the columns that are not named here become payload.
-    """
-
-    url: str | int | None = None
-    partition: str | int | None = None
-    priority: str | int | None = None
-    key: str | int | None = None
-    payload: bool = False
-    delimiter: str | None = None
-
-
-DEFAULT_COLUMNS = Columns()
 
 
 def read_table(lines: Lines, step: str, columns: Columns, delimiter: str | None) -> Iterator[Found]:
@@ -52,7 +32,7 @@ def read_table(lines: Lines, step: str, columns: Columns, delimiter: str | None)
 def _found(plan: "_Plan", row: Row, step: str, lines: Lines) -> Found:
     try:
         return plan.task(row, step)
-    except (ValueError, InvalidUrl) as error:
+    except (ValueError, InvalidInput) as error:
         return refused(lines.where, plan.url_cell(row), error)
 
 
@@ -65,18 +45,16 @@ class _Plan:
         self._fields = {
             name: (header.index(name, column), read)
             for name, column, read in (
-                ("partition", columns.partition, str),
+                ("partition", columns.partition, read_text),
                 ("priority", columns.priority, read_priority),
-                ("key", columns.key, str),
+                ("key", columns.key, read_text),
             )
             if column is not None
         }
-        used = {self._url, *(index for index, _ in self._fields.values())}
-        rest = [(index, name) for index, name in enumerate(header.names) if index not in used and name]
-        self._payload = rest if columns.payload or self._url is None else []
+        self._payload = self._payload_columns(header, columns)
 
     def task(self, row: Row, step: str) -> Task:
-        """Return the task that a row asks for; raises ValueError or InvalidUrl."""
+        """Return the task that a row asks for; raises ValueError or InvalidInput."""
         if len(row) != self._width:
             self._check_width(row)
         payload = {name: row[index] for index, name in self._payload} if self._payload else NOTHING
@@ -92,7 +70,17 @@ class _Plan:
 
     def _fields_of(self, row: Row) -> dict[str, Any]:
         cells = ((name, row[index].strip(), read) for name, (index, read) in self._fields.items())
-        return {name: read(cell) for name, cell, read in cells if cell}
+        return {name: read(name, cell) for name, cell, read in cells if cell}
+
+    def _payload_columns(self, header: Header, columns: Columns) -> list[tuple[int, str]]:
+        wanted = columns.payload
+        if wanted and not isinstance(wanted, bool):
+            places = [header.index("payload", column) for column in wanted]
+            return [(place, header.names[place]) for place in places]
+        if not wanted and self._url is not None:
+            return []
+        used = {self._url, *(index for index, _ in self._fields.values())}
+        return [(index, name) for index, name in enumerate(header.names) if index not in used and name]
 
     def _check_width(self, row: Row) -> None:
         if len(row) < self._width:

@@ -8,7 +8,7 @@ from string import Formatter
 from urllib.parse import quote
 
 from shoal.core.errors import InvalidSetting
-from shoal.discover.values import hint
+from shoal.core.values import hint
 
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 

@@ -1,1 +1,1 @@
-"""Where items go: files of lines, spreadsheets and Parquet."""
+"""Where items go: files of lines, spreadsheets, Parquet, and tables in databases."""

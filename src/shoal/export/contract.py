@@ -1,14 +1,14 @@
 """What every writer of items does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from shoal.core.model import StoredItem
 
 
 class Writer(ABC):
-    """Takes items in order and makes a file of them, which is there once `close` has returned.
+    """Takes items in order and makes a file or a table of them, which is whole once `close` has returned.
 
     As a context it closes, or after an error discards.
     """
@@ -29,6 +29,16 @@ class Writer(ABC):
     @abstractmethod
     def discard(self) -> None:
         """Give up: what was under the name before stays. After `close` it does nothing."""
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """How many items of each step were passed over, because they lack the key."""
+        return {}
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where the items of each step went, for a writer that parts them."""
+        return {}
 
     def __enter__(self) -> Self:
         return self

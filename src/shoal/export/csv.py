@@ -7,7 +7,8 @@ from typing import Any
 
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.table import VALUE, check_width, misfit, named, nested, row
+from shoal.export.kinds import as_text
+from shoal.export.table import VALUE, check_width, misfit, named, row
 from shoal.export.target import Target
 
 # What makes a spreadsheet take a text for a formula, in plain and in full-width form.
@@ -84,7 +85,7 @@ class CsvWriter(Writer):
             return ""
         if isinstance(value, (bool, int, float)):
             return str(value).lower()
-        return self._text(nested(value))
+        return self._text(as_text(value))
 
 
 def harmless(text: str) -> str:

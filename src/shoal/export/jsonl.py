@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import ExportFailed
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 from shoal.export.target import Target
@@ -49,7 +49,7 @@ class GzipJsonlWriter(JsonlWriter):
         super().close()
 
     def discard(self) -> None:
-        with suppress(InvalidSetting, ValueError):  # its end has nowhere to go
+        with suppress(ExportFailed, ValueError):  # its end has nowhere to go
             self._gzip.close()
         super().discard()
 

@@ -1,5 +1,6 @@
 """What the values of a column have in common: the narrowest kind that holds them all."""
 
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -10,22 +11,26 @@ _LONGEST = 1 << 63
 
 
 class Kind(Enum):
-    """A kind of value, by its type in Arrow."""
+    """A kind of value, in the words of a message."""
 
-    NOTHING = ("string", 0)
-    TRUTH = ("bool_", 1)
-    WHOLE = ("int64", 2)
-    LONG = ("int64", 3)  # too large to stand beside fractions
-    FRACTION = ("float64", 4)
-    TEXT = ("string", 5)
-
-    @property
-    def arrow(self) -> str:
-        """The name of the type in pyarrow."""
-        return self.value[0]
+    NOTHING = "nothing"
+    TRUTH = "true or false"
+    WHOLE = "whole numbers"
+    LONG = "large whole numbers"  # too large to stand beside fractions
+    FRACTION = "numbers with fractions"
+    MOMENT = "moments"
+    NESTED = "lists or mappings"
+    TEXT = "text"
 
 
-_OF = {type(None): Kind.NOTHING, bool: Kind.TRUTH, float: Kind.FRACTION}
+_OF = {
+    type(None): Kind.NOTHING,
+    bool: Kind.TRUTH,
+    float: Kind.FRACTION,
+    datetime: Kind.MOMENT,
+    list: Kind.NESTED,
+    dict: Kind.NESTED,
+}
 _BOTH = {
     frozenset((Kind.WHOLE, Kind.LONG)): Kind.LONG,
     frozenset((Kind.WHOLE, Kind.FRACTION)): Kind.FRACTION,
@@ -54,6 +59,13 @@ def fitted(value: Any, kind: Kind) -> Any:
     """Return a value as its column holds it; what is no text becomes JSON in a column of text."""
     if value is None or isinstance(value, str):
         return value
-    if kind is Kind.TEXT:
-        return nested(value)
+    if kind in (Kind.TEXT, Kind.NESTED):
+        return as_text(value)
     return float(value) if kind is Kind.FRACTION else value
+
+
+def as_text(value: Any) -> str:
+    """Return any value as text; what is neither text nor a moment becomes JSON."""
+    if isinstance(value, str):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else nested(value)

@@ -12,8 +12,9 @@ from shoal.export.kinds import Kind, fitted, kind_of, wider
 from shoal.export.table import VALUE, Row, check_width, misfit, row
 from shoal.export.target import Target, errors_named
 
-GROUP_ROWS = 100_000
-GROUP_BYTES = 32 << 20
+GROUP_ROWS = 50_000
+GROUP_BYTES = 16 << 20
+_TYPES = {Kind.TRUTH: "bool_", Kind.WHOLE: "int64", Kind.LONG: "int64", Kind.FRACTION: "float64"}
 
 
 class ParquetWriter(Writer):
@@ -80,7 +81,7 @@ class ParquetWriter(Writer):
         for name, value in one.items():
             known = self._kinds.get(name)
             if known is None or wider(known, kind_of(value)) is not known:
-                raise misfit(item, f"{kind_of(value).name.lower()} in the column {name!r}")
+                raise misfit(item, f"{kind_of(value).value} in the column {name!r}")
 
     def _batch(self, rows: Sequence[Row]) -> Any:
         schema = self._schema()
@@ -89,9 +90,12 @@ class ParquetWriter(Writer):
         return self._arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _schema(self) -> Any:
-        return self._arrow.schema(
-            [(name, getattr(self._arrow, kind.arrow)()) for name, kind in self._kinds.items()]
-        )
+        return self._arrow.schema([(name, self._type(kind)) for name, kind in self._kinds.items()])
+
+    def _type(self, kind: Kind) -> Any:
+        if kind is Kind.MOMENT:
+            return self._arrow.timestamp("us", tz="UTC")
+        return getattr(self._arrow, _TYPES.get(kind, "string"))()
 
     def _is_full(self) -> bool:
         rows = sum(batch.num_rows for batch in self._group)

@@ -17,14 +17,23 @@ Row = Mapping[str, Any]
 def row(item: StoredItem, *, envelope: bool = False) -> Row:
     """Return an item as names and values."""
     data = item.data if isinstance(item.data, Mapping) else {VALUE: item.data}
-    return {**_envelope(item), **data} if envelope else data
+    return {**origin(item), **data} if envelope else data
 
 
-def check_width(columns: Collection[str]) -> None:
+def origin(item: StoredItem) -> dict[str, Any]:
+    """Return where and when an item was found, as columns."""
+    return {
+        "_url": item.url,
+        "_step": item.step,
+        "_task_id": item.task_id,
+        "_stored_at": item.stored_at,
+    }
+
+
+def check_width(columns: Collection[str], most: int = MOST_COLUMNS) -> None:
     """Raise InvalidItem when there are more columns than a table can have."""
-    if len(columns) > MOST_COLUMNS:
-        reason = f"the items have more than {MOST_COLUMNS:,} columns. Export them to a .jsonl file"
-        raise InvalidItem(None, reason)
+    if len(columns) > most:
+        raise InvalidItem(None, f"the items have more than {most:,} columns. Export them to a .jsonl file")
 
 
 def misfit(item: StoredItem, what: str) -> InvalidItem:
@@ -43,12 +52,3 @@ def named(names: Iterable[str]) -> str:
 def nested(value: Any) -> str:
     """Return a list or mapping as JSON text."""
     return msgspec.json.encode(value).decode()
-
-
-def _envelope(item: StoredItem) -> dict[str, Any]:
-    return {
-        "_url": item.url,
-        "_step": item.step,
-        "_task_id": item.task_id,
-        "_stored_at": item.stored_at.isoformat(),
-    }

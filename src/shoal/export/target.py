@@ -1,5 +1,6 @@
 """Where bytes go: a file that appears only when it is whole, one that grows, or stdout."""
 
+import errno
 import os
 import secrets
 import stat
@@ -10,12 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.export.tail import mend
 
 STDOUT = "-"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _GROWING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _SPECIAL = os.O_WRONLY | os.O_CLOEXEC  # to a pipe, reading too would mean not to wait for its reader
 
 
@@ -27,7 +29,7 @@ class Target(ABC):
         self.stream = stream
 
     def write(self, data: bytes) -> None:
-        """Add bytes; raises InvalidSetting when the place takes no more."""
+        """Add bytes; raises ExportFailed when the place takes no more."""
         with errors_named(self.name):
             self.stream.write(data)
 
@@ -47,7 +49,7 @@ class WholeFile(Target):
         self._path = path
         # Beside the target, for only within a file system is a rename one step.
         self._part = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
-        with errors_named(str(path)):
+        with _refusal_named(str(path)):
             stream = os.fdopen(os.open(self._part, _NEW, 0o666), "wb", buffering=1 << 18)
         super().__init__(str(path), stream)
 
@@ -66,12 +68,14 @@ class WholeFile(Target):
 
 
 class GrowingFile(Target):
-    """A file that others may read while it grows; what it holds already stays."""
+    """A file that others may read while it grows; what it holds already stays, unless it is to begin anew."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, anew: bool = False) -> None:
         is_special = path.exists() and not path.is_file()
-        with errors_named(str(path)):
+        with _refusal_named(str(path)):
             file = os.open(path, _SPECIAL if is_special else _GROWING, 0o666)
+            if anew and not is_special:
+                os.ftruncate(file, 0)
             mend(file)
         super().__init__(str(path), os.fdopen(file, "ab", buffering=0))
 
@@ -109,29 +113,42 @@ class Stdout(Target):
         """Do nothing: what is printed is printed."""
 
 
-def open_target(path: str, *, live: bool) -> Target:
+def open_target(path: str, *, live: bool, anew: bool = False) -> Target:
     """Open a file to write, or stdout for "-"; raises InvalidSetting."""
     if path == STDOUT:
         return Stdout()
     # A link stays a link: what it leads to is written.
     real = Path(os.path.realpath(path))
-    _check(path, real)
+    check_place(path, real)
     # A device or pipe must not be replaced by a file.
     is_special = real.exists() and not real.is_file()
-    return GrowingFile(real) if live or is_special else WholeFile(real)
+    return GrowingFile(real, anew=anew) if live or is_special else WholeFile(real)
 
 
 @contextmanager
 def errors_named(name: str) -> Iterator[None]:
-    """Raise InvalidSetting where the system refuses to write."""
+    """Raise ExportFailed, which says what happened to which file, where the system fails to write."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InvalidSetting(name, f"cannot be written: {reason}. Make room or name another place") from error
+        raise ExportFailed(name, reason, "Make room or name another place, and export again") from error
 
 
-def _check(path: str, real: Path) -> None:
+@contextmanager
+def _refusal_named(name: str) -> Iterator[None]:
+    """Raise InvalidSetting for a place that cannot be written at all; a full disk is a failure."""
+    try:
+        with errors_named(name):
+            yield
+    except ExportFailed as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL:
+            raise
+        raise InvalidSetting(name, f"cannot be written: {error.reason}. Name another place") from error
+
+
+def check_place(path: str, real: Path) -> None:
+    """Raise InvalidSetting, with what to type, for a name that no file can have."""
     if real.is_dir():
         raise InvalidSetting(path, f"is a folder. Name a file in it: {Path(path) / 'items.jsonl'}")
     folder = real.parent

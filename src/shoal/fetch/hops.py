@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
-from shoal.core.exchange import Headers, OnBytes, Request, Response
+from shoal.core.exchange import Headers, Hop, OnBytes, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.urls import join
 from shoal.fetch.cookies import CookieJar
@@ -104,7 +104,7 @@ class HopFetcher:
         headers = _callers(request.headers) if request.headers else NOTHING
         target = await self._egress.admit(request.url)
         answer = await self._ask(target, headers)
-        hops: tuple[str, ...] = ()
+        hops: tuple[Hop, ...] = ()
         if answer.status in REDIRECTS:
             target, answer, hops = await self._follow(request, target, answer, headers)
         return Response(
@@ -112,23 +112,24 @@ class HopFetcher:
             status=answer.status,
             headers=answer.headers(),
             body=await answer.body(self._limits.max_body, request.on_bytes),
-            redirects=hops,
+            redirects=tuple(hop.url for hop in hops),
             elapsed=timedelta(seconds=perf_counter() - started),
+            hops=hops,
         )
 
     async def _follow(
         self, request: Request, target: Target, answer: Answer, headers: Mapping[str, str]
-    ) -> tuple[Target, Answer, tuple[str, ...]]:
-        """Go where redirects lead; return the last target, its answer, and the URLs that were left behind."""
-        hops: list[str] = []
+    ) -> tuple[Target, Answer, tuple[Hop, ...]]:
+        """Go where redirects lead; return the last target, its answer, and the answers that led there."""
+        hops: list[Hop] = []
         seen: set[tuple[str, str | None]] = set()
         while answer.status in REDIRECTS and (location := answer.first("location")) is not None:
+            hops.append(Hop(url=target.url, status=answer.status, headers=answer.headers()))
             answer.drop()
-            hops.append(target.url)
             url = self._next(target.url, location, hops)
             if request.on_hop:
                 await request.on_hop(url)
-            headers = _for_hop(headers, target.url, url)
+            headers = for_hop(headers, target.url, url)
             target = await self._egress.admit(url)
             # A site may send the visitor round once more to see the cookie that it has set.
             visit = target.url, self._jar.header(target.url, target.host)
@@ -145,14 +146,14 @@ class HopFetcher:
             headers = {**headers, "cookie": f"{own}; {cookies}" if own else cookies}
         answer = await self._engine.send(target, headers)
         if lines := answer.all("set-cookie"):
-            self._jar.keep(target.url, target.host, map(_as_text, lines))
+            self._jar.keep(target.url, target.host, map(as_text, lines))
         return answer
 
-    def _next(self, url: str, location: str, hops: Sequence[str]) -> str:
+    def _next(self, url: str, location: str, hops: Sequence[Hop]) -> str:
         if len(hops) > self._limits.max_redirects:
             raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
         try:
-            return join(url, _as_text(location))
+            return join(url, as_text(location))
         except InvalidUrl as exc:
             raise OutOfScope(f"The page redirects to where nothing can be fetched. {exc}") from exc
 
@@ -168,7 +169,7 @@ def _callers(headers: Mapping[str, str]) -> dict[str, str]:
     return lower
 
 
-def _for_hop(headers: Mapping[str, str], left: str, entered: str) -> Mapping[str, str]:
+def for_hop(headers: Mapping[str, str], left: str, entered: str) -> Mapping[str, str]:
     """Return what of the caller's headers may go on to the next hop."""
     if not headers or _origin(left) == _origin(entered):
         return headers
@@ -179,7 +180,8 @@ def _origin(url: str) -> list[str]:
     return url.split("/", 3)[:3]
 
 
-def _as_text(value: str) -> str:
+def as_text(value: str) -> str:
+    """Return a header's value as the text that it was meant to be."""
     # Header text comes one character per byte; what is not ASCII is UTF-8 in practice.
     try:
         return value.encode("latin-1").decode()

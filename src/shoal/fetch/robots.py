@@ -1,4 +1,4 @@
-"""Asks each origin for its robots.txt, once a day, and keeps to it."""
+"""Asks each origin for its robots.txt, once a day for the whole fleet, and keeps to it."""
 
 import asyncio
 import time
@@ -6,10 +6,21 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import NamedTuple
 
-from shoal.core.errors import FetchError, InvalidUrl, OutOfScope, RobotsDenied, RobotsUnavailable, shorten
+import msgspec
+
+from shoal.core.errors import (
+    FetchError,
+    InvalidUrl,
+    OutOfScope,
+    QueueError,
+    RobotsDenied,
+    RobotsUnavailable,
+    shorten,
+)
 from shoal.core.exchange import Request
-from shoal.core.model import MINUTE
+from shoal.core.model import MINUTE, ZERO
 from shoal.core.urls import canonical, join
+from shoal.fetch.cache_store import CacheStore, Held
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.names import Clock
 from shoal.fetch.robots_rules import RobotsRules, product_of, relevant
@@ -31,11 +42,33 @@ class _Kept(NamedTuple):
     until: float
 
 
-class Robots:
-    """Knows what the robots.txt of every origin says to us."""
+class _Said(msgspec.Struct, frozen=True, array_like=True):
+    """What an origin said to one worker, as all of them may know it."""
 
-    def __init__(self, fetcher: Fetcher, user_agent: str, *, clock: Clock = time.monotonic) -> None:
+    origin: str
+    lines: str
+    failure: str | None
+
+
+_said = msgspec.msgpack.Decoder(_Said)
+
+
+class Robots:
+    """Knows what the robots.txt of every origin says to us.
+
+    With a store, what one worker was told is known to all who share it. A store that fails costs a fetch.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        user_agent: str,
+        *,
+        store: CacheStore | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self._fetcher, self._product, self._clock = fetcher, product_of(user_agent), clock
+        self._store = store
         self._kept: Shelf[_Kept] = Shelf(MOST_TEXT)
         self._parsed: Shelf[RobotsRules] = Shelf(MOST_PARSED)
         self._asking: Shared[_Kept] = Shared()
@@ -69,8 +102,10 @@ class Robots:
         return tuple(dict.fromkeys(found))
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop asking, and write down what is on its way."""
         await self._asking.close()
+        if self._store:
+            await self._store.close()
 
     async def _of(self, origin: str) -> RobotsRules:
         kept = self._kept.get(origin)
@@ -85,6 +120,45 @@ class Robots:
         return rules or self._parsed.put(lines, RobotsRules(lines, self._product), len(lines) + FIXED_COST)
 
     async def _ask(self, origin: str) -> _Kept:
+        kept = await self._recall(origin)
+        if kept is None:
+            kept = await self._ask_host(origin)
+            await self._share(origin, kept)
+        return self._kept.put(origin, kept, len(kept.lines) + FIXED_COST)
+
+    async def _recall(self, origin: str) -> _Kept | None:
+        """Return what another worker was told, while it holds."""
+        if self._store is None:
+            return None
+        try:
+            held = await self._store.get(self._key(origin))
+        except (QueueError, OSError):
+            return None
+        return self._read_held(held, origin) if held else None
+
+    def _read_held(self, held: Held, origin: str) -> _Kept | None:
+        try:
+            said = _said.decode(held.value)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        failure = RobotsUnavailable(said.failure) if said.failure is not None else None
+        left = (FAILURE_LIFETIME if failure else LIFETIME) - held.age
+        if said.origin != origin or left <= ZERO:
+            return None
+        return _Kept(said.lines, failure, self._clock() + left.total_seconds())
+
+    async def _share(self, origin: str, kept: _Kept) -> None:
+        # Whether an origin may be asked at all is for each scraper's own settings to say.
+        if self._store is None or isinstance(kept.failure, OutOfScope):
+            return
+        said = _Said(origin, kept.lines, str(kept.failure) if kept.failure else None)
+        with suppress(QueueError, OSError):
+            await self._store.put(self._key(origin), msgspec.msgpack.encode(said), keep=LIFETIME)
+
+    def _key(self, origin: str) -> str:
+        return f"{self._product} {origin}"
+
+    async def _ask_host(self, origin: str) -> _Kept:
         lines = ""
         failure: FetchError | None = None
         try:
@@ -95,8 +169,7 @@ class Robots:
         except FetchError as exc:
             failure = RobotsUnavailable(f"robots.txt of {origin} cannot be had: {type(exc).__name__}: {exc}")
         lifetime = FAILURE_LIFETIME if failure else LIFETIME
-        kept = _Kept(lines, failure, self._clock() + lifetime.total_seconds())
-        return self._kept.put(origin, kept, len(lines) + FIXED_COST)
+        return _Kept(lines, failure, self._clock() + lifetime.total_seconds())
 
     async def _download(self, url: str) -> bytes:
         """Return the file, empty when the site has none; raises FetchError."""

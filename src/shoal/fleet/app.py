@@ -4,20 +4,27 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from shoal.core.errors import InvalidInput, QueueError, TaskDied
-from shoal.core.model import DeadLetter, Run, Stats, Task
+from shoal.core.model import DeadLetter, Run, Stats, Task, TaskState
+from shoal.fleet.again import Comparison, compared, pages_again
+from shoal.fleet.assignment import admit
+from shoal.fleet.balance import TIMEOUT, Balancers
 from shoal.fleet.crew import Crew
 from shoal.fleet.launch import Job, open_run
+from shoal.fleet.ondemand import ANYWHERE, listening_job, standing_run, until_listening
+from shoal.fleet.partitions import PartitionStatus, partitions
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.project import Project
+from shoal.fleet.records import Record, records
+from shoal.fleet.table import read_table
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
 from shoal.queue.open import open_queue
@@ -60,9 +67,11 @@ class App:
         self.queue = queue
         self._url, self._project = queue_url, project
         self._crews = AsyncExitStack()
+        self._balancers, self._names = Balancers(queue), dict[str, str]()
 
     async def close(self) -> None:
         """Stop the workers that were started here, and close the queue."""
+        await self._balancers.close()
         await self._crews.aclose()
         await self.queue.close()
 
@@ -75,18 +84,29 @@ class App:
         run_id: str | None = None,
         workers: int = 0,
         settings: Mapping[str, Any] | None = None,
+        again: str | None = None,
+        partitions: Sequence[str] | str | None = None,
+        partition_table: Mapping[int, Sequence[str]] | None = None,
     ) -> "RunHandle":
         """Make a run and fill it; `workers` starts some here, else `shoal work` does so anywhere.
 
-        A run id that exists is gone on with: what has entered before is not entered again.
+        A run id that exists is gone on with: what has entered before is not entered again. `again` names an
+        earlier run whose pages are visited once more; `compared` then says what is new, changed and gone.
+        `partitions` are those that the workers are for, or "auto" or "exclusive" to share them out by a plan,
+        which `partition_table` may write down: worker number to partitions.
         """
-        job = self._job(scraper, dict(settings or {}), workers)
+        changes = dict(settings or {}) | ({"again": again} if again else {})
+        job = self._job(scraper, changes, workers)
+        if partitions or partition_table:
+            job = replace(job, **_shared_out(partitions, partition_table))
+        known = await pages_again(self.queue, job.scraper, but=run_id)
         run = await open_run(self.queue, job.scraper, run_id=run_id)
         step = job.scraper.first.name
-        seeds = [*tasks, *(Task(url=url, step=step) for url in urls)]
+        seeds = [*tasks, *(Task(url=url, step=step) for url in urls), *known]
         await self.queue.enqueue(run.id, seeds, on_invalid=_refuse)
         handle = RunHandle(self.queue, run)
         if workers:
+            await admit(self.queue, run.id, job.sharing)
             await self._crews.enter_async_context(_Hired(handle, job))
         return handle
 
@@ -117,6 +137,41 @@ class App:
         async with asyncio.timeout(timeout.total_seconds() if timeout else None):
             found = await handle.items_of(ids)
         return [found[one] for one in ids]
+
+    async def listen(
+        self,
+        scraper: str,
+        *,
+        workers: int = 1,
+        at: str = ANYWHERE,
+        announce: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> "RunHandle":
+        """Start workers here that scrape on demand, for as long as the app is open; return their run."""
+        changes = dict(settings or {}) | {"mode": "distributed"}
+        job = listening_job(self._job(scraper, changes, workers), at, announce)
+        handle = RunHandle(self.queue, await standing_run(self.queue, job.scraper))
+        await self._crews.enter_async_context(_Hired(handle, job))
+        await until_listening(self.queue, job.scraper.name, workers)
+        return handle
+
+    async def scrape(
+        self,
+        scraper: str,
+        url: str,
+        *,
+        timeout: timedelta = TIMEOUT,
+        strategy: str = "least_loaded",
+        **payload: Any,
+    ) -> list[Any]:
+        """Have a worker that listens fetch a page now, and return its items, which are stored too.
+
+        Raises NobodyListens, TaskDied when it became a dead letter, and NotAnswered after the timeout.
+        """
+        if scraper not in self._names:
+            self._names[scraper] = self._job(scraper, {}, 0).scraper.name
+        balancer = await self._balancers.of(self._names[scraper], strategy)
+        return await balancer.scrape(url, timeout=timeout, **payload)
 
     def _job(self, name: str, settings: dict[str, Any], workers: int) -> Job:
         entry = self._project.entry(name)
@@ -170,6 +225,24 @@ class RunHandle:
                     last = max(last, item.id)
                     yield item.data
 
+    async def compared(self) -> Comparison:
+        """Return what the run has found of its pages so far: new, changed, unchanged, gone."""
+        return await compared(self.queue, self.info)
+
+    def records(
+        self,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        key: str | None = None,
+    ) -> AsyncIterator[Record]:
+        """Yield every record's way through the steps, or that of those in a step or a state, or of one."""
+        return records(self.queue, self.id, step=step, states=states, key=key)
+
+    async def partitions(self) -> list[PartitionStatus]:
+        """Return the partitions by name: how much is left of each, and who has it by the plan."""
+        return await partitions(self.queue, self.id)
+
     async def dead(self) -> list[DeadLetter]:
         """Return the dead letters."""
         return [letter async for letter in self.queue.dead(self.id)]
@@ -198,9 +271,7 @@ class _Hired:
     """Workers on a run for as long as an app is open."""
 
     def __init__(self, handle: RunHandle, job: Job) -> None:
-        settings = job.scraper.settings
-        longest = max(step.lease or settings.lease for step in job.scraper.steps.values())
-        self._crew = Crew(handle.queue, job.order(handle.info), job.workers, step_timeout=longest)
+        self._crew = Crew(handle.queue, job.order(handle.info), job.workers, limits=job.limits())
         self._task: asyncio.Task[Any] | None = None
 
     async def __aenter__(self) -> None:
@@ -215,6 +286,13 @@ class _Hired:
             self._crew.stop()
         with suppress(QueueError):
             await self._task
+
+
+def _shared_out(
+    partitions: Sequence[str] | str | None, table: Mapping[int, Sequence[str]] | None
+) -> dict[str, Any]:
+    words = [partitions] if isinstance(partitions, str) else list(partitions or ["auto"])
+    return {"partitions": words, "homes": read_table(table, "partition_table") if table else {}}
 
 
 def _refuse(position: int, error: InvalidInput) -> None:

@@ -57,7 +57,7 @@ class _Claimer:
         self.waits: list[float] = []
 
     async def work(self) -> None:
-        """Claim and settle until the run is drained; the next batch is claimed while the last one is settled."""
+        """Claim and settle until the run is drained; the next batch is claimed while the last is settled."""
         settling = asyncio.create_task(asyncio.sleep(0))
         while True:
             began = time.perf_counter()

@@ -1,21 +1,28 @@
 """The workers of one run on this machine: started, restarted when they die, and stopped together."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
 
+from shoal.core.errors import QueueError
+from shoal.core.model import ZERO
+from shoal.fleet.assignment import Membership, admit
+from shoal.fleet.logs import NO_LIBRARY, Library
+from shoal.fleet.rollcall import RollCall
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
-from shoal.worker.keeper import Ending, Keeper
+from shoal.worker.keeper import Ending, Keeper, StepLimit
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
 from shoal.worker.tally import Tally
 
 MOST_RESTARTS = 5  # in a row, without a page in between
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+LATE_CLAIMS = (1.0, 5.0)  # seconds after a worker's death; what it had asked for may come after its end
 
 
 @dataclass(slots=True)
@@ -41,17 +48,26 @@ class Crew:
         order: Order,
         count: int,
         *,
-        step_timeout: timedelta,
+        limits: Mapping[str, StepLimit],
         nursery: Nursery | None = None,
         on_event: Callable[[str], None] = lambda text: None,
         on_output: Callable[[str], None] = lambda line: None,
+        logs: Library = NO_LIBRARY,
+        stagger: timedelta = ZERO,
+        first: int = 0,
     ) -> None:
+        """Have so many workers in the places from `first` on; each starts `stagger` after the one before."""
         self._queue, self._order, self._count, self._nursery = queue, order, count, nursery
-        self._step_timeout, self._on_event, self._on_output = step_timeout, on_event, on_output
+        self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
+        self._first = first
         self._keepers: dict[int, Keeper] = {}
         self._past = Tally()
+        self._lost: dict[str, asyncio.Task[None]] = {}  # workers that died, and who looks after their leases
+        self._roll = RollCall(logs, order.run_id, on_output)
+        self._membership = Membership(queue, order.run_id, order.sharing) if order.sharing else None
         self._stops = 0
         self._stopping = asyncio.Event()
+        self._is_over = False  # whether a worker has found that nothing is left to do
 
     @property
     def tally(self) -> Tally:
@@ -64,6 +80,11 @@ class Crew:
         return sum(len(keeper.in_hand) for keeper in self._keepers.values())
 
     @property
+    def restarts(self) -> int:
+        """How many workers were started in the place of dead ones."""
+        return self._roll.restarts
+
+    @property
     def pids(self) -> list[int]:
         """The processes of the workers."""
         return [keeper.pid for keeper in self._keepers.values() if keeper.pid]
@@ -71,51 +92,98 @@ class Crew:
     def stop(self) -> int:
         """Finish what is in hand; the second time hand it back, the third time kill. Return the count."""
         self._stops += 1
+        self._roll.stopping(self._stops, self.in_hand)
         self._stopping.set()
         for keeper in self._keepers.values():
             keeper.stop() if self._stops < 3 else keeper.kill()
+        if self._membership:
+            self._membership.retire()
         return self._stops
 
     async def run(self) -> CrewEnding:
         """Work until the run is drained or stopped, or no worker can work."""
         ending = CrewEnding()
-        with self._nursery or Nursery() as nursery:
+        async with AsyncExitStack() as stack:
+            nursery = stack.enter_context(self._nursery or Nursery())
+            await admit(self._queue, self._order.run_id, self._order.sharing)
+            if self._membership:
+                await stack.enter_async_context(self._membership)
             async with asyncio.TaskGroup() as group:
-                for number in range(self._count):
+                for number in range(self._first, self._first + self._count):
                     group.create_task(self._man(nursery, number, ending))
+        for worker_id, looking in self._lost.items():
+            if not looking.done():
+                looking.cancel()
+                await self._abandon(worker_id)
         ending.tally = self._past
         return ending
 
     async def _man(self, nursery: Nursery, number: int, ending: CrewEnding) -> None:
         """Keep one place manned."""
-        deaths, pages = 0, 0
-        while not self._stops:
+        deaths = 0
+        await self._wait((number - self._first) * self._stagger)
+        while not self._stops and not self._is_over:
             last = await self._employ(nursery, number)
             if last.reason not in ("died", "failed"):
-                ending.reasons.append(last.reason)
+                self._ended_well(last.reason, ending)
                 return
-            # A worker that its task has killed is no worse than a new one. While others get on, so may it.
-            deaths = 1 if last.blamed or self.tally.pages > pages else deaths + 1
-            pages = self.tally.pages
+            # A worker that its task has killed, or that had begun to work, is no worse than a new one.
+            deaths = 1 if last.blamed or last.tally.pages else deaths + 1
             if last.reason == "failed" or deaths > MOST_RESTARTS:
-                ending.failures.append("\n".join([last.message, *last.last_lines]))
+                self._give_up(number, last, ending)
                 return
             if not self._stops:
+                self._roll.restarts += 1
                 self._on_event(f"A worker {last.message}; starting another.")
                 await self._wait(0.0 if last.blamed else min(FIRST_WAIT * 2 ** (deaths - 1), LONGEST_WAIT))
-        ending.reasons.append("stopped")
+        ending.reasons.append("stopped" if self._stops else "drained")
+
+    def _ended_well(self, reason: str, ending: CrewEnding) -> None:
+        ending.reasons.append(reason)
+        if reason != "stopped":
+            # Who is still waiting for its turn to start need not wait any longer.
+            self._is_over = True
+            self._stopping.set()
+
+    def _give_up(self, number: int, last: Ending, ending: CrewEnding) -> None:
+        self._roll.given_up(number, last)
+        ending.failures.append("\n".join([last.message, *last.last_lines]))
+        if self._count > 1:
+            head = f"Worker {number + 1} {last.message}, and is given up; the others go on. Its last lines:"
+            for line in (head, *last.last_lines):
+                self._on_event(line)
 
     async def _employ(self, nursery: Nursery, number: int) -> Ending:
         order = msgspec.structs.replace(self._order, worker_id=new_worker_id())
+        entry = self._roll.entry(number, order.worker_id)
         keeper = Keeper(
-            self._queue, order, nursery, step_timeout=self._step_timeout, on_output=self._on_output
+            self._queue,
+            order,
+            nursery,
+            limits=self._limits,
+            on_output=entry.printed,
+            on_told=entry.told,
         )
         self._keepers[number] = keeper
         try:
-            return await keeper.run()
+            async with self._membership.joined(order.worker_id) if self._membership else nullcontext():
+                entry.born()
+                ending = entry.ended(await keeper.run())
+            if ending.reason == "died" and not order.at_most_once:
+                self._lost[order.worker_id] = asyncio.create_task(self._look_after(order.worker_id))
+            return ending
         finally:
             del self._keepers[number]
             self._past += keeper.tally
+
+    async def _look_after(self, worker_id: str) -> None:
+        for seconds in LATE_CLAIMS:
+            await asyncio.sleep(seconds)
+            await self._abandon(worker_id)
+
+    async def _abandon(self, worker_id: str) -> None:
+        with suppress(QueueError):
+            await self._queue.abandon(worker_id)
 
     async def _wait(self, seconds: float) -> None:
         try:

@@ -3,17 +3,25 @@
 import resource
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from shoal.core.errors import ShoalError
+from shoal.core.model import SECOND
+from shoal.fleet.table import check_table
+from shoal.fleet.whereabouts import new_worker_id
+from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
+from shoal.scrape.scraper import Scraper
 
 FEWEST_FILES = 4_096
 LEAST_DISK = 1 << 30  # bytes
+LEAST_TO_WORK = 50 << 20
+MOST_SKEW = 5 * SECOND
 
 
 class Health(StrEnum):
@@ -33,7 +41,7 @@ class Finding:
     says: str
 
 
-async def examine(queue_url: str, scraper: str | None = None) -> AsyncIterator[Finding]:
+async def examine(queue_url: str, scraper: str | Scraper | None = None) -> AsyncIterator[Finding]:
     """Look at everything in turn; a thing that is bad does not keep the rest from being looked at."""
     yield _scraper(scraper) if scraper else Finding("scraper", Health.GOOD, "none was named")
     async for finding in _queue(queue_url):
@@ -42,9 +50,18 @@ async def examine(queue_url: str, scraper: str | None = None) -> AsyncIterator[F
     yield _disk()
 
 
-def _scraper(reference: str) -> Finding:
+def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id: str) -> Finding:
+    """Say whether a written table has every partition of a run once, and no other."""
     try:
-        found = load_scraper(reference)
+        check_table(homes, names, run_id)
+    except ShoalError as error:
+        return Finding("partitions", Health.BAD, str(error))
+    return Finding("partitions", Health.GOOD, f"each of the {len(names):,} has a worker")
+
+
+def _scraper(reference: str | Scraper) -> Finding:
+    try:
+        found = load_scraper(reference) if isinstance(reference, str) else reference
         steps = ", ".join(found.steps)
         return Finding(
             "scraper", Health.GOOD, f"{found.name} has the steps {steps}, beginning with {found.first.name}"
@@ -60,8 +77,36 @@ async def _queue(url: str) -> AsyncIterator[Finding]:
             said = await queue.durability()
             safe = "costs nothing" in said and "power cut" not in said
             yield Finding("durability", Health.GOOD if safe else Health.POOR, said)
+            yield clock(await _skew(queue))
     except ShoalError as error:
         yield Finding("queue", Health.BAD, str(error))
+
+
+async def _skew(queue: Queue) -> timedelta | None:
+    """Return how far this machine's clock is ahead of the store's, None where the store does not say."""
+    runs = await queue.runs()
+    if not runs:
+        return None
+    before = datetime.now(UTC)
+    # It asks for none of the steps, and gets none.
+    grant = await queue.claim(new_worker_id(), run_id=runs[0].id, limit=1, lease=SECOND, steps=[])
+    after = datetime.now(UTC)
+    return before + (after - before) / 2 - grant.claimed_at if grant.claimed_at else None
+
+
+def clock(skew: timedelta | None) -> Finding:
+    """Say what a difference between this machine's clock and the store's means."""
+    if skew is None:
+        return Finding("clock", Health.GOOD, "the queue does not tell its time before its first run")
+    if abs(skew) <= MOST_SKEW:
+        return Finding("clock", Health.GOOD, f"{abs(skew).total_seconds():.1f} s from that of the queue")
+    way = "ahead of" if skew > timedelta(0) else "behind"
+    return Finding(
+        "clock",
+        Health.POOR,
+        f"{abs(skew).total_seconds():,.0f} s {way} that of the queue; leases do not mind, for they go by the "
+        "queue's, but the times in logs differ. Set it: timedatectl set-ntp true",
+    )
 
 
 def _files() -> Finding:
@@ -77,4 +122,6 @@ def _disk() -> Finding:
     free = min(shutil.disk_usage(place).free for place in (Path.cwd(), tempfile.gettempdir()))
     if free >= LEAST_DISK:
         return Finding("disk", Health.GOOD, f"{free / (1 << 30):,.1f} GB are free")
+    if free < LEAST_TO_WORK:
+        return Finding("disk", Health.BAD, f"only {free / (1 << 20):,.0f} MB are free; make room first")
     return Finding("disk", Health.POOR, f"only {free / (1 << 20):,.0f} MB are free; make room")

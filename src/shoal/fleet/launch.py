@@ -2,28 +2,38 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
-from shoal.core.model import MINUTE, EnqueueReport, Run
+from shoal.core.events import Level
+from shoal.core.model import MINUTE, ZERO, EnqueueReport, Run, Task
+from shoal.fleet.again import Comparison, compared
 from shoal.fleet.crew import Crew, CrewEnding
+from shoal.fleet.logs import LogPlan, secrets_of
+from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.single import alone
+from shoal.fleet.watch import logs_of, metrics_of
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue, Tasks
-from shoal.scrape.scraper import Scraper
+from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.worker.calls import Listening
+from shoal.worker.keeper import StepLimit
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
 from shoal.worker.room import MOST_BYTES
+from shoal.worker.share import HEARTBEAT, Sharing
 
 LOOK_EVERY = 0.5
 # A keeper extends what its worker holds, so a short lease suits a long step too: it is how long the tasks of
 # a machine that vanished are waited for.
 LEASE = MINUTE
+MODES = ("auto", "exclusive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +51,16 @@ class Job:
     batch: int = 50
     memory: int = MOST_BYTES
     steps: list[str] | None = None
-    partitions: list[str] | None = None
+    partitions: list[str] | None = None  # or the one word `auto` or `exclusive`: by a plan
+    homes: dict[str, int] = field(
+        default_factory=dict
+    )  # a written plan: the worker's number of each partition
+    heartbeat: timedelta = HEARTBEAT
+    logs: LogPlan | None = None
+    metrics: tuple[str, int] | None = None  # the address at which they are served
+    trace: bool = False
+    listening: Listening | None = None  # its workers handle what callers bring, and claim nothing
+    stagger: timedelta = ZERO  # between the starts of two workers
     nursery: Nursery | None = None  # for the one launch of this job; without it, one is started
 
     def order(self, run: Run) -> Order:
@@ -53,12 +72,34 @@ class Job:
             scraper=self.reference,
             overrides=self.overrides,
             lease=min(self.scraper.settings.lease, LEASE),
+            at_most_once=self.scraper.settings.at_most_once,
             at_once=self.at_once,
             batch=self.batch,
             memory=self.memory,
             steps=self.steps,
-            partitions=self.partitions,
+            partitions=self.partitions if self.sharing is None else None,
+            sharing=self.sharing,
+            log_level=self.logs.level if self.logs else Level.OFF,
+            measure=self.metrics is not None,
+            trace=self.trace,
+            listening=self.listening,
         )
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How its workers share out the partitions by a plan; None where there is no plan."""
+        word = self.partitions[0] if self.partitions and len(self.partitions) == 1 else None
+        if word not in MODES:
+            return None
+        return Sharing(exclusive=word == "exclusive", homes=self.homes, heartbeat=self.heartbeat)
+
+    def limits(self) -> dict[str, StepLimit]:
+        """Return how long each step may take and how often it is tried; seeds may name no step."""
+        found = {
+            name: StepLimit(step.lease or self.scraper.settings.lease, self.scraper.max_attempts(step))
+            for name, step in self.scraper.steps.items()
+        }
+        return {SEED_STEP: found[self.scraper.first.name]} | found
 
 
 class Onlooker(Protocol):
@@ -81,6 +122,7 @@ class Summary:
     ending: CrewEnding
     seconds: float
     refused: int = 0  # seeds that could not be queued
+    compared: Comparison | None = None  # with the run that was done again
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -98,6 +140,7 @@ class Summary:
             "pages_per_second": round(pages / self.seconds, 2) if self.seconds else 0.0,
             "remaining": stats.remaining,
             "invalid": self.refused,
+            **(self.compared.as_json() if self.compared else {}),
         }
 
 
@@ -128,28 +171,37 @@ async def launch(
     on_invalid: Callable[[int, InvalidTask], None] | None = None,
     on_crew: Callable[[Crew], None] = lambda crew: None,
     outlet: Outlet | None = None,
+    known: Iterable[Task] = (),
 ) -> Summary:
-    """Enqueue the seeds, work until the run is drained or stopped, and return how it went."""
+    """Enqueue the seeds and known tasks, work until the run is drained or stopped, and return how it went."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
+        secrets = secrets_of(job.queue_url, job.scraper.settings.headers)
+        logs = stack.enter_context(logs_of(job.logs, run, secrets))
         if job.scraper.settings.mode == "single":
             await stack.enter_async_context(alone(queue, run, new_worker_id()))
-        await hand_back(queue, run)
+        if not job.scraper.settings.at_most_once:
+            await hand_back(queue, run)
         before = (await queue.stats(run.id)).completed
-        enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         crew = Crew(
             queue,
             job.order(run),
             job.workers,
-            step_timeout=max(step.lease or job.scraper.settings.lease for step in job.scraper.steps.values()),
+            limits=job.limits(),
             nursery=job.nursery,
             on_event=onlooker.said,
             on_output=onlooker.printed,
+            logs=logs,
+            stagger=job.stagger,
         )
+        # A port that is taken is refused before anything is queued.
+        metrics = await stack.enter_async_context(metrics_of(job.metrics, crew, run, onlooker.said))
+        enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
+        enqueued += await queue.enqueue(run.id, known)
         on_crew(crew)
         onlooker.started(run, crew)
         progress = Progress(queue, run.id)
-        looking = [asyncio.create_task(_look(progress, crew, onlooker))]
+        looking = [asyncio.create_task(_look(progress, crew, onlooker, metrics))]
         if outlet:
             looking.append(asyncio.create_task(outlet.follow()))
         try:
@@ -168,11 +220,14 @@ async def launch(
         snapshot=snapshot,
         ending=ending,
         seconds=time.monotonic() - began,
+        compared=await compared(queue, run) if job.scraper.settings.again else None,
     )
 
 
-async def _look(progress: Progress, crew: Crew, onlooker: Onlooker) -> None:
+async def _look(progress: Progress, crew: Crew, onlooker: Onlooker, metrics: CrewMetrics) -> None:
     while True:
         with suppress(QueueError):
-            onlooker.saw(await progress.look(), crew)
+            snapshot = await progress.look()
+            metrics.saw(snapshot)
+            onlooker.saw(snapshot, crew)
         await asyncio.sleep(LOOK_EVERY)

@@ -8,21 +8,26 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dotenv import dotenv_values
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.model import NOTHING
+from shoal.core.values import hint
 from shoal.discover.routing import Routes
+from shoal.fleet.cluster import NO_CLUSTER, Cluster
+from shoal.fleet.table import read_table
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.values import read_whole
 
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 # Read by the command line's options, so that each value has one name wherever it is given.
-VARIABLES = {"queue": "SHOAL_QUEUE", "workers.count": "SHOAL_WORKERS", "workers.at_once": "SHOAL_AT_ONCE"}
+QUEUE = "SHOAL_QUEUE"
+VARIABLES = {"count": "SHOAL_WORKERS", "at_once": "SHOAL_AT_ONCE", "memory": "SHOAL_MEMORY"}
+NO_SETTINGS = ("module", "seeds", "partitions")  # of a scraper's table, all else changes its settings
+TABLES = ("queue", "coordinator", "workers", "storage", "scrapers", "routes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Entry:
     module: str  # FILE[:NAME] or package.module:NAME, relative to the project's folder
     overrides: Mapping[str, Any] = field(default_factory=dict)
     where: str = "shoal.toml"
+    seeds: Mapping[str, Any] = field(default_factory=dict)  # what its runs begin with, as it is written
+    homes: Mapping[str, int] = field(default_factory=dict)  # which worker has which partition
 
     def load(self, folder: Path) -> Scraper:
         """Load the scraper with the project's settings; an error names the file and the key."""
@@ -47,6 +54,15 @@ class Entry:
         return str(folder / self.module) if ".py" in self.module else self.module
 
 
+class Loaded(NamedTuple):
+    """A scraper, where workers of this machine find it, and what the project changes in it."""
+
+    scraper: Scraper
+    reference: str
+    overrides: dict[str, Any]
+    homes: Mapping[str, int] = NOTHING
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """What a project file says; without one it says nothing."""
@@ -56,6 +72,7 @@ class Project:
     variables: Mapping[str, str] = field(default_factory=dict)
     scrapers: Mapping[str, Entry] = field(default_factory=dict)
     routes: Routes = field(default_factory=Routes)
+    cluster: Cluster = NO_CLUSTER
 
     @classmethod
     def find(cls, start: Path) -> "Project":
@@ -78,25 +95,35 @@ class Project:
         place = name.partition(":")[0]
         if place.endswith(".py") or "/" in place or "." in place or not self.scrapers:
             return None
-        close = get_close_matches(name, self.scrapers, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(self.scrapers)}."
-        raise InvalidInput(f"{self.file and self.file.name} names no scraper {name!r}. {hint}")
+        raise InvalidInput(
+            f"{self.file and self.file.name} names no scraper {name!r}. {hint(name, self.scrapers)}"
+        )
+
+    def load(self, name: str) -> Loaded:
+        """Load a scraper by its name in the project, or by its file or module."""
+        entry = self.entry(name)
+        if entry is None:
+            return Loaded(load_scraper(name), name, {})
+        place, changes = entry.reference(self.folder), dict(entry.overrides)
+        return Loaded(entry.load(self.folder), place, changes, entry.homes)
 
 
 def read(file: Path) -> Project:
     """Read a project file; every error names the file and the key."""
     data = _parsed(file)
-    _only(file, "", data, ("queue", "workers", "scrapers", "routes"))
-    workers = _table(file, "workers", data)
-    _only(file, "workers.", workers, ("count", "at_once"))
-    variables = {}
-    if "queue" in data:
-        variables[VARIABLES["queue"]] = _text(file, "queue", data["queue"])
-    for key, value in workers.items():
-        number = read_whole(f"{file.name}: workers.{key}", value, least=1)
-        variables[VARIABLES[f"workers.{key}"]] = str(number)
+    for key in data:
+        if key not in TABLES:
+            raise InvalidSetting(f"{file.name}: {key}", f"is not known. {hint(key, TABLES)}")
+    cluster = Cluster.read(file.name, data)
     entries = {name: _entry(file, name, given) for name, given in _table(file, "scrapers", data).items()}
-    return Project(file.parent, file, variables, entries, _routes(file, data.get("routes", [])))
+    routes = _routes(file, data.get("routes", []))
+    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster)
+
+
+def _variables(file: Path, data: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
+    numbers = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
+    found = {name: str(number) for name, number in numbers.items() if number is not None}
+    return found | ({QUEUE: _text(file, "queue", data["queue"])} if "queue" in data else {})
 
 
 def _routes(file: Path, rules: Any) -> Routes:
@@ -111,8 +138,11 @@ def _entry(file: Path, name: str, given: Any) -> Entry:
         return Entry(name, given, where=file.name)
     if not isinstance(given, dict) or "module" not in given:
         raise InvalidSetting(f"{file.name}: {key}", 'must have a module: module = "books.py:books"')
-    overrides = {setting: value for setting, value in given.items() if setting != "module"}
-    return Entry(name, _text(file, f"{key}.module", given["module"]), overrides, file.name)
+    overrides = {setting: value for setting, value in given.items() if setting not in NO_SETTINGS}
+    seeds = _table(file, "seeds", given, f"{key}.")
+    where = f"{file.name}: {key}.partitions"
+    homes = read_table(given["partitions"], where) if "partitions" in given else {}
+    return Entry(name, _text(file, f"{key}.module", given["module"]), overrides, file.name, seeds, homes)
 
 
 def _parsed(file: Path) -> dict[str, Any]:
@@ -139,10 +169,10 @@ def _from_yaml(text: str) -> Any:
 _READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".yaml": _from_yaml, ".yml": _from_yaml}
 
 
-def _table(file: Path, key: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _table(file: Path, key: str, data: Mapping[str, Any], within: str = "") -> dict[str, Any]:
     found = data.get(key, {})
     if not isinstance(found, dict):
-        raise InvalidSetting(f"{file.name}: {key}", f"must be a table, got {found!r}")
+        raise InvalidSetting(f"{file.name}: {within}{key}", f"must be a table, got {found!r}")
     return found
 
 
@@ -150,14 +180,6 @@ def _text(file: Path, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidSetting(f"{file.name}: {key}", f"must be text, got {value!r}")
     return value
-
-
-def _only(file: Path, prefix: str, data: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for key in data:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}."
-            raise InvalidSetting(f"{file.name}: {prefix}{key}", f"is not known. {hint}")
 
 
 def _dotenv(folder: Path) -> dict[str, str]:

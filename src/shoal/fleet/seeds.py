@@ -1,21 +1,22 @@
 """What a run begins with: the tasks of all sources that were named, routed, and the refused ones reported."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shoal.core.model import Task
 from shoal.discover.axes import Axis
+from shoal.discover.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.combine import combine
 from shoal.discover.feed import Feed, OnRefusal
-from shoal.discover.files import UrlFile
+from shoal.discover.files import UrlFile, format_of
+from shoal.discover.labels import NO_LABELS, Labels
 from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.routing import Routes
 from shoal.discover.sitemap_report import SitemapReport
 from shoal.discover.sitemaps import SitemapLimits, Sitemaps
 from shoal.discover.source import Found, Source, shown
-from shoal.discover.table import DEFAULT_COLUMNS, Columns
 from shoal.fetch.egress import Egress
 from shoal.fetch.http import HttpFetcher
 from shoal.fetch.limits import Limits
@@ -33,12 +34,15 @@ class Seeds:
     urls: Sequence[str] = ()
     file: str | None = None
     format: str | None = None
+    encoding: str | None = None
     columns: Columns = DEFAULT_COLUMNS
     sitemaps: Sequence[str] = ()
+    hosts: Sequence[str] = ()  # patterns of those that the sitemaps may speak for beside their own
     since: datetime | None = None
     template: str | None = None
     axes: Sequence[str] = ()  # each NAME=FILE or NAME:a,b,c
-    partition: str | None = None
+    templates: Mapping[str, str] | None = None  # of the payload of a combination
+    labels: Labels = NO_LABELS
     from_run: str | None = None
     from_items: str | None = None  # STEP or STEP.FIELD; without it, the dead letters of the run
     step: str | None = None
@@ -52,35 +56,52 @@ class Seeds:
     ) -> AsyncIterator[Feed]:
         """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`."""
         step = self.step or scraper.first.name
-        sources: list[Source] = [Typed(self.urls, step)] if self.urls else []
-        sources += self._local(step)
-        if self.from_run:
-            sources.append(self._previous(queue, self.from_run, step))
         async with _fetcher(scraper) as fetcher:
             walk = self._walk(fetcher, scraper, step)
-            sources += [walk] if walk else []
+            sources = [*self._local(step), *self._previous(queue, step)]
+            sources += [self.labels.label(walk)] if walk else []
             yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)
         if walk:
             on_report(walk.report)
+
+    def _local(self, step: str) -> Iterator[Source]:
+        if self.urls:
+            yield self.labels.label(Typed(self.urls, step))
+        if self.file:
+            yield self._from_file(self.file, step)
+        if self.template or self.axes:
+            yield self._from_axes(step)
+
+    def _from_file(self, path: str, step: str) -> Source:
+        if format_of(path, self.format) == "txt":
+            return self.labels.label(self._url_file(path, step, self.columns))
+        columns = replace(self.columns, **self.labels.columns())
+        return self.labels.label(self._url_file(path, step, columns), "partition", "priority")
+
+    def _url_file(self, path: str, step: str, columns: Columns) -> UrlFile:
+        return UrlFile(path, step=step, format=self.format, columns=columns, encoding=self.encoding)
+
+    def _from_axes(self, step: str) -> Source:
+        axes = [Axis.read(text) for text in self.axes]
+        partition = self.labels.columns().get("partition")
+        found = combine(self.template, axes, step=step, payload=self.templates, partition=partition)
+        return self.labels.label(found, "partition")
 
     def _walk(self, fetcher: HttpFetcher, scraper: Scraper, step: str) -> Sitemaps | None:
         if not self.sitemaps:
             return None
         delay = scraper.settings.delay
-        return Sitemaps(fetcher.fetch, *self.sitemaps, step=step, since=self.since, delay=delay)
+        return Sitemaps(
+            fetcher.fetch, *self.sitemaps, step=step, since=self.since, hosts=self.hosts, delay=delay
+        )
 
-    def _local(self, step: str) -> Iterator[Source]:
-        if self.file:
-            yield UrlFile(self.file, step=step, format=self.format, columns=self.columns)
-        if self.template or self.axes:
-            axes = [Axis.read(text) for text in self.axes]
-            yield combine(self.template, axes, step=step, partition=self.partition)
-
-    def _previous(self, queue: Queue, run_id: str, step: str) -> DeadTasks | ItemTasks:
-        if self.from_items is None:
-            return DeadTasks(queue.dead(run_id))
-        source, _, field = self.from_items.partition(".")
-        return ItemTasks(queue.items(run_id, step=source), step=step, field=field or None)
+    def _previous(self, queue: Queue, step: str) -> Iterator[Source]:
+        if self.from_run and self.from_items is None:
+            yield self.labels.label(DeadTasks(queue.dead(self.from_run)))
+        elif self.from_run and self.from_items:
+            source, _, field = self.from_items.partition(".")
+            items, whole = queue.items(self.from_run, step=source), bool(self.columns.payload)
+            yield self.labels.label(ItemTasks(items, step=step, field=field or None, payload=whole))
 
 
 class Typed:

@@ -9,8 +9,8 @@ from typing import Any, Self
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope, shorten
 from shoal.core.patterns import regular
 from shoal.core.urls import canonical
+from shoal.core.values import read_words
 from shoal.scrape.site import site_of
-from shoal.scrape.values import read_words
 
 _RULES = ("host", "site", "any")
 _LOOKS_LIKE_A_PATTERN = re.compile(r"re:|.*[*./:]")

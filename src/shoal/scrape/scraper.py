@@ -12,13 +12,13 @@ from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, shorten
 from shoal.core.exchange import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
 from shoal.core.urls import canonical
+from shoal.core.values import read_positive_duration, read_whole
 from shoal.scrape.gate import Gate
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import check_of
 from shoal.scrape.page import Named, Page, step_name
 from shoal.scrape.settings import ScraperSettings, read_fetch
 from shoal.scrape.step import Step
-from shoal.scrape.values import read_positive_duration, read_whole
 
 MAX_NAME = 200
 SEED_STEP = "main"  # the step of a task that names none

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
-from shoal.scrape.scope import Scope
-from shoal.scrape.values import (
+from shoal.core.values import (
     read_choice,
     read_duration,
     read_flag,
@@ -23,12 +23,14 @@ from shoal.scrape.values import (
     read_whole,
     read_words,
 )
+from shoal.scrape.keeping import CacheSettings, read_cache, read_replay, read_warc
+from shoal.scrape.scope import Scope
 
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
 # Accepted by name, so that a scraper written for a later version is told what this one lacks.
-NOT_YET = ("proxies", "tor", "tokens", "cache")
+NOT_YET = ("proxies", "tor", "tokens")
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -58,6 +60,11 @@ class ScraperSettings:
     block: re.Pattern[str] | None = None
     max_body: int = MAX_BODY
     allow_private: tuple[str, ...] = ()
+    cache: CacheSettings | None = None
+    warc: Path | None = None
+    replay: Path | None = None
+    recrawl: bool = False
+    again: str | None = None
 
     @classmethod
     def read(cls, **given: Any) -> Self:
@@ -73,6 +80,14 @@ class ScraperSettings:
             name = "delay" if key == "rate" else key
             changes |= {} if _absent(key, value) else {name: _reader(key)(key, value)}
         changed = replace(self, **changes)
+        if changed.replay:
+            # Nobody is asked: there is no host to spare, and what was recorded will not get better.
+            changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
+            changed = replace(changed, recrawl=False, again=None)
+        if changed.warc and changes.get("cache"):
+            raise InvalidSetting("warc", "and cache do not go together: a kept page would not be recorded")
+        if changed.warc:
+            changed = replace(changed, cache=None)
         if changed.at_most_once and changes.get("retries"):
             raise InvalidSetting(
                 "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
@@ -191,4 +206,9 @@ _READERS: dict[str, Reader] = {
     "block": _optional(_pattern),
     "max_body": read_size,
     "allow_private": _private,
+    "cache": read_cache,
+    "warc": _optional(read_warc),
+    "replay": _optional(read_replay),
+    "recrawl": read_flag,
+    "again": _optional(_line),
 }

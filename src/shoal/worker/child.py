@@ -17,15 +17,15 @@ from typing import NoReturn
 import uvloop
 
 from shoal.core.errors import ShoalError
-from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
-from shoal.fetch.limits import Limits
-from shoal.fetch.robots import Robots
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
+from shoal.worker.fetching import open_http, open_revisits, open_robots
 from shoal.worker.handling import Tools
 from shoal.worker.line import STOP, Ended, Failed, Line, Order, read_order
+from shoal.worker.lookout import Lookout
 from shoal.worker.marks import CELLS, Marks
+from shoal.worker.oncall import OnCall
+from shoal.worker.share import Share
 from shoal.worker.worker import Stop, Worker
 
 USER_AGENT = f"shoal/{version('shoal')}"
@@ -66,17 +66,22 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(order.queue))
         run = await queue.run(order.run_id)
-        fetcher = HttpFetcher(
-            Limits(max_body=settings.max_body), egress=Egress(settings.allow_private), user_agent=agent
-        )
+        fetcher = open_http(settings, queue, user_agent=agent, run_id=run.id)
         stack.push_async_callback(fetcher.close)
-        robots = Robots(fetcher, agent) if settings.robots else None
+        revisits = open_revisits(settings, queue, run)
+        if revisits:
+            stack.push_async_callback(revisits.close)
+        robots = open_robots(settings, queue, fetcher, user_agent=agent)
+        if robots:
+            stack.push_async_callback(robots.close)
+        lookout = Lookout(order, line, scraper.steps)
+        stack.callback(lookout.close)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         worker = Worker(
-            queue,
+            lookout.queue(queue),
             run,
             scraper,
-            Tools({"http": fetcher}, robots, threads, marks),
+            Tools({"http": lookout.fetcher(fetcher)}, robots, threads, lookout.marks(marks), revisits),
             worker_id=order.worker_id,
             lease=order.lease,
             at_once=order.at_once,
@@ -84,12 +89,18 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
             memory=order.memory,
             steps=order.steps,
             partitions=order.partitions,
+            share=Share(queue, run.id, order.worker_id, order.sharing) if order.sharing else None,
             line=line,
+            standby=order.listening is not None,
         )
+        worker.tally.measures = lookout.measures
         listen(sock, worker.stop)
         # What was loaded stays: looking through it again and again would hold up starts that are due.
         gc.collect()
         gc.freeze()
+        if order.listening:
+            on_call = OnCall(queue, run, worker, worker_id=order.worker_id, listening=order.listening)
+            await stack.enter_async_context(on_call)
         return await worker.run()
 
 

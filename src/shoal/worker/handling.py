@@ -11,10 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from shoal.core.errors import ShoalError, StepTimeout
-from shoal.core.exchange import Request
+from shoal.core.exchange import Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.answer import accepted
+from shoal.fetch.cache import NOTHING_KEPT, CachingFetcher
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.robots import Robots
 from shoal.scrape.harvest import Harvest
@@ -23,6 +24,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step
 from shoal.worker.manners import Manners
 from shoal.worker.marks import Marks
+from shoal.worker.revisits import Revisits
 from shoal.worker.room import Room
 from shoal.worker.stock import Start, host_of
 from shoal.worker.tally import Tally
@@ -40,6 +42,7 @@ class Tools:
     robots: Robots | None
     threads: Executor
     marks: Marks
+    revisits: Revisits | None = None
 
 
 class Handling:
@@ -61,7 +64,7 @@ class Handling:
             name: RetryPolicy(max_attempts=scraper.max_attempts(step)) for name, step in scraper.steps.items()
         }
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
-        self._manners = Manners(run.settings.host_delay)
+        self.manners = Manners(run.settings.host_delay)
         self._room = room
 
     async def outcome(self, start: Start, number: int) -> Outcome:
@@ -70,8 +73,7 @@ class Handling:
         host = host_of(lease)
         try:
             step = self._scraper.handler(lease.task)
-            subject = await self._subject(step, start, number)
-            harvest = await self._harvest(step, subject, number)
+            harvest, was_asked = await self._gathered(step, start, number)
         except TooLate:
             return Release(lease)
         except Exception as error:
@@ -85,33 +87,75 @@ class Handling:
             items=harvest.items,
             follow=harvest.follow,
             rejects=harvest.rejects,
-            slow_host=self._wished(lease.task.url, host) or self._manners.succeeded(host),
+            slow_host=(self._wished(lease.task.url, host) or self.manners.succeeded(host))
+            if was_asked
+            else None,
         )
 
     def _wished(self, url: str | None, host: str | None) -> timedelta | None:
         wish = self._tools.robots.crawl_delay(url) if self._tools.robots and url else None
-        return self._manners.wishes(host, wish) if host and wish else None
+        return self.manners.wishes(host, wish) if host and wish else None
 
-    async def _subject(self, step: Step, start: Start, number: int) -> Page | Task:
+    async def _gathered(self, step: Step, start: Start, number: int) -> tuple[Harvest, bool]:
+        """Return what a task gives, and whether its host was asked."""
         task = start.lease.task
         if step.fetch is None:
-            return task
+            return await self._harvest(step, task, number), True
+        if self._tools.revisits:
+            return await self._revisited(self._tools.revisits, step, start, number), True
+        response = await self._fetched(step.fetch, step, start, number, self._settings.headers)
+        return await self._harvest(step, self._page(response, task), number), not response.kept
+
+    async def _revisited(self, revisits: Revisits, step: Step, start: Start, number: int) -> Harvest:
+        """Return what a page gives, or gave if it is still the same; and remember it."""
+        task = start.lease.task
+        past = await revisits.past(task)
+        headers = {**self._settings.headers, **past.conditions}
+        response = await self._fetched(step.fetch or "", step, start, number, headers)
+        if revisits.is_gone(past, response) and response.status not in self._settings.statuses:
+            await revisits.note_gone(task, past)
+            return Harvest()
+        harvest = revisits.same(past, response)
+        if harvest is None:
+            harvest = await self._harvest(step, self._page(response, task), number)
+        await revisits.note(task, past, response, harvest)
+        return harvest
+
+    def _page(self, response: Response, task: Task) -> Page:
+        return Page(accepted(response, also=self._settings.statuses, block=self._settings.block), task)
+
+    async def _fetched(
+        self, fetch: str, step: Step, start: Start, number: int, headers: Mapping[str, str]
+    ) -> Response:
+        task = start.lease.task
         assert task.url is not None, "handler() has seen to it"
         if self._tools.robots:
             await self._tools.robots.check(task.url)
+        request = Request(
+            url=task.url,
+            headers=headers,
+            timeout=step.timeout or self._settings.timeout,
+            on_hop=lambda url: self._hop(task, url),
+            on_bytes=lambda size: self._room.take(number, size),
+        )
+        response = await self._response(self._tools.fetchers[fetch], request, start)
+        self._tally.bytes += len(response.body)
+        return response
+
+    async def _response(self, fetcher: Fetcher, request: Request, start: Start) -> Response:
+        """Return the page that is kept, or ask the host for it if the moment is right."""
+        look = NOTHING_KEPT
+        # A page that failed once may have been kept as it failed: then the host is asked anew.
+        if isinstance(fetcher, CachingFetcher) and start.lease.attempt == 1:
+            look = await fetcher.look(request)
+        if look.page:
+            self._tally.kept += 1
+            return look.page
         if not self._in_time(start):
             raise TooLate
-        response = await self._tools.fetchers[step.fetch].fetch(
-            Request(
-                url=task.url,
-                headers=self._settings.headers,
-                timeout=step.timeout or self._settings.timeout,
-                on_hop=lambda url: self._hop(task, url),
-                on_bytes=lambda size: self._room.take(number, size),
-            )
+        return await (
+            fetcher.ask(request, look) if isinstance(fetcher, CachingFetcher) else fetcher.fetch(request)
         )
-        self._tally.bytes += len(response.body)
-        return Page(accepted(response, also=self._settings.statuses, block=self._settings.block), task)
 
     async def _hop(self, task: Task, url: str) -> None:
         self._settings.scope.check(url, origin=task.url)
@@ -142,10 +186,13 @@ class Handling:
         kind = type(error).__name__
         self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
         now = time.monotonic()
-        delay = self._manners.delay(host, now)
+        delay = self.manners.delay(host, now)
         policy = self._policies.get(lease.task.step, self._policy)
         outcome = judge(lease, error, policy, jitter=random.random(), host_delay=delay)
-        self._manners.slowed(host, outcome.slow_host, now)
+        if self._settings.replay:
+            # What was recorded will not get better, and no host is to be spared.
+            outcome = Bury(lease, error)
+        self.manners.slowed(host, outcome.slow_host, now)
         # As text: an error knows the frames that it came through, and they hold the page.
         return replace(
             outcome, error=error_text(error) if isinstance(error, ShoalError) else _with_place(error)

@@ -10,14 +10,17 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from shoal.core.errors import QueueError
-from shoal.core.model import Fate, Lease, Outcome, Release, Retry
+from shoal.core.events import Event
+from shoal.core.model import Bury, Fate, Lease, Outcome, Release, Retry
 from shoal.queue.contract import Queue
+from shoal.worker.condition import Condition
 from shoal.worker.line import (
     LONGEST_LINE,
     STOP,
@@ -27,6 +30,7 @@ from shoal.worker.line import (
     News,
     Order,
     Progress,
+    Told,
     Took,
     read_news,
     write_order,
@@ -51,6 +55,13 @@ class Ending:
     last_lines: list[str] = field(default_factory=list)  # of what it wrote
 
 
+class StepLimit(NamedTuple):
+    """How long a step may take, and how often it is tried."""
+
+    time: timedelta
+    attempts: int
+
+
 class Keeper:
     """Starts one worker process and looks after it until it has ended."""
 
@@ -60,14 +71,17 @@ class Keeper:
         order: Order,
         nursery: Nursery,
         *,
-        step_timeout: timedelta,
+        limits: Mapping[str, StepLimit],
         on_output: Callable[[str], None] = lambda line: None,
+        on_told: Callable[[Event], None] = lambda event: None,
     ) -> None:
         self.order, self.tally = order, Tally()
         self.in_hand: dict[int, Lease] = {}
         self._queue, self._nursery, self._on_output = queue, nursery, on_output
+        self._on_told, self._condition = on_told, Condition(order)
         self._last_lines: deque[str] = deque(maxlen=20)
-        self._step_timeout = step_timeout.total_seconds()
+        self._limits = limits
+        self._longest = max(limit.time for limit in limits.values())
         self._ending: Ending | None = None
         self._process: WorkerProcess | None = None
         self._hung = False
@@ -130,7 +144,7 @@ class Keeper:
     async def _read_output(self, output: int) -> None:
         reader, pipe = await read_pipe(output)
         try:
-            while piece := await reader.readline():
+            while piece := await _line_of(reader):
                 line = piece.decode(errors="replace").rstrip()
                 self._last_lines.append(line)
                 self._on_output(line)
@@ -151,6 +165,8 @@ class Keeper:
                     self.in_hand.pop(number, None)
             case Progress(tally=tally):
                 self.tally = tally
+            case Told(event=event):
+                self._on_told(event)
             case Ended(reason=reason):
                 self._ending = Ending(reason)
             case Failed(message=message):
@@ -169,20 +185,28 @@ class Keeper:
             await asyncio.sleep(BEAT_EVERY)
 
     async def _beat_once(self, state: str) -> None:
-        info = {"pid": self.pid, "pages": self.tally.pages, "errors": dict(self.tally.errors)}
+        info = self._condition.info(self.pid, self.tally, time.monotonic())
+        if self.order.sharing:
+            info["sharing"] = self.order.sharing.mode
         with suppress(QueueError):
             await self._queue.beat(self.order.worker_id, run_id=self.order.run_id, state=state, info=info)
 
     async def _watch(self, marks: Marks) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            late = time.monotonic() - self._step_timeout - 2 * LOOK_EVERY
-            hung = [mark for mark in marks.running() if mark.since < late]
+            late = time.monotonic() - 2 * LOOK_EVERY
+            hung = [mark for mark in marks.running() if mark.since + self._seconds(mark.number) < late]
             # A step in a thread was given up by the worker itself; its thread is lost, and some may be.
             blocking = [mark for mark in hung if mark.number in self.in_hand]
             if blocking or len(hung) > MOST_LOST_THREADS:
                 self._hung = True
                 self.kill()
+
+    def _seconds(self, number: int) -> float:
+        """Return how long the step of a lease may take; the longest, where the lease is no longer in hand."""
+        lease = self.in_hand.get(number)
+        limit = self._limits.get(lease.task.step) if lease else None
+        return (limit.time if limit else self._longest).total_seconds()
 
     async def _close(self, code: int | None, marks: Marks) -> Ending:
         ending = self._ending or Ending("died", _how(code))
@@ -191,27 +215,47 @@ class Keeper:
             with suppress(QueueError):
                 fates = await self._queue.settle(outcomes)
                 ending.blamed = sum(
-                    isinstance(outcome, Retry) and fate is Fate.ACCEPTED
+                    isinstance(outcome, Retry | Bury) and fate is Fate.ACCEPTED
                     for outcome, fate in zip(outcomes, fates, strict=True)
                 )
-        with suppress(QueueError):
-            # What it claimed and could not tell any more.
-            await self._queue.abandon(self.order.worker_id)
+        if not self.order.at_most_once:
+            with suppress(QueueError):
+                # What it claimed and could not tell any more.
+                await self._queue.abandon(self.order.worker_id)
         ending.tally, ending.last_lines = self.tally, list(self._last_lines)
         await self._beat_once("ended" if self._ending else "died")
         return ending
 
     def _handed_back(self, how: str, marks: Marks) -> list[Outcome]:
         guilty = {mark.number for mark in marks.running()}
+        if self.order.at_most_once:
+            # Nobody can tell which pages were asked for.
+            error = f"WorkerDied: the worker {how}, and this task is tried once at most"
+            return [Bury(lease, error) for lease in self.in_hand.values()]
         return [
-            Retry(lease, self._charge(lease, how)) if number in guilty else Release(lease)
+            self._charged(number, lease, how) if number in guilty else Release(lease)
             for number, lease in self.in_hand.items()
         ]
 
-    def _charge(self, lease: Lease, how: str) -> str:
+    def _charged(self, number: int, lease: Lease, how: str) -> Outcome:
+        limit = self._limits.get(lease.task.step)
+        error = self._charge(number, lease, how)
+        # The queue knows the most that any step is tried, not what this one is.
+        return Bury(lease, error) if limit and lease.attempt >= limit.attempts else Retry(lease, error)
+
+    def _charge(self, number: int, lease: Lease, how: str) -> str:
         if self._hung:
-            return f"StepHung: step {lease.task.step!r} did not come to an end in {self._step_timeout:g} s"
+            seconds = self._seconds(number)
+            return f"StepHung: step {lease.task.step!r} did not come to an end in {seconds:g} s"
         return f"WorkerDied: step {lease.task.step!r} was running when its worker {how}"
+
+
+async def _line_of(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line; of one that is too long to hold only that it came. Empty at the end."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b"(a line that is too long to show)\n"
 
 
 def _how(code: int | None) -> str:

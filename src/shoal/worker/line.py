@@ -2,13 +2,16 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
+from shoal.core.events import Event, Level
 from shoal.core.model import Lease
+from shoal.worker.calls import Listening
+from shoal.worker.share import Sharing
 from shoal.worker.tally import Tally
 
 LONGEST_LINE = 64 * 1024 * 1024
@@ -24,11 +27,17 @@ class Order(msgspec.Struct, kw_only=True, frozen=True):
     scraper: str  # as `load_scraper` takes it
     overrides: dict[str, Any] = {}
     lease: timedelta
+    at_most_once: bool = False  # what it held when it dies is not handed out again
     at_once: int = 64
     batch: int = 50
     memory: int  # bytes of pages that it may hold at once
     steps: list[str] | None = None
     partitions: list[str] | None = None
+    sharing: Sharing | None = None  # by whose plan partitions are claimed, instead of those above
+    listening: Listening | None = None  # then it claims nothing, and handles what callers bring
+    log_level: int = Level.OFF  # events from this level on are told
+    measure: bool = False
+    trace: bool = False
 
 
 class Took(msgspec.Struct, tag="took", frozen=True):
@@ -51,6 +60,12 @@ class Progress(msgspec.Struct, tag="progress", frozen=True):
     in_hand: int
 
 
+class Told(msgspec.Struct, tag="told", frozen=True):
+    """Something happened that is worth a line in the worker's log."""
+
+    event: Event
+
+
 class Ended(msgspec.Struct, tag="ended", frozen=True):
     """The worker has ended by itself, and why."""
 
@@ -63,7 +78,7 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     message: str
 
 
-News = Took | Gone | Progress | Ended | Failed
+News = Took | Gone | Progress | Told | Ended | Failed
 _news = msgspec.json.Decoder(News)
 _order = msgspec.json.Decoder(Order)
 _encoder = msgspec.json.Encoder(enc_hook=dict)  # for payloads, which are read-only views of a dict
@@ -75,12 +90,15 @@ class Line:
     def __init__(self, sock: socket.socket | None) -> None:
         self._socket = sock
         self._next = 1
+        self.on_took: Callable[[range, Sequence[Lease]], None] | None = None
 
     def took(self, leases: Sequence[Lease]) -> range:
         """Tell that leases were claimed, before anything is done with them; return their numbers."""
         numbers = range(self._next, self._next + len(leases))
         self._next = numbers.stop
         self.tell(Took(numbers.start, list(leases)))
+        if self.on_took:
+            self.on_took(numbers, leases)
         return numbers
 
     def tell(self, news: News) -> None:

@@ -1,5 +1,6 @@
 """How the hosts that complained are treated, as far as this worker knows."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from shoal.core.model import ZERO
@@ -16,6 +17,21 @@ class Manners:
         self._delays: dict[str, timedelta] = {}
         self._floors: dict[str, timedelta] = {}
         self._complained_at: dict[str, float] = {}
+        self._changed: dict[str, timedelta | None] = {}  # since the fleet was told
+        self._heard: set[str] = set()  # hosts that the fleet holds for slowed
+
+    def news(self) -> dict[str, timedelta | None]:
+        """Return the delays that this worker changed since it was asked last; None is no delay any more."""
+        news, self._changed = self._changed, {}
+        return news
+
+    def hear(self, known: Mapping[str, timedelta]) -> None:
+        """Take in which hosts the fleet holds for slowed, except where this worker knows better."""
+        for host in self._heard - known.keys() - self._changed.keys():
+            self._forget(host, self._floors.get(host, ZERO))
+        for host in known.keys() - self._changed.keys():
+            self._delays[host] = max(known[host], self._floors.get(host, ZERO))
+        self._heard = set(known)
 
     def delay(self, host: str | None, now: float) -> timedelta:
         """Return the delay from which a host that complains at this moment is slowed further."""
@@ -30,7 +46,7 @@ class Manners:
         if host and delay:
             if now - self._complained_at.get(host, -ONE_COMPLAINT) >= ONE_COMPLAINT:
                 self._complained_at[host] = now
-            self._delays[host] = max(delay, self._floors.get(host, ZERO))
+            self._delays[host] = self._changed[host] = max(delay, self._floors.get(host, ZERO))
 
     def wishes(self, host: str, floor: timedelta) -> timedelta | None:
         """Take in the host's own wish (Crawl-delay); return the delay to set, None when it is set already."""
@@ -50,9 +66,10 @@ class Manners:
         delay = recovered(self._delays[host], floor)
         # Below the run's own gap the host's is of no effect.
         if delay > max(self._gap, floor):
-            self._delays[host] = delay
+            self._delays[host] = self._changed[host] = delay
             return delay
         self._forget(host, floor)
+        self._changed[host] = None
         return floor
 
     def _forget(self, host: str, floor: timedelta) -> None:
@@ -60,4 +77,4 @@ class Manners:
         if floor:
             self._delays[host] = floor
         else:
-            del self._delays[host]
+            self._delays.pop(host, None)

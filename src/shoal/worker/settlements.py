@@ -59,7 +59,8 @@ class Settlements:
         while True:
             await self._some.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._full.wait(), LINGER)
+                async with asyncio.timeout(LINGER):
+                    await self._full.wait()
             await self._settle_waiting()
             if self._closing and not self._waiting:
                 return

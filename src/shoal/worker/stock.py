@@ -13,6 +13,8 @@ LONGEST_LAG = 0.05  # seconds
 # A start that is later than this would come too close to the next, which another worker may have. For gaps
 # below a tenth of a second no machine is that punctual.
 TOLERANCE, LEAST_TOLERANCE = 0.04, 0.004  # of the gap; seconds
+# After a start that was late, one on time would come too close: what was lost is made good little by little.
+CATCH_UP, LEAST_CATCH_UP = 0.02, 0.001  # of the gap; seconds
 MOST_RECENT = 20
 FORGET_AFTER = 10_000  # hosts
 
@@ -31,6 +33,7 @@ class Stock:
         self._gap = gap.total_seconds()
         self._lag = min(self._gap / 2, LONGEST_LAG)
         self._tolerance = max(self._gap * TOLERANCE, LEAST_TOLERANCE)
+        self._shortest = self._gap - max(self._gap * CATCH_UP, LEAST_CATCH_UP)
         self._heap: list[tuple[float, int, Start]] = []
         self._counter = 0
         self._last_asked: dict[str, float] = {}
@@ -85,7 +88,7 @@ class Stock:
 
     def _earliest(self, host: str | None) -> float:
         last = self._last_asked.get(host) if host else None
-        return 0.0 if last is None else last + self._gap - self._tolerance
+        return 0.0 if last is None else last + self._shortest
 
     def _remember(self, host: str, now: float) -> None:
         if len(self._last_asked) >= FORGET_AFTER:

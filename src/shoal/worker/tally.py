@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from shoal.worker.measures import Measures
+
 
 @dataclass(slots=True)
 class Tally:
@@ -16,8 +18,10 @@ class Tally:
     released: int = 0
     stale: int = 0  # outcomes that came too late and were refused
     bytes: int = 0
+    kept: int = 0  # pages that were at hand, so that nobody was asked
     errors: dict[str, int] = field(default_factory=Counter)  # by class
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
+    measures: Measures | None = None  # what metrics are made of, where someone asked for them
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
@@ -29,9 +33,15 @@ class Tally:
             released=self.released + other.released,
             stale=self.stale + other.stale,
             bytes=self.bytes + other.bytes,
+            kept=self.kept + other.kept,
             errors=Counter(self.errors) + Counter(other.errors),
             dropped=Counter(self.dropped) + Counter(other.dropped),
+            measures=_added(self.measures, other.measures),
         )
+
+
+def _added(one: Measures | None, other: Measures | None) -> Measures | None:
+    return one + other if one and other else one or other
 
 
 def most_of(counts: dict[str, int], limit: int = 5) -> list[tuple[str, int]]:

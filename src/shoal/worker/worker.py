@@ -3,17 +3,21 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from shoal.core.errors import QueueUnavailable
+from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.core.model import Bury, Done, Fate, Grant, Lease, Outcome, Release, Retry, Run
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
+from shoal.worker.callers import Callers, Verdict
+from shoal.worker.complaints import Complaints
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
 from shoal.worker.room import MOST_BYTES, Room
 from shoal.worker.settlements import Settlements
+from shoal.worker.share import Share
 from shoal.worker.stock import Start, Stock
 from shoal.worker.storeclock import StoreClock
 from shoal.worker.tally import Tally
@@ -27,6 +31,7 @@ LAGGING = 0.005
 MOST_SLOW = 4_000
 TELL_EVERY = 0.5
 SERVER_AWAY = 2.0
+MOST_CALLS = 4  # that wait in a worker for each that it handles at once
 
 
 class Stop(Enum):
@@ -53,7 +58,9 @@ class Worker:
         memory: int = MOST_BYTES,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        share: Share | None = None,
         line: Line | None = None,
+        standby: bool = False,
     ) -> None:
         self.tally = Tally()
         self._queue, self._run, self._settings = queue, run, scraper.settings
@@ -61,9 +68,10 @@ class Worker:
         self._handling = Handling(scraper, run, tools, self.tally, in_time=self._in_time, room=Room(memory))
         self._me, self._lease = worker_id, lease
         self._at_once, self._batch = at_once, batch
-        self._steps, self._partitions = steps, partitions
+        self._steps, self._partitions, self._share = steps, partitions, share
         self._line = line or Line(None)
         self._settlements = Settlements(queue, self._settled)
+        self._standby, self._callers = standby, Callers()
         self._clock = StoreClock()
         self._numbers: dict[tuple[str, int], int] = {}  # of every lease in hand
         self._started: dict[int, Lease] = {}  # and not answered yet, by number
@@ -81,20 +89,47 @@ class Worker:
         if self._stop is Stop.RELEASE:
             return
         self._stop = how
-        for lease in self._stock.empty():
-            self._settlements.put(Release(lease))
+        self._hand_back_stock()
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
         self._settlements.flush()
         self._woken.set()
 
+    @property
+    def in_hand(self) -> int:
+        """How many leases it holds."""
+        return len(self._numbers)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stop is not None
+
+    def take(self, lease: Lease, claimed_at: datetime | None) -> asyncio.Future[Verdict] | None:
+        """Handle a lease that a caller brings, and tell what became of it; None where it is not taken."""
+        is_known = (lease.task_id, lease.token) in self._numbers
+        if is_known or self.is_stopping or self.in_hand >= MOST_CALLS * self._at_once:
+            return None
+        verdict = self._callers.wait_for(lease)
+        self._take([lease], self._clock.local(claimed_at, asyncio.get_running_loop().time()))
+        return verdict
+
+    async def set_clock(self) -> None:
+        """Learn the store's time from a claim of nothing, which also lets old tasks of the run expire."""
+        grant = await self._queue.claim(
+            self._me, run_id=self._run.id, limit=1, lease=self._lease, partitions=[]
+        )
+        self._clock.local(grant.claimed_at, asyncio.get_running_loop().time())
+
     async def run(self) -> str:
         """Work until the run is drained, its budget is spent, or `stop`; return which."""
         settling = asyncio.create_task(self._settlements.run())
         telling = asyncio.create_task(self._tell())
+        complaining = asyncio.create_task(Complaints(self._queue, self._handling.manners).run())
+        planned = asyncio.create_task(self._follow_plan(self._share)) if self._share else None
         try:
-            reason = await self._claim_until_end()
+            reason = await (self._stand_by() if self._standby else self._claim_until_end())
             while self._running:
                 await asyncio.wait(self._running)
             # A task that is cancelled before its first step never comes to hand its lease back.
@@ -104,13 +139,24 @@ class Worker:
             await settling
             return reason
         finally:
+            if planned:
+                planned.cancel()
             telling.cancel()
+            complaining.cancel()
             settling.cancel()
             self._line.tell(Progress(self.tally, len(self._numbers)))
+
+    async def _stand_by(self) -> str:
+        while self._stop is None:
+            self._woken.clear()
+            await self._pause(LOOK_AGAIN)
+        return "stopped"
 
     async def _claim_until_end(self) -> str:
         while self._stop is None:
             await self._settlements.room()
+            # Before the look, not after it: what happens meanwhile may be what the next one waits for.
+            self._woken.clear()
             limit = self._wanted()
             if limit < max(1, self._batch // 2) and self._numbers:
                 await self._pause(LOOK_AGAIN)
@@ -121,6 +167,9 @@ class Worker:
             grant = await self._claim(limit) if limit > 0 else Grant()
             if grant.drained:
                 return "drained"
+            if grant.outdated and self._share:
+                await self._keep_to_plan(self._share)
+                continue
             if not grant.leases:
                 await self._leave_to_others()
                 await self._pause(_wait(grant))
@@ -154,7 +203,8 @@ class Worker:
                 limit=limit,
                 lease=self._lease,
                 steps=self._steps,
-                partitions=self._partitions,
+                partitions=list(self._share.partitions) if self._share else self._partitions,
+                fence=self._share.fence if self._share else None,
             )
         except QueueUnavailable:
             await self._pause(SERVER_AWAY)
@@ -167,15 +217,42 @@ class Worker:
     def _take(self, leases: Sequence[Lease], claimed_at: float) -> None:
         numbers = self._line.took(leases)
         self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
-        if self._stop is not None:
-            for lease in leases:
-                self._settlements.put(Release(lease))
-            return
+        # The plan may have changed while the answer was on its way.
+        unwanted = [lease for lease in leases if not self._may_start(lease)]
+        for lease in unwanted:
+            self._settlements.put(Release(lease))
+        if unwanted:
+            self._settlements.flush()
+            leases = [lease for lease in leases if self._may_start(lease)]
         self._stock.put(leases, claimed_at)
         self._start_due()
 
+    def _may_start(self, lease: Lease) -> bool:
+        is_mine = self._share is None or lease.task.partition in self._share.partitions
+        return is_mine and self._stop is None
+
+    async def _follow_plan(self, share: Share) -> None:
+        while True:
+            await self._keep_to_plan(share)
+            await asyncio.sleep(share.look_every)
+
+    async def _keep_to_plan(self, share: Share) -> None:
+        """Learn what to claim from now on; when others wait for what was taken away, let go of it."""
+        before = share.partitions
+        with suppress(QueueError):
+            if await share.look():
+                self._hand_back_stock()
+                self._settlements.flush()
+        self._start_due()
+        if share.partitions != before:
+            self._woken.set()
+
+    def _hand_back_stock(self) -> None:
+        for lease in self._stock.empty():
+            self._settlements.put(Release(lease))
+
     async def _pause(self, seconds: float) -> None:
-        self._woken.clear()
+        """Wait until something has happened since the last look, and no longer than this."""
         if self._stop is None:
             # Whoever wakes the worker sets the event; a timer is cheaper than a task.
             timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
@@ -187,6 +264,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         now = loop.time()
         limit = 1 if self._settings.pause else self._at_once
+        if self._share and not self._share.is_fresh(now):
+            limit = 0  # it may have been given up for dead, and others have its partitions
         while self._quick < limit and now >= self._rest_until and (start := self._stock.pop(now)):
             self._quick += 1
             lease = start.lease
@@ -208,8 +287,14 @@ class Worker:
         try:
             outcome = await self._handling.outcome(start, number)
         except asyncio.CancelledError:
-            outcome = Release(start.lease)
+            outcome = self._let_go(start.lease)
         self._answer(number, outcome)
+
+    def _let_go(self, lease: Lease) -> Outcome:
+        """Return what becomes of a task that was begun, when all is to be handed back at once."""
+        if self._settings.at_most_once:
+            return Bury(lease, "Stopped: its worker was told to let go of it, and it is tried once at most")
+        return Release(lease)
 
     def _look_later(self, number: int) -> None:
         loop = asyncio.get_running_loop()
@@ -237,8 +322,8 @@ class Worker:
             self._quick -= 1
         self._rest()
         # With nothing left to start, the next claim may be waiting for what this frees at its host.
-        self._settlements.hurry = not self._stock
-        self._settlements.put(outcome)
+        self._settlements.hurry = self._standby or not self._stock
+        self._settlements.put(self._callers.withhold(outcome))
         self._start_due()
         if len(self._stock) <= self._batch // 2:
             self._woken.set()
@@ -255,6 +340,7 @@ class Worker:
             if number is not None:
                 numbers.append(number)
             self._count(outcome, fate)
+            self._callers.tell(outcome, fate)
         self._line.tell(Gone(numbers))
         self._woken.set()
 

@@ -71,6 +71,14 @@ def bench(tmp_path):
     return Bench(tmp_path, f"sqlite:///{tmp_path}/queue.db")
 
 
+@pytest.fixture(params=["sqlite", "postgres", "redis", "rabbitmq"])
+def any_bench(request, tmp_path):
+    """A bench on each backend in turn."""
+    if request.param == "sqlite":
+        return Bench(tmp_path, f"sqlite:///{tmp_path}/queue.db")
+    return Bench(tmp_path, request.getfixturevalue(f"{request.param}_url"))
+
+
 @pytest.fixture
 async def origin():
     async with Origin() as site:

@@ -15,14 +15,14 @@ REASONS = {200: "OK", 301: "Moved", 404: "Not Found", 429: "Too Many Requests", 
 class Answer:
     """What the site says to one request."""
 
-    body: str = "<title>A page</title>"
+    body: str | bytes = "<title>A page</title>"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     after: float = 0.0  # seconds
 
     def encode(self) -> bytes:
         """Return the answer as it goes over the wire."""
-        body = self.body.encode()
+        body = self.body.encode() if isinstance(self.body, str) else self.body
         fields = {
             "Content-Type": "text/html; charset=utf-8",
             "Content-Length": str(len(body)),

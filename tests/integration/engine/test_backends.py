@@ -4,9 +4,6 @@ import os
 import signal
 from collections import Counter
 
-import pytest
-
-from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer
 
 PAGES = 600
@@ -23,13 +20,6 @@ CRAWL = """
     async def leaf(page: Page):
         yield {"path": page.url.rpartition("/")[2], "title": page.text("title")}
 """
-
-
-@pytest.fixture(params=["sqlite", "postgres", "redis", "rabbitmq"])
-def any_bench(request, tmp_path):
-    if request.param == "sqlite":
-        return Bench(tmp_path, f"sqlite:///{tmp_path}/queue.db")
-    return Bench(tmp_path, request.getfixturevalue(f"{request.param}_url"))
 
 
 def shop(path):

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 
+import apsw
 import pytest
 
 from shoal.cli.exits import Exit
@@ -42,9 +43,16 @@ COMMANDS = [
     "run",
     "enqueue",
     "work",
+    "start",
+    "records",
     "status",
     "watch",
     "runs",
+    "partitions",
+    "stale",
+    "top",
+    "metrics",
+    "bench",
     "workers",
     "hosts",
     "pause",
@@ -78,10 +86,24 @@ async def test_a_run_reports_and_its_items_can_be_had_in_every_format(folder, si
     assert len((folder / "live.jsonl").read_text().splitlines()) == 5
     for name in ("a.jsonl", "a.csv", "a.parquet", "a.jsonl.gz"):
         wrote = await typed("export", done.row["run_id"], "--to", name, "--json", folder=folder)
-        assert wrote.row == {"run_id": done.row["run_id"], "items": 5, "file": name}
+        assert wrote.row == {
+            "run_id": done.row["run_id"],
+            "items": 5,
+            "file": name,
+            "steps": {"page": 5},
+            "skipped": 0,
+        }
         assert (folder / name).stat().st_size > 0
     printed = await typed("export", done.row["run_id"], "--to", "-", folder=folder)
     assert len(printed.rows) == 5 and "Wrote 5 items" in printed.err
+
+
+async def test_a_run_may_end_in_a_table(folder, site):
+    done = await run(folder, f"--url={site.url}/1", "--out", "sqlite:///shop.db?table=pages&key=url")
+    assert done.code == Exit.OK, done.err
+    connection = apsw.Connection(str(folder / "shop.db"))
+    assert connection.execute("SELECT url FROM pages").fetchall() == [(f"{site.url}/1",)]
+    connection.close()
 
 
 async def test_looking_at_a_finished_run(folder, site):

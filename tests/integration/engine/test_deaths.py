@@ -176,3 +176,22 @@ async def test_the_second_stop_hands_everything_back_at_once_and_charges_nothing
     await bench.run(scraper("pass"), [], run_id="stopped", resume=True)
     (letter,) = await bench.dead("stopped")
     assert letter.attempts == 2  # both of them its own
+
+
+async def test_at_most_once_a_page_is_asked_for_once_whoever_is_killed(bench, origin):
+    origin.answer = lambda path: Answer(after=0.3)
+    killed = []
+
+    def kill_all(snapshot, crew):
+        if origin.visits and crew.pids and len(killed) < 2:
+            killed.append(crew.pids[0])
+            os.kill(crew.pids[0], signal.SIGKILL)
+
+    bench.witness.on_saw = kill_all
+    urls = [f"{origin.url}/good{number}" for number in range(400)]
+    code = scraper("pass").replace("retries=1, ", 'delivery="at_most_once", ')
+    summary = await bench.run(code, urls, at_once=20)
+    items, letters = await outcome(bench, summary)
+    assert killed and set(origin.visits.values()) == {1}
+    assert len(items) + len(letters) == 400 and set(items.values()) == {1}
+    assert letters and all("WorkerDied" in error for error in letters.values())

@@ -1,5 +1,7 @@
 """Where a run's tasks come from, typed as a person would."""
 
+import json
+
 import pytest
 
 from shoal.cli.exits import Exit
@@ -92,3 +94,64 @@ async def test_what_a_file_names_twice_enters_once(folder, origin):
     (folder / "urls.txt").write_text("".join(f"{origin.url}/{number % 900}\n" for number in range(1_000)))
     queued = await enqueue(folder, "--urls-file", "urls.txt")
     assert (queued.row["enqueued"], queued.row["duplicate"]) == (900, 100)
+
+
+async def partitions_of(folder, queued):
+    assert queued.code == Exit.OK, queued.err
+    status = (await typed("status", queued.row["run_id"], "--json", folder=folder)).row
+    return {name: counts["pending"] for name, counts in status["partitions"].items()}
+
+
+async def test_columns_of_a_table_give_partition_priority_key_and_payload(folder):
+    (folder / "urls.csv").write_text(
+        "link;state;rank;id\nhttps://a.test/1;CA;9;x\nhttps://a.test/2;NY;1;x\nhttps://a.test/3;NY;1;z\n"
+    )
+    words = ["--urls-file", "urls.csv", "--partition", "state", "--priority", "rank", "--key", "id"]
+    queued = await enqueue(folder, *words, "--payload", "state,rank", "--delimiter", ";")
+    assert await partitions_of(folder, queued) == {"CA": 1, "NY": 1}
+    assert queued.row["duplicate"] == 1  # the key is taken
+    wrong = await enqueue(folder, "--urls-file", "urls.csv", "--partition", "stat")
+    assert wrong.code == Exit.USAGE and "Did you mean 'state'?" in wrong.err
+
+
+async def test_fields_of_json_lines_do_the_same(folder):
+    (folder / "urls.jsonl").write_text('{"link": "https://a.test/1", "state": "CA", "id": 7}\n')
+    words = ["--urls-file", "urls.jsonl", "--column", "link", "--partition", "state", "--key", "id"]
+    assert await partitions_of(folder, await enqueue(folder, *words)) == {"CA": 1}
+
+
+async def test_a_partition_may_be_the_same_for_all(folder):
+    (folder / "urls.csv").write_text("url,state\nhttps://a.test/1,CA\n")
+    marked = await enqueue(folder, "--urls-file", "urls.csv", "--partition", ":east")
+    assert await partitions_of(folder, marked) == {"east": 1}
+    plain = await enqueue(folder, "--url", "https://a.test/", "--partition", "east", "--priority", "9")
+    assert await partitions_of(folder, plain) == {"east": 1}
+    axis = await enqueue(
+        folder, "--combine", "https://a.test/{state}", "--axis", "state:CA,NY", "--partition", "state"
+    )
+    assert await partitions_of(folder, axis) == {"CA": 1, "NY": 1}
+
+
+async def test_combinations_may_be_payloads_of_a_step_and_files_have_their_own_encoding(folder):
+    (folder / "pages.py").write_text(
+        SCRAPER
+        + "\n@pages.step(fetch=None)\nasync def search(task):\n    yield {'query': task.payload['query']}\n"
+    )
+    (folder / "urls.txt").write_bytes("https://a.test/é\n".encode("latin-1"))
+    read = await enqueue(folder, "--urls-file", "urls.txt", "--encoding", "latin-1")
+    assert read.row["enqueued"] == 1
+    words = ["--axis", "user:ann,bob", "--payload", "query=author:{user}", "--seed-step", "search"]
+    done = await typed("run", "pages.py", *words, "--json", "--out", "found.jsonl", folder=folder)
+    assert done.row["completed"] == 2, done.err
+    found = sorted(json.loads(line)["query"] for line in (folder / "found.jsonl").read_text().splitlines())
+    assert found == ["author:ann", "author:bob"]
+
+
+async def test_an_option_that_cannot_be_used_says_what_to_type(folder):
+    (folder / "urls.txt").write_text("https://a.test/\n")
+    alone = await enqueue(folder, "--since", "7d")
+    assert alone.code == Exit.USAGE and "--since is of no use alone; add --sitemap" in alone.err
+    text = await enqueue(folder, "--urls-file", "urls.txt", "--key", "id")
+    assert text.code == Exit.USAGE and "is read as txt" in text.err
+    step = await enqueue(folder, "--url", "https://a.test/", "--seed-step", "pag")
+    assert step.row["invalid"] == 1 and "Did you mean 'page'?" in step.err

@@ -9,10 +9,10 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Task
+from shoal.discover.columns import Columns
 from shoal.discover.files import UrlFile, format_of
 from shoal.discover.lines import MAX_LINE
 from shoal.discover.source import Refusal
-from shoal.discover.table import Columns
 
 
 @pytest.fixture
@@ -125,7 +125,8 @@ def test_a_file_that_cannot_be_read_says_what_to_do(name, advice):
 
 def test_columns_of_a_text_file_are_refused():
     with pytest.raises(
-        InvalidSetting, match=r"column is for tables; urls.txt is read as txt. Add: --format csv"
+        InvalidSetting,
+        match=r"column and its like are for tables; urls.txt is read as txt. Add:",
     ):
         UrlFile("urls.txt", columns=Columns(url="link"))
 

@@ -5,16 +5,17 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import Task
+from shoal.discover.columns import Columns
 from shoal.discover.files import UrlFile
 from shoal.discover.lines import MAX_LINE
 
 
 @pytest.fixture
 def read(tmp_path):
-    def read(content):
+    def read(content, **columns):
         path = tmp_path / "tasks.jsonl"
         path.write_text(content)
-        return list(UrlFile(str(path), step="first"))
+        return list(UrlFile(str(path), step="first", columns=Columns(**columns)))
 
     return read
 
@@ -47,6 +48,37 @@ def test_other_fields_become_payload_and_the_payload_itself_wins(read):
     assert task.payload == {"name": "x", "n": 2}
 
 
+def test_fields_of_other_names_give_the_parts_of_a_task(read):
+    line = '{"link": "https://a.test/", "state": "CA", "rank": 9, "id": 7, "name": "x", "url": "ftp://b"}'
+    assert read(line, url="link", partition="state", priority="rank", key="id") == [
+        Task(
+            url="https://a.test/",
+            step="first",
+            partition="CA",
+            priority=9,
+            key="7",
+            payload={"name": "x", "url": "ftp://b"},
+        )
+    ]
+
+
+def test_one_field_may_give_two_parts(read):
+    (task,) = read('{"url": "https://a.test/", "id": "u1"}', partition="id", key="id")
+    assert (task.partition, task.key, task.payload) == ("u1", "u1", {})
+
+
+def test_the_payload_may_be_some_fields_or_none(read):
+    line = '{"url": "https://a.test/", "a": 1, "b": 2, "c": 3}'
+    assert [task.payload for task in read(line, payload=["a", "c", "gone"])] == [{"a": 1, "c": 3}]
+    assert [task.payload for task in read(line, payload=False)] == [{}]
+    assert [task.payload for task in read(line, payload=True)] == [{"a": 1, "b": 2, "c": 3}]
+
+
+def test_records_may_hold_no_url(read):
+    (task,) = read('{"url": "just a field", "n": 1}', url="-")
+    assert task == Task(step="first", payload={"url": "just a field", "n": 1})
+
+
 def test_a_payload_needs_no_url(read):
     assert read('{"user": "ann"}') == [Task(step="first", payload={"user": "ann"})]
 
@@ -69,8 +101,11 @@ def test_null_is_the_same_as_nothing(read):
         ('{"url": 5}', "url must be text"),
         ('{"url": "ftp://a.test/"}', "its scheme is 'ftp'"),
         ('"nonsense"', "it has no scheme"),
-        ('{"url": "https://a.test/", "priority": 10}', "priority must be 0 to 9, got 10"),
-        ('{"url": "https://a.test/", "priority": true}', "priority must be 0 to 9, got True"),
+        ('{"url": "https://a.test/", "priority": 10}', "priority must be a whole number from 0 to 9, got 10"),
+        (
+            '{"url": "https://a.test/", "priority": true}',
+            "priority must be a whole number from 0 to 9, got True",
+        ),
         ('{"url": "https://a.test/", "ttl": -1}', "ttl must be a length of time"),
         ('{"url": "https://a.test/", "ttl": "soon"}', "ttl must be a length of time"),
         ('{"url": "https://a.test/", "payload": [1]}', "payload must be an object"),

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
-from shoal.core.model import MINUTE, Task
+from shoal.core.model import MINUTE, RunSettings, Task
 from shoal.discover.routing import Decision, Routes, Rule, address_of
+from shoal.queue.intake import Intake
 
 HOUR = 60 * MINUTE
 
@@ -120,7 +121,7 @@ def test_a_url_that_is_none_is_left_for_the_queue_to_refuse():
         ({"path": "news", "priority": 1}, "path 'news' must begin with /"),
         ({"path": "/x"}, "rule sets nothing; give it one of priority, ttl, partition, step"),
         ({"priorty": 1}, r"priorty cannot be set by a rule. Did you mean 'priority'\?"),
-        ({"priority": 10}, "priority must be 0 to 9, got 10"),
+        ({"priority": 10}, "priority must be a whole number from 0 to 9, got 10"),
         ({"ttl": "soon"}, "ttl must be a length of time"),
         ({"step": ""}, "step must not be empty"),
         ({"partition": 5}, "partition must be one line of text"),
@@ -139,7 +140,7 @@ def test_rules_are_read_from_a_settings_file_and_errors_name_their_place():
         Routes.read([{"priority": 1}, {"match": "*.pdf", "priority": 1}])
     with pytest.raises(InvalidSetting, match=r"routes\[1\]\.host must be text, got 5"):
         Routes.read([{"host": 5, "priority": 1}])
-    with pytest.raises(InvalidSetting, match=r"routes\[1\]\.ttl must be a length"):
+    with pytest.raises(InvalidSetting, match=r"routes\[1\]\.ttl must be more than zero"):
         Routes.read([{"ttl": 0}])
 
 
@@ -177,6 +178,14 @@ def test_any_mix_of_rules_gives_one_answer(rules, task):
             assert getattr(routed, field) == (getattr(task, field) if decided is None else decided)
     assert routes.apply(routed) == routed
     assert routed.url == task.url
+
+
+@given(st.lists(rules, max_size=6), tasks, ttls)
+def test_the_smallest_of_the_times_to_live_of_rules_task_and_run_wins(rules, task, run_ttl):
+    entry = Intake("run", RunSettings(ttl=run_ttl)).entry(Routes(rules).apply(task))
+    address = None if task.url is None else address_of(task.url)
+    ruled = [rule.sets["ttl"] for rule in rules if "ttl" in rule.sets and rule.matches(address)]
+    assert entry.ttl == min((ttl for ttl in (run_ttl, task.ttl, *ruled[:1]) if ttl), default=None)
 
 
 @given(st.lists(rules, max_size=6), urls)

@@ -6,10 +6,10 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Task
+from shoal.discover.columns import Columns
 from shoal.discover.files import UrlFile
 from shoal.discover.lines import MAX_LINE
 from shoal.discover.source import Refusal
-from shoal.discover.table import Columns
 
 
 @pytest.fixture
@@ -70,6 +70,15 @@ def test_a_column_that_is_not_there_is_an_error_with_what_was_meant(read):
         read("id,url\n1,https://a.test/\n", partition=3)
 
 
+def test_named_columns_become_payload_and_may_serve_twice(read):
+    content = "url,state,title,rank\nhttps://a.test/1,CA,One,3\n"
+    assert read(content, partition="state", payload=["state", "title"]) == [
+        Task(url="https://a.test/1", partition="CA", payload={"state": "CA", "title": "One"})
+    ]
+    with pytest.raises(InvalidSetting, match=r"payload 'titel' is not a column .*Did you mean 'title'"):
+        read(content, payload=["titel"])
+
+
 def test_columns_give_partition_priority_and_key_and_the_others_payload(read):
     content = "url,state,rank,id,title\nhttps://a.test/1,CA,9,k1,One\nhttps://a.test/2,,,,Two\n"
     assert read(content, partition="state", priority="rank", key="id", payload=True) == [
@@ -88,7 +97,7 @@ def test_rows_may_be_payloads_without_a_url(read):
 
 def test_a_priority_that_is_none_refuses_its_row(read):
     (refusal, task) = read("url,rank\nhttps://a.test/1,high\nhttps://a.test/2,3\n", priority="rank")
-    assert refusal.reason == "priority must be 0 to 9, got 'high'"
+    assert refusal.reason == "priority must be a whole number from 0 to 9, got 'high'"
     assert refusal.text == "https://a.test/1"
     assert task.priority == 3
 

@@ -9,13 +9,13 @@ from shoal.core.model import StoredItem
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 
 
-def item(data: Any, number: int = 1) -> StoredItem:
+def item(data: Any, number: int = 1, step: str = "product") -> StoredItem:
     """Make an item that holds this."""
     return StoredItem(
         id=number,
         task_id=f"task-{number}",
         url=f"https://shop.example/{number}",
-        step="product",
+        step=step,
         data=data,
         stored_at=NOON,
     )

@@ -9,7 +9,7 @@ from shoal.export import parquet as module
 from shoal.export.kinds import Kind, kind_of, wider
 from shoal.export.open import open_writer
 from shoal.export.stream import export
-from tests.unit.export.making import items, source
+from tests.unit.export.making import NOON, items, source
 
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -49,7 +49,10 @@ async def test_columns_have_the_narrowest_kind_that_holds_their_values(tmp_path)
         ([None, True], Kind.TRUTH),
         ([1, "1"], Kind.TEXT),
         ([None], Kind.NOTHING),
-        ([[]], Kind.TEXT),
+        ([[], {}], Kind.NESTED),
+        ([[], "text"], Kind.TEXT),
+        ([NOON], Kind.MOMENT),
+        ([NOON, 1], Kind.TEXT),
     ],
 )
 def test_kinds_widen_without_losing_a_digit(values, kind):
@@ -97,6 +100,14 @@ async def test_the_envelope_and_chosen_columns_are_written(tmp_path):
         {"price": 2, "_url": "https://shop.example/1"},
         {"price": None, "_url": "https://shop.example/2"},
     ]
+
+
+async def test_the_moment_of_storing_is_a_moment(tmp_path):
+    path = tmp_path / "items.parquet"
+    await export(source(items({"n": 1})), open_writer(path, envelope=True))
+    table = pq.read_table(path)
+    assert str(table.schema.field("_stored_at").type) == "timestamp[us, tz=UTC]"
+    assert table.column("_stored_at").to_pylist() == [NOON]
 
 
 @pytest.mark.parametrize("late", [{"n": "two"}, {"n": 1, "new": 2}], ids=["kind", "column"])

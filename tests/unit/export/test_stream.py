@@ -3,13 +3,15 @@
 import asyncio
 import threading
 import tracemalloc
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from shoal.export.contract import Writer
 from shoal.export.open import open_writer
-from shoal.export.stream import BATCH, export
-from tests.unit.export.making import item, items, source
+from shoal.export.stream import BATCH, export, stored_since
+from tests.unit.export.making import NOON, item, items, source
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
 
@@ -18,7 +20,21 @@ SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
 async def test_all_items_are_written_and_counted(tmp_path, suffix):
     count = BATCH * 2 + 1
     some = items(*({"n": n} for n in range(count)))
-    assert await export(source(some), open_writer(tmp_path / f"items.{suffix}")) == count
+    report = await export(source(some), open_writer(tmp_path / f"items.{suffix}"))
+    assert (report.items, report.steps, report.skipped) == (count, {"product": count}, 0)
+
+
+async def test_items_are_counted_by_step(tmp_path):
+    some = [item(1, 1, "listing"), item(2, 2, "product"), item(3, 3, "product")]
+    report = await export(source(some), open_writer(tmp_path / "items.jsonl"))
+    assert report.steps == {"listing": 1, "product": 2}
+
+
+async def test_only_items_stored_since_a_moment_are_left():
+    some = [replace(item(n, n), stored_at=NOON + timedelta(minutes=n)) for n in range(4)]
+    since = NOON + timedelta(minutes=2)
+    assert [one.data async for one in stored_since(source(some)(), since)] == [2, 3]
+    assert [one.data async for one in stored_since(source(some)(), None)] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -80,7 +96,7 @@ async def test_items_stored_since_the_survey_wait_for_the_next_export(tmp_path):
         if calls > 1:
             yield item({"new": 2}, 2)
 
-    assert await export(growing, open_writer(tmp_path / "items.csv")) == 1
+    assert (await export(growing, open_writer(tmp_path / "items.csv"))).items == 1
     assert (tmp_path / "items.csv").read_text() == "n\n1\n"
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import ExportFailed
 from shoal.export.open import open_writer
 from tests.unit.export.making import items
 
@@ -81,12 +81,13 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert path.is_fifo()
 
 
-def test_a_full_disk_is_an_error_that_names_the_place(tmp_path):
+@pytest.mark.parametrize("format", SUFFIXES)
+def test_a_full_disk_is_a_failure_that_names_the_place_and_what_to_do(format):
     with (
-        pytest.raises(InvalidSetting, match="/dev/full cannot be written: No space left"),
-        open_writer("/dev/full", format="jsonl") as writer,
+        pytest.raises(ExportFailed, match=r"/dev/full could not be written: No space left.*Make room"),
+        open_writer("/dev/full", format=format) as writer,
     ):
-        writer.write(items("x" * 1_000_000))
+        writer.write(items({"name": "x" * 1_000_000}))
 
 
 def test_a_live_file_can_be_read_while_it_grows(tmp_path):
@@ -96,6 +97,14 @@ def test_a_live_file_can_be_read_while_it_grows(tmp_path):
         assert path.read_text() == '{"n":1}\n'
         writer.write(items({"n": 2}))
     assert path.read_text() == '{"n":1}\n{"n":2}\n'
+
+
+def test_a_live_file_may_begin_anew(tmp_path):
+    path = tmp_path / "items.jsonl"
+    path.write_text('{"n":0}\n')
+    with open_writer(path, live=True, anew=True) as writer:
+        writer.write(items({"n": 1}))
+    assert path.read_text() == '{"n":1}\n'
 
 
 @pytest.mark.parametrize(

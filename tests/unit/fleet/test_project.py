@@ -53,6 +53,24 @@ def test_a_project_names_its_queue_its_workers_and_its_scrapers(write):
     assert scraper.settings.delay.total_seconds() == pytest.approx(0.2)
 
 
+def test_a_project_says_what_a_scraper_begins_with_and_describes_a_cluster(write):
+    text = FULL + '[scrapers.books.seeds]\nurl = ["https://a.test/"]\n[storage]\nresults = "{run}.jsonl"\n'
+    project = Project.find(write(text))
+    assert project.scrapers["books"].seeds == {"url": ["https://a.test/"]}
+    assert set(project.scrapers["books"].overrides) == {"rate", "mode"}
+    assert project.cluster.storage.results == "{run}.jsonl"
+    assert project.cluster.workers.count == 4
+
+
+def test_a_scraper_is_loaded_by_its_name_or_by_its_file(write):
+    folder = write(FULL)
+    named = Project.find(folder).load("books")
+    assert named.reference == f"{folder}/books.py:books"
+    assert named.overrides == {"rate": "5/s", "mode": "distributed"}
+    by_file = Project.find(folder).load(f"{folder}/books.py")
+    assert by_file.overrides == {} and by_file.scraper.settings.mode == "single"
+
+
 def test_it_is_found_from_a_folder_below(write):
     folder = write(FULL) / "deep" / "down"
     folder.mkdir(parents=True)
@@ -94,6 +112,8 @@ def test_without_a_project_file_nothing_is_said(tmp_path, write):
         ("workers = 3", "shoal.toml: workers must be a table"),
         ("queue = 5", "shoal.toml: queue must be text"),
         ("[scrapers.books]\nrate = 1", "shoal.toml: scrapers.books must have a module"),
+        ("[storages]\nresults = 'x'", "shoal.toml: storages is not known. Did you mean 'storage'?"),
+        ("[scrapers.b]\nmodule = 'b.py'\nseeds = 3", "shoal.toml: scrapers.b.seeds must be a table"),
         ("queue = ", "shoal.toml cannot be read"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_mistyped_setting_is_answered_with_the_nearest_one():
     ) as caught:
         read(raet="5/s")
     assert caught.value.key == "raet"
-    with pytest.raises(InvalidSetting, match=r"Known are allow_private, block, .*tor"):
+    with pytest.raises(InvalidSetting, match=r"Known are again, allow_private, block, .*tor"):
         read(zzz=1)
 
 

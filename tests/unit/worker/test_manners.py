@@ -52,3 +52,39 @@ def test_a_crawl_delay_is_told_once_and_never_undercut():
     for _ in range(20):
         manners.succeeded(HOST)
     assert manners.delay(HOST, 100.0) == 3 * SECOND
+
+
+def test_what_a_worker_changed_is_news_once():
+    manners = Manners(GAP)
+    complain(manners, 0.0)
+    assert manners.news() == {HOST: 2 * GAP}
+    assert manners.news() == {}
+    while manners.succeeded(HOST):
+        pass
+    assert manners.news() == {HOST: None}
+
+
+def test_a_host_that_another_worker_slowed_recovers_here():
+    manners = Manners(GAP)
+    manners.hear({HOST: SECOND})
+    assert manners.succeeded(HOST) == SECOND * 4 // 5
+    assert manners.news() == {HOST: SECOND * 4 // 5}
+
+
+def test_a_host_that_recovered_elsewhere_has_recovered_here():
+    manners = Manners(GAP)
+    complain(manners, 0.0)
+    manners.news()
+    manners.hear({HOST: 2 * GAP})
+    manners.hear({})
+    assert manners.succeeded(HOST) is None
+
+
+def test_what_a_worker_has_just_seen_is_not_overruled_by_older_news():
+    manners = Manners(GAP)
+    manners.hear({HOST: 2 * GAP})
+    delay = complain(manners, 0.0)
+    manners.hear({HOST: 2 * GAP})
+    assert manners.delay(HOST, 100.0) == delay == 4 * GAP
+    manners.hear({})
+    assert manners.delay(HOST, 100.0) == delay

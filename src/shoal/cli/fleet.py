@@ -1,0 +1,267 @@
+"""`shoal fleet`: look whether all is well, show who does what, ask, and start many workers."""
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask, first
+from shoal.cli.console import complain, console, counted, duration, escaped, put_json, say
+from shoal.cli.exits import Exit
+from shoal.cli.sources import takes_sources
+
+if TYPE_CHECKING:
+    from shoal.core.model import EnqueueReport
+    from shoal.fleet.doctor import Finding
+    from shoal.fleet.launch import Job, Summary
+    from shoal.fleet.lineup import Lineup
+    from shoal.fleet.seeds import Seeds
+    from shoal.queue.contract import Queue
+
+NEWEST = "newest"
+DEFAULT_STAGGER = "2s"
+TEST_WORKERS, TEST_PAGES = 2, 20
+# Each worker looks how many pages are done or in hand, and then claims one: the last one may be one too many.
+TEST_BUDGET = TEST_PAGES - (TEST_WORKERS - 1)
+MOST_SHOWN = 60  # signs of what a worker serves
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that was filled, and what its workers are about to do."""
+
+    lineup: "Lineup"
+    enqueued: "EnqueueReport"
+    refused: int
+    findings: "list[Finding]"
+
+
+@takes_sources
+def fleet(
+    scraper: options.Scraper,
+    seeds: "Seeds",
+    workers: options.Workers = None,
+    test: Annotated[
+        bool, typer.Option("--test", help="Try it out: two workers, and at most 20 pages.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
+    stagger: Annotated[
+        str,
+        typer.Option("--stagger", help="How long after one worker the next one starts.", metavar="TIME"),
+    ] = DEFAULT_STAGGER,
+    rejects: options.Rejects = None,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", help="Write the items there: .jsonl, .csv, .parquet, or - for stdout."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume", help="Go on with this run, or with the newest unfinished one.", metavar="RUN|newest"
+        ),
+    ] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
+    at_once: options.AtOnce = 64,
+    memory: options.Memory = options.DEFAULT_MEMORY,
+    steps: options.Steps = None,
+    partitions: options.Partitions = None,
+    partition_table: options.PartitionTable = None,
+    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
+    allow_private: options.AllowPrivate = None,
+    changes: options.Settings = None,
+    log_dir: Annotated[
+        str,
+        typer.Option(
+            "--log-dir",
+            envvar="SHOAL_LOG_DIR",
+            help="Write a log for each worker and one for all there.",
+            metavar="FOLDER",
+        ),
+    ] = "logs",
+    log_format: options.LogFormat = "human",
+    log_level: options.LogLevel = "info",
+    metrics: options.Metrics = None,
+    trace: options.Trace = False,
+    as_json: options.Json = False,
+) -> None:
+    """Check the machine, fill a run, show which worker does what, ask, and start them one by one.
+
+    Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
+    """
+    from shoal.cli.job import read_job
+    from shoal.cli.watching import read_watching
+    from shoal.core.values import read_duration
+    from shoal.worker.nursery import Nursery
+
+    if not (seeds or resume):
+        complain(f"Nothing to begin with. Run: shoal fleet {scraper} --workers 10 --url https://…")
+        raise typer.Exit(Exit.USAGE)
+    gap = read_duration("--stagger", stagger)
+    job = read_job(
+        scraper,
+        nursery=Nursery(here=True),
+        queue=queue,
+        changes=[*(changes or []), *([f"max_pages={TEST_BUDGET}"] if test else [])],
+        urls=list(seeds.urls),
+        allow_private=allow_private,
+        workers=TEST_WORKERS if test else workers or 1,
+        at_once=at_once,
+        memory=memory,
+        batch=1 if test else 50,
+        steps=options.words(steps),
+        partitions=options.words(partitions),
+        **read_watching(log_dir, log_format, log_level, metrics, trace),
+        partition_table=partition_table,
+        heartbeat=heartbeat,
+        stagger=gap,
+    )
+    refuse_unfit(examined(job), as_json)
+    wanted = run_id if resume is None or resume == NEWEST else resume
+    ready = ask(queue, lambda opened: prepare(opened, job, seeds, rejects, wanted, resume is not None, test))
+    refuse_unfit(ready.findings, as_json)
+    if not as_json:
+        show(ready.lineup, warn=not test)
+    if not (yes or as_json or start_wanted(job, ready.lineup)):
+        raise typer.Exit(Exit.PARTIAL)
+    summary = ask(queue, lambda opened: carry_out(opened, job, ready, out, as_json))
+    if as_json:
+        put_json(summary.as_json() | {"plan": [part.as_json() for part in ready.lineup.parts]})
+    raise typer.Exit(conclude(summary, out, job, test=test, silent=as_json))
+
+
+def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, silent: bool) -> Exit:
+    """Say how it went, and return what the shell is told; what a test leaves undone is no fault."""
+    from shoal.cli.run import closing_words, exit_code
+
+    if not test:
+        if not silent:
+            say(closing_words(summary, out, job))
+        return exit_code(summary)
+    stats = summary.snapshot.stats
+    if not silent:
+        done = f"{counted(stats.completed, 'page')}, {counted(stats.items, 'item')}"
+        say(f"Tested: {done}, {counted(stats.dead, 'dead letter')} in {duration(summary.seconds)}.")
+        for failure in summary.ending.failures:
+            complain(failure)
+        say(f"Look:     shoal status {summary.run.id}\nAll of it: the same command without --test")
+    return Exit.FAILED if summary.ending.failed else Exit.PARTIAL if stats.dead else Exit.OK
+
+
+def examined(job: "Job") -> "list[Finding]":
+    """Return what the doctor finds."""
+    import uvloop
+
+    from shoal.fleet.doctor import examine
+
+    async def looked() -> "list[Finding]":
+        return [finding async for finding in examine(job.queue_url, job.scraper)]
+
+    return uvloop.run(looked())
+
+
+def refuse_unfit(findings: "list[Finding]", as_json: bool) -> None:
+    """Say what is poor, and end the command where something is bad."""
+    from shoal.fleet.doctor import Health
+
+    poor = [found for found in findings if found.health is not Health.GOOD]
+    if not as_json:
+        for found in poor:
+            colour = "red" if found.health is Health.BAD else "yellow"
+            console().print(f"[{colour}]{found.what}, {found.health}:[/] {escaped(found.says)}")
+    bad = [found for found in poor if found.health is Health.BAD]
+    if bad:
+        if as_json:
+            put_json({"error": "Unfit", "message": "; ".join(f"{one.what}: {one.says}" for one in bad)})
+        complain(f"Nothing was started. Mend first: {', '.join(found.what for found in bad)}.")
+        raise typer.Exit(Exit.FAILED)
+
+
+async def prepare(
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    run_id: str | None,
+    resume: bool,
+    test: bool,
+) -> Prepared:
+    """Make the run or find it, fill it, and look what there is to do; raises ScraperBusy."""
+    from contextlib import nullcontext
+
+    from shoal.cli.seeds import Refused
+    from shoal.fleet.doctor import partitions_complete
+    from shoal.fleet.launch import open_run
+    from shoal.fleet.lineup import line_up
+    from shoal.fleet.single import alone
+    from shoal.fleet.whereabouts import new_worker_id
+
+    run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
+    is_single = job.scraper.settings.mode == "single"
+    async with alone(queue, run, new_worker_id()) if is_single else nullcontext():
+        with Refused(rejects) as refused:
+            async with refused.feed(queue, job, seeds) as feed:
+                tasks = first(aiter(feed), TEST_BUDGET) if test else feed
+                enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
+        names = (await queue.stats(run.id)).partitions
+        findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
+        return Prepared(await line_up(queue, job, run), enqueued, refused.count, findings)
+
+
+def show(lineup: "Lineup", *, warn: bool) -> None:
+    """Show a person which worker is to do what."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("worker", "serves", "pending", "ETA"):
+        table.add_column(name, justify="left" if name == "serves" else "right", no_wrap=True)
+    for part in lineup.parts:
+        serves = part.serves if len(part.serves) <= MOST_SHOWN else f"{part.serves[: MOST_SHOWN - 1]}…"
+        eta = f"≥ {duration(part.eta.total_seconds())}" if part.eta is not None else "-"
+        table.add_row(str(part.worker), escaped(serves), f"{part.pending:,}", eta)
+    load = lineup.load
+    hosts = "10,000+ hosts" if load.hosts > 10_000 else counted(load.hosts, "host")
+    say(f"Run {lineup.run.id}: {counted(load.remaining, 'task')} on {hosts}")
+    console().print(table)
+    if warn and lineup.warning:
+        console().print(f"[yellow]{escaped(lineup.warning)}")
+
+
+def start_wanted(job: "Job", lineup: "Lineup") -> bool:
+    """Ask whether to start; without a terminal nobody is there to be asked."""
+    import shlex
+
+    from shoal.cli.job import job_options
+
+    if not sys.stdin.isatty():
+        return True
+    if typer.confirm(f"Start {counted(len(lineup.parts), 'worker')}?", default=True, err=True):
+        return True
+    again = shlex.join(["shoal", "fleet", job.name, "--resume", lineup.run.id, *job_options(job)])
+    say(f"Nothing was started; the tasks wait.\nStart:    {again}\nForget:   shoal purge {lineup.run.id}")
+    return False
+
+
+async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None, as_json: bool) -> "Summary":
+    """Start the workers, and show how they get on until the end."""
+    from shoal.cli.live import Show
+    from shoal.cli.stopping import obey_signals
+    from shoal.fleet.launch import launch
+    from shoal.fleet.outlet import Outlet
+
+    run = ready.lineup.run
+    outlet = Outlet(queue, run.id, out) if out else None
+    with Show(as_json=as_json) as shown:
+        summary = await launch(
+            queue,
+            job,
+            run,
+            shown,
+            on_crew=lambda crew: obey_signals(crew, shown.said),
+            outlet=outlet,
+        )
+    more: dict[str, Any] = {"enqueued": ready.enqueued, "refused": ready.refused}
+    return replace(summary, **more)

@@ -1,0 +1,232 @@
+"""`shoal scale`: as many workers on a run as it can use, from none to a most, and back."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask
+from shoal.cli.console import put_json, say
+from shoal.core.errors import RunConflict
+
+if TYPE_CHECKING:
+    from shoal.fleet.drivers.contract import Driver
+    from shoal.fleet.drivers.local import LocalWorkers, SharedNursery
+    from shoal.fleet.launch import Job
+    from shoal.fleet.scaler import Decision, Scaler
+    from shoal.queue.contract import Queue
+
+    Tell = Callable[[Decision], None]
+
+
+class Place(StrEnum):
+    """Where workers live."""
+
+    LOCAL = "local"
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"
+
+
+def scale(
+    run_id: options.RunId,
+    most: Annotated[int, typer.Option("--max", help="The most workers.", metavar="N")],
+    scraper: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE[:NAME]|NAME]",
+            help="The scraper, for workers of this machine; else the run's name is looked up in shoal.toml.",
+        ),
+    ] = None,
+    least: Annotated[int, typer.Option("--min", help="The fewest workers.", metavar="N")] = 0,
+    tasks_per_worker: Annotated[
+        int, typer.Option("--tasks-per-worker", help="How many tasks that can be done now are one worker's.")
+    ] = 500,
+    cooldown: Annotated[
+        str,
+        typer.Option(
+            "--cooldown", help="How long fewer workers must have been enough before some go.", metavar="TIME"
+        ),
+    ] = "30s",
+    every: Annotated[str, typer.Option("--every", help="How often to look.", metavar="TIME")] = "5s",
+    pace: Annotated[
+        float,
+        typer.Option("--pace", help="Pages that one worker does in a second when no host holds it up."),
+    ] = 10.0,
+    place: Annotated[Place, typer.Option("--on", help="Where the workers live.")] = Place.LOCAL,
+    service: Annotated[
+        str, typer.Option("--service", help="With --on compose: the service.", metavar="NAME")
+    ] = "worker",
+    deployment: Annotated[
+        str, typer.Option("--deployment", help="With --on kubernetes: the Deployment.", metavar="NAME")
+    ] = "shoal-worker",
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="With --on kubernetes: its namespace.", metavar="NAME")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Decide once and leave; of local workers only say how many.")
+    ] = False,
+    until_drained: Annotated[
+        bool, typer.Option("--until-drained", help="Leave when nothing is left to do.")
+    ] = False,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    at_once: options.AtOnce = 64,
+    memory: options.Memory = options.DEFAULT_MEMORY,
+    steps: options.Steps = None,
+    partitions: options.Partitions = None,
+    allow_private: options.AllowPrivate = None,
+    changes: options.Settings = None,
+    log_dir: options.LogDir = None,
+    log_format: options.LogFormat = "human",
+    log_level: options.LogLevel = "info",
+    as_json: options.Json = False,
+) -> None:
+    """Have as many workers on a run as it can use: more at once, fewer after a cool-down, none when it rests.
+
+    Counted are the tasks that can be done now and those in hand, never the whole backlog; and never are there
+    more workers than the hosts' politeness can keep busy.
+
+    Example: shoal scale 20260215_120000_ab12 books.py --max 20
+    """
+    from shoal.cli.job import read_job
+    from shoal.cli.watching import read_watching
+    from shoal.core.errors import InvalidSetting
+    from shoal.core.values import read_duration, read_positive_duration
+    from shoal.fleet.drivers.local import SharedNursery
+    from shoal.fleet.scaling import Bounds
+
+    if not 0 < pace < float("inf"):
+        raise InvalidSetting("--pace", f"must be more than zero, got {pace:g}")
+    bounds = Bounds(
+        most=most,
+        least=least,
+        tasks_per_worker=tasks_per_worker,
+        cooldown=read_duration("--cooldown", cooldown),
+    )
+    wanted = {"bounds": bounds, "pace": pace, "every": read_positive_duration("--every", every)}
+    tell = teller(as_json)
+    if place is not Place.LOCAL:
+        driver = elsewhere(place, service, deployment, namespace)
+        ask(queue, lambda opened: _elsewhere(opened, run_id, driver, wanted, tell, once, until_drained))
+        return
+    if once:
+        ask(queue, lambda opened: _look(opened, run_id, wanted, tell))
+        return
+
+    def job_of(name: str) -> "Job":
+        return read_job(
+            scraper or name,
+            queue=queue,
+            # Many may work on it; the lock is for those who start a run.
+            changes=[*(changes or []), "mode=distributed"],
+            allow_private=allow_private,
+            at_once=at_once,
+            memory=memory,
+            steps=options.words(steps),
+            partitions=options.words(partitions),
+            **read_watching(log_dir, log_format, log_level, None, False),
+        )
+
+    nursery = SharedNursery(here=True)
+    ask(queue, lambda opened: _locally(opened, run_id, job_of, nursery, wanted, tell, until_drained))
+
+
+def elsewhere(place: Place, service: str, deployment: str, namespace: str | None) -> "Driver":
+    """Return what has the workers of another place; raises InvalidInput when its program is not there."""
+    from shoal.fleet.drivers.command import ComposeWorkers, KubernetesWorkers
+
+    if place is Place.COMPOSE:
+        return ComposeWorkers(service)
+    return KubernetesWorkers(deployment, namespace=namespace)
+
+
+def teller(as_json: bool) -> "Tell":
+    """Return what shows decisions: all of them as JSON, or those that change something to a person."""
+    last: list[tuple[int, bool]] = []
+
+    def tell(decision: "Decision") -> None:
+        if as_json:
+            put_json(decision.as_json())
+            return
+        shown = (decision.target, decision.wish.wasted > 0)
+        if shown not in last:
+            say(f"{decision.workers} -> {decision.target} workers: {decision.why}")
+        last[:] = [shown]
+
+    return tell
+
+
+async def _look(queue: "Queue", run_id: str, wanted: dict[str, Any], tell: "Tell") -> None:
+    from shoal.fleet.drivers.local import Nobody
+    from shoal.fleet.scaler import Scaler
+
+    tell(await Scaler(queue, run_id, Nobody(), **wanted).look())
+
+
+async def _elsewhere(
+    queue: "Queue",
+    run_id: str,
+    driver: "Driver",
+    wanted: dict[str, Any],
+    tell: "Tell",
+    once: bool,
+    until_drained: bool,
+) -> None:
+    from shoal.fleet.scaler import Scaler
+
+    scaler = Scaler(queue, run_id, driver, **wanted, on_decision=tell, on_trouble=say)
+    if once:
+        tell(await scaler.look())
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, scaler.stop)
+    await scaler.run(until_drained=until_drained)
+    say("Stopped scaling; the workers stay as they are.")
+
+
+async def _locally(
+    queue: "Queue",
+    run_id: str,
+    job_of: "Callable[[str], Job]",
+    nursery: "SharedNursery",
+    wanted: dict[str, Any],
+    tell: "Tell",
+    until_drained: bool,
+) -> None:
+    from shoal.cli.stopping import obey_signals
+    from shoal.fleet.drivers.local import LocalWorkers
+    from shoal.fleet.logs import secrets_of
+    from shoal.fleet.scaler import Scaler
+    from shoal.fleet.watch import logs_of
+
+    run = await queue.run(run_id)
+    job = job_of(run.scraper)
+    if job.scraper.name != run.scraper:
+        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {job.scraper.name!r}")
+    with logs_of(job.logs, run, secrets_of(job.queue_url, job.scraper.settings.headers)) as logs:
+        hired = LocalWorkers(queue, job, run, nursery=nursery, on_event=say, on_output=say, logs=logs)
+        async with hired as workers:
+            scaler = Scaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=say)
+            obey_signals(_Both(scaler, workers), say)
+            await scaler.run(until_drained=until_drained)
+            await workers.ended()
+
+
+class _Both:
+    """A scaler and its workers, which end together."""
+
+    def __init__(self, scaler: "Scaler", workers: "LocalWorkers") -> None:
+        self._scaler, self._workers = scaler, workers
+
+    @property
+    def in_hand(self) -> int:
+        """How many leases the workers hold."""
+        return self._workers.in_hand
+
+    def stop(self) -> int:
+        """Scale no more, and let the workers finish; then hand back, then kill."""
+        self._scaler.stop()
+        return self._workers.stop()

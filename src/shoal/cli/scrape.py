@@ -1,0 +1,166 @@
+"""`shoal listen` and `shoal scrape`: pages on demand."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli import options
+from shoal.cli.asking import ask
+from shoal.cli.console import counted, put_json, say
+from shoal.cli.exits import Exit
+from shoal.core.errors import CallFailed, QueueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from shoal.fleet.dispatch import Scraped
+    from shoal.fleet.launch import Job, Summary
+    from shoal.queue.contract import Queue
+
+MOST_PLACES = 8  # that are named
+
+
+def listen(
+    scraper: options.Scraper,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            envvar="SHOAL_LISTEN",
+            help="Where the first worker listens; the others at the ports behind it. Port 0 is any.",
+            metavar="HOST:PORT",
+        ),
+    ] = "127.0.0.1:0",
+    announce: Annotated[
+        str | None,
+        typer.Option(
+            "--announce",
+            help="Where callers reach a worker, if not there: https://here.example/{port}",
+            metavar="URL",
+        ),
+    ] = None,
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    workers: options.Workers = None,
+    at_once: options.AtOnce = 64,
+    memory: options.Memory = options.DEFAULT_MEMORY,
+    allow_private: options.AllowPrivate = None,
+    changes: options.Settings = None,
+    log_dir: options.LogDir = None,
+    log_format: options.LogFormat = "human",
+    log_level: options.LogLevel = "info",
+    metrics: options.Metrics = None,
+    trace: options.Trace = False,
+    as_json: options.Json = False,
+) -> None:
+    """Start workers that scrape on demand, until they are stopped; any number of these may run, anywhere.
+
+    They share a secret with callers: SHOAL_SECRET, or one that the queue keeps for those who may read it.
+
+    Example: shoal listen books.py --workers 4 --at 10.0.0.5:8400 --queue postgresql://db/shoal
+    """
+    from shoal.cli.job import read_job
+    from shoal.cli.watching import read_watching
+    from shoal.fleet.ondemand import listening_job
+    from shoal.worker.nursery import Nursery
+
+    job = read_job(
+        scraper,
+        nursery=Nursery(here=True),
+        queue=queue,
+        changes=[*(changes or []), "mode=distributed"],
+        allow_private=allow_private,
+        workers=workers or 1,
+        at_once=at_once,
+        memory=memory,
+        **read_watching(log_dir, log_format, log_level, metrics, trace),
+    )
+    listening = listening_job(job, at, announce)
+    summary = ask(queue, lambda opened: _listen(opened, listening, as_json))
+    if as_json:
+        put_json(summary.as_json())
+    else:
+        say(_closing_words(summary, job))
+    # A page that died is its caller's trouble, not that of the workers.
+    raise typer.Exit(Exit.FAILED if summary.ending.failed else Exit.OK)
+
+
+def scrape(
+    scraper: options.Scraper,
+    url: Annotated[str, typer.Argument(metavar="URL", help="The page to scrape now.")],
+    queue: options.Queue = options.DEFAULT_QUEUE,
+    strategy: Annotated[
+        str, typer.Option(help="How a worker is chosen.", metavar="least_loaded|round_robin|random")
+    ] = "least_loaded",
+    timeout: Annotated[
+        str, typer.Option(help="How long to wait for the answer: 30s, 2m.", metavar="TIME")
+    ] = "30s",
+    as_json: options.Json = False,
+) -> None:
+    """Scrape one page now, with the workers that listen for it, and write its items as lines of JSON.
+
+    With --json it is one line, which says who did it, what was refused and which links the page has.
+
+    Example: shoal scrape books.py https://books.example/1 --queue postgresql://db/shoal
+    """
+    from pathlib import Path
+
+    from shoal.core.values import read_positive_duration
+    from shoal.fleet.project import Project
+
+    patience = read_positive_duration("--timeout", timeout)
+    name = Project.find(Path.cwd()).load(scraper).scraper.name
+    scraped = ask(queue, lambda opened: _scrape(opened, name, url, strategy, patience))
+    if as_json:
+        put_json(scraped)
+        return
+    for item in scraped.items:
+        put_json(item)
+    if not scraped.items:
+        say(f"The page gave no items. All about the call: shoal scrape {scraper} {url} --json")
+
+
+def _closing_words(summary: "Summary", job: "Job") -> str:
+    where = "" if job.queue_url == options.DEFAULT_QUEUE else f" --queue {job.queue_url}"
+    lines = [f"Could not go on: {failure}" for failure in summary.ending.failures]
+    done = counted(summary.snapshot.stats.completed - summary.before, "call")
+    lines.append(f"Stopped after {done}.  Results:  shoal export {summary.run.id} --to items.jsonl{where}")
+    return "\n".join(lines)
+
+
+async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
+    from shoal.cli.live import Show
+    from shoal.cli.stopping import obey_signals
+    from shoal.fleet.launch import launch
+    from shoal.fleet.ondemand import outdated_words, standing_run
+
+    run = await standing_run(queue, job.scraper)
+    with Show(as_json=as_json) as show:
+        if words := outdated_words(run, job.scraper):
+            show.said(words)
+        telling = asyncio.create_task(_tell_when_ready(queue, job, show.said))
+        try:
+            return await launch(queue, job, run, show, on_crew=lambda crew: obey_signals(crew, show.said))
+        finally:
+            telling.cancel()
+
+
+async def _tell_when_ready(queue: "Queue", job: "Job", say: "Callable[[str], None]") -> None:
+    from shoal.fleet.ondemand import until_listening
+
+    with suppress(CallFailed, QueueError):
+        places = sorted(
+            worker.address for worker in await until_listening(queue, job.scraper.name, job.workers)
+        )
+        say(f"{counted(len(places), 'worker')} listening: {', '.join(places[:MOST_PLACES])}")
+        say(f"Scrape a page:  shoal scrape {job.name} URL")
+
+
+async def _scrape(queue: "Queue", scraper: str, url: str, strategy: str, timeout: "timedelta") -> "Scraped":
+    from shoal.core.model import Task
+    from shoal.fleet.balance import Balancer
+
+    async with Balancer(queue, scraper, strategy=strategy) as balancer:
+        return await balancer.call(Task(url=url), timeout=timeout)

@@ -1,0 +1,108 @@
+"""What a project file says of a whole cluster: its coordinator, its workers, and where results go."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint, read_flag, read_size, read_text, read_whole, read_words
+
+PLACES = ("scraper", "run")  # what a file's name may hold in braces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorPlan:
+    """Which scrapers a coordinator runs; those with seeds, if none is named."""
+
+    scrapers: tuple[str, ...] = ()
+    resume: bool = True
+    rejects: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersPlan:
+    """How many workers each machine has, and what they work on."""
+
+    count: int | None = None
+    at_once: int | None = None
+    batch_size: int | None = None
+    memory: int | None = None
+    scrapers: tuple[str, ...] = ()
+    steps: tuple[str, ...] | None = None
+    partitions: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePlan:
+    """Where items go when they have come: a name with {scraper} and {run} in it."""
+
+    results: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The three tables of a project file that only a cluster needs."""
+
+    coordinator: CoordinatorPlan = CoordinatorPlan()
+    workers: WorkersPlan = WorkersPlan()
+    storage: StoragePlan = StoragePlan()
+
+    @classmethod
+    def read(cls, file: str, data: Mapping[str, Any]) -> "Cluster":
+        """Read the tables; an InvalidSetting names the file and the key."""
+        return cls(
+            coordinator=CoordinatorPlan(**_read(file, "coordinator", data)),
+            workers=WorkersPlan(**_read(file, "workers", data)),
+            storage=StoragePlan(**_read(file, "storage", data)),
+        )
+
+
+NO_CLUSTER = Cluster()
+
+
+def place_of(pattern: str, *, scraper: str, run: str) -> str:
+    """Return the name of the file for one run."""
+    return pattern.format(scraper=scraper, run=run)
+
+
+def read_place(key: str, value: Any) -> str:
+    """Read the name of a file, in which {scraper} and {run} may stand."""
+    text = read_text(key, value)
+    try:
+        names = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise InvalidSetting(key, f"is broken: {error}; write {{{{ for {{") from error
+    for name in names:
+        if name not in PLACES:
+            raise InvalidSetting(key, f"holds {{{name}}}. {hint(name, PLACES)}")
+    return text
+
+
+def _read(file: str, table: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    given, readers = data.get(table, {}), _TABLES[table]
+    if not isinstance(given, dict):
+        raise InvalidSetting(f"{file}: {table}", f"must be a table, got {given!r}")
+    for key in given:
+        if key not in readers:
+            raise InvalidSetting(f"{file}: {table}.{key}", f"is not known. {hint(key, readers)}")
+    return {key: readers[key](f"{file}: {table}.{key}", value) for key, value in given.items()}
+
+
+def _number(key: str, value: Any) -> int:
+    return read_whole(key, value, least=1)
+
+
+_TABLES: dict[str, dict[str, Callable[[str, Any], Any]]] = {
+    "coordinator": {"scrapers": read_words, "resume": read_flag, "rejects": read_place},
+    "workers": {
+        "count": _number,
+        "at_once": _number,
+        "batch_size": _number,
+        "memory": read_size,
+        "scrapers": read_words,
+        "steps": read_words,
+        "partitions": read_words,
+    },
+    "storage": {"results": read_place},
+}

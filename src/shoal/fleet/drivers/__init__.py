@@ -1,0 +1,1 @@
+"""What starts and stops workers for the autoscaler: one module per place where they live."""

@@ -1,0 +1,91 @@
+"""A file that never grows beyond its size: full, it becomes NAME.1, and of the older ones a few are kept."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from shoal.core.errors import InvalidSetting
+
+MOST_LAUNCHERS = 100  # that write into one folder at once
+
+
+class LogFile:
+    """Appends lines. A disk that is full or gone costs lines, never the run."""
+
+    def __init__(self, path: Path, *, most: int, keep: int) -> None:
+        self._path, self._most, self._keep = path, most, keep
+        self._file: IO[bytes] | None = None
+        self._size = 0
+        self.trouble: OSError | None = None  # why the last line was not written
+
+    def write(self, line: str) -> None:
+        """Append a line, in a new file if it does not fit into this one."""
+        data = line.encode(errors="replace") + b"\n"
+        try:
+            if self._file is None:
+                self._open()
+            elif self._size and self._size + len(data) > self._most:
+                self._rotate()
+            assert self._file is not None
+            self._file.write(data)
+        except OSError as error:
+            self.trouble = error
+            return
+        self._size += len(data)
+        self.trouble = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> None:
+        # Unbuffered: what was written is there even if this process is killed.
+        self._file = self._path.open("ab", buffering=0)
+        self._size = self._file.tell()
+
+    def _rotate(self) -> None:
+        self.close()
+        for number in range(self._keep - 1, 0, -1):
+            older = self._numbered(number)
+            if older.exists():
+                older.replace(self._numbered(number + 1))
+        if self._keep:
+            self._path.replace(self._numbered(1))
+        else:
+            self._path.unlink()
+        self._open()
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+class LogFolder:
+    """A folder that one launcher writes into; a second one at the same time has a folder `2` in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self._lock = _taken(folder)
+
+    def close(self) -> None:
+        """Leave the folder to others."""
+        os.close(self._lock)
+
+
+def _taken(folder: Path) -> tuple[Path, int]:
+    for number in range(1, MOST_LAUNCHERS + 1):
+        place = folder if number == 1 else folder / str(number)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            lock = os.open(place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            reason = f"cannot be written: {place}: {error.strerror}. Name another folder"
+            raise InvalidSetting("--log-dir", reason) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+        else:
+            return place, lock
+    raise InvalidSetting("--log-dir", f"is in use by {MOST_LAUNCHERS} others: {folder}. Name another folder")

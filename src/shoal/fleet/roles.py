@@ -1,0 +1,239 @@
+"""The two roles of a cluster: a coordinator carries a run through, workers serve run after run."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from shoal.core.errors import QueueError, QueueUnavailable, RunConflict
+from shoal.core.model import Run, RunState
+from shoal.discover.feed import Feed
+from shoal.fleet.crew import Crew, CrewEnding
+from shoal.fleet.launch import Job, Summary, open_run
+from shoal.fleet.outlet import Outlet
+from shoal.fleet.progress import Progress, Snapshot
+from shoal.fleet.single import alone
+from shoal.fleet.whereabouts import hand_back, new_worker_id
+from shoal.queue.contract import Queue
+
+LOOK_EVERY = 1.0
+AFTER_FAILURE = 30.0
+MOST_LOOKED_AT = 20  # runs of a scraper, the newest first
+ROLE = "coordinator"
+FILLING, WAITING, FINISHED = "filling", "waiting", "finished"
+ENDS = ("finished", "cancelled")
+
+
+class Audience(Protocol):
+    """Who is told how the runs of a cluster get on."""
+
+    def joined(self, run: Run) -> None: ...
+    def saw(self, snapshot: Snapshot) -> None: ...
+    def said(self, text: str) -> None: ...
+
+
+async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
+    """Return the run to carry through: the one named, the one that was cut short, or a new one."""
+    if run_id or not resume:
+        return await open_run(queue, job.scraper, run_id=run_id)
+    for run in await queue.runs():
+        if run.scraper == job.scraper.name:
+            if run.state is not RunState.CANCELLED and await _was_cut_short(queue, run):
+                return run
+            break
+    return await open_run(queue, job.scraper)
+
+
+async def _was_cut_short(queue: Queue, run: Run) -> bool:
+    """Tell whether a run is not finished, or its coordinator has not come to its end.
+
+    A coordinator may die while it fills a run, and workers drain what is there: such a run looks finished.
+    """
+    states = {worker.state for worker in await queue.workers(run.id) if worker.info.get("role") == ROLE}
+    if (await queue.stats(run.id)).remaining:
+        return True
+    return bool(states) and FINISHED not in states
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """Fills one run, waits until workers have drained it, and writes its items down."""
+
+    queue: Queue
+    job: Job
+    run: Run
+    audience: Audience
+    results: str | None = None
+
+    async def carry_out(self, feed: Feed) -> Summary:
+        """Return how the run ended; cancel it at any time, and start it again to go on."""
+        began, me = time.monotonic(), new_worker_id()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(alone(self.queue, self.run, new_worker_id()))
+            outlet = Outlet(self.queue, self.run.id, self.results) if self.results else None
+            if outlet:
+                await stack.enter_async_context(_following(outlet))
+            before = (await self.queue.stats(self.run.id)).completed
+            self.audience.joined(self.run)
+            await self._mark(me, FILLING)
+            enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
+            await self._mark(me, WAITING)
+            snapshot = await self._wait()
+        if outlet:
+            await outlet.finish(snapshot.stats.items)
+        await self._mark(me, FINISHED)
+        return Summary(
+            run=self.run,
+            enqueued=enqueued,
+            before=before,
+            snapshot=snapshot,
+            ending=CrewEnding(),
+            seconds=time.monotonic() - began,
+            refused=feed.refused,
+        )
+
+    async def _wait(self) -> Snapshot:
+        progress = Progress(self.queue, self.run.id)
+        while True:
+            with suppress(QueueUnavailable):
+                snapshot = await progress.look()
+                self.audience.saw(snapshot)
+                if self._is_over(snapshot):
+                    return snapshot
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _is_over(self, snapshot: Snapshot) -> bool:
+        stats, most = snapshot.stats, self.job.scraper.settings.max_pages
+        if most is not None and not stats.leased and stats.completed + stats.dead >= most:
+            return True  # its workers stop there, whatever is left
+        return snapshot.state in ENDS or not stats.tasks
+
+    async def _mark(self, me: str, state: str) -> None:
+        await self.queue.beat(me, run_id=self.run.id, state=state, info={"role": ROLE})
+
+
+@asynccontextmanager
+async def _following(outlet: Outlet) -> AsyncIterator[None]:
+    task = asyncio.create_task(outlet.follow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class Station:
+    """Keeps a crew at work on the newest run of each scraper, and waits for the next ones.
+
+    With `runs` it serves only those, and ends when they are drained.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        jobs: Sequence[Job],
+        audience: Audience,
+        *,
+        runs: Sequence[str] = (),
+        on_output: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._queue, self._jobs, self._audience = queue, jobs, audience
+        self._runs, self._on_output = runs, on_output
+        self._crews: set[Crew] = set()
+        self._spent: set[str] = set()  # runs whose budget of pages is used up
+        self._stops = 0
+        self._stopping = asyncio.Event()
+
+    @property
+    def in_hand(self) -> int:
+        """How many leases the workers hold."""
+        return sum(crew.in_hand for crew in self._crews)
+
+    def stop(self) -> int:
+        """Finish what is in hand; the second time hand it back, the third time kill. Return the count."""
+        self._stops += 1
+        self._stopping.set()
+        for crew in self._crews:
+            crew.stop()
+        return self._stops
+
+    async def serve(self) -> dict[str, CrewEnding]:
+        """Work until stopped, or until the named runs are drained; return how each run's crew ended."""
+        endings: dict[str, CrewEnding] = {}
+        if self._runs:
+            pairs = [await self._named(run_id) for run_id in self._runs]
+            await asyncio.gather(*(self._man(job, run, endings) for job, run in pairs))
+        else:
+            await asyncio.gather(*(self._attend(job, endings) for job in self._jobs))
+        return endings
+
+    async def _named(self, run_id: str) -> tuple[Job, Run]:
+        run = await self._queue.run(run_id)
+        for job in self._jobs:
+            if job.scraper.name == run.scraper:
+                return job, run
+        known = ", ".join(sorted(job.scraper.name for job in self._jobs))
+        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}; served here are {known}")
+
+    async def _attend(self, job: Job, endings: dict[str, CrewEnding]) -> None:
+        """Serve the runs of one scraper, one after the other."""
+        while not self._stops:
+            run = await self._next(job)
+            if run is None:
+                await self._pause(LOOK_EVERY)
+            elif (await self._man(job, run, endings)).failed:
+                await self._pause(AFTER_FAILURE)
+
+    async def _next(self, job: Job) -> Run | None:
+        """Return the newest run of a scraper that has work left."""
+        try:
+            runs = [run for run in await self._queue.runs() if run.scraper == job.scraper.name]
+            for run in runs[:MOST_LOOKED_AT]:
+                is_open = run.state is RunState.RUNNING and run.id not in self._spent
+                if is_open and (await self._queue.stats(run.id)).remaining:
+                    return run
+        except QueueUnavailable as error:
+            self._audience.said(str(error))
+        return None
+
+    async def _man(self, job: Job, run: Run, endings: dict[str, CrewEnding]) -> CrewEnding:
+        with suppress(QueueError):
+            if not job.scraper.settings.at_most_once:
+                await hand_back(self._queue, run)
+        crew = Crew(
+            self._queue,
+            job.order(run),
+            job.workers,
+            limits=job.limits(),
+            on_event=self._audience.said,
+            on_output=self._on_output,
+        )
+        self._crews.add(crew)
+        for _ in range(self._stops):  # that came while it was made ready
+            crew.stop()
+        self._audience.joined(run)
+        try:
+            ending = await crew.run()
+        finally:
+            self._crews.discard(crew)
+        endings[run.id] = _added(endings.get(run.id), ending)
+        if "budget" in ending.reasons:
+            self._spent.add(run.id)
+        for failure in ending.failures:
+            self._audience.said(f"Could not work on run {run.id}: {failure}")
+        return ending
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+
+def _added(before: CrewEnding | None, ending: CrewEnding) -> CrewEnding:
+    """Return the endings of two crews of one run as one: a run may be drained more than once."""
+    if before is None:
+        return ending
+    failures = [*before.failures, *ending.failures]
+    return CrewEnding([*before.reasons, *ending.reasons], failures, before.tally + ending.tally)

@@ -1,0 +1,67 @@
+"""How the pages of one worker come home: from a record, from the cache, or from their hosts."""
+
+from shoal.core.model import Run
+from shoal.export.warc import WarcWriter
+from shoal.export.warc_read import WarcRecord
+from shoal.fetch.cache import CachingFetcher
+from shoal.fetch.cache_notes import NotesStore
+from shoal.fetch.cache_store import CacheStore, DiskStore
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.egress import Egress
+from shoal.fetch.http import HttpFetcher
+from shoal.fetch.limits import Limits
+from shoal.fetch.recording import RecordingFetcher
+from shoal.fetch.replay import ReplayFetcher
+from shoal.fetch.robots import Robots
+from shoal.queue.contract import Queue
+from shoal.scrape.keeping import CacheSettings
+from shoal.scrape.settings import ScraperSettings
+from shoal.worker.revisits import Revisits
+
+MOST_RULES = 64 << 20  # bytes of robots.txt that the fleet keeps
+
+
+def open_http(settings: ScraperSettings, queue: Queue, *, user_agent: str, run_id: str) -> Fetcher:
+    """Return the fetcher that a scraper's settings ask for; a replay has no way to the network."""
+    limits = Limits(max_body=settings.max_body)
+    if settings.replay:
+        record = WarcRecord(settings.replay, most=settings.max_body)
+        return ReplayFetcher(record.find, record=record.name, limits=limits)
+    fetcher: Fetcher = HttpFetcher(limits, egress=Egress(settings.allow_private), user_agent=user_agent)
+    if settings.warc:
+        writer = WarcWriter.open(settings.warc, user_agent=user_agent, run_id=run_id)
+        fetcher = RecordingFetcher(fetcher, writer)
+    if settings.cache:
+        fetcher = CachingFetcher(
+            fetcher,
+            _store(settings.cache, queue),
+            user_agent=user_agent,
+            lifetime=settings.cache.lifetime,
+            limits=limits,
+            block=settings.block,
+            realm=" ".join(sorted(settings.allow_private)),
+        )
+    return fetcher
+
+
+def open_robots(
+    settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, user_agent: str
+) -> Robots | None:
+    """Return who knows what robots.txt says, and shares it unless this is a replay; None if nobody asks."""
+    if not settings.robots:
+        return None
+    store = None if settings.replay else NotesStore(queue, most=MOST_RULES, topic="robots")
+    return Robots(fetcher, user_agent, store=store)
+
+
+def open_revisits(settings: ScraperSettings, queue: Queue, run: Run) -> Revisits | None:
+    """Return the memory of pages that a scraper's settings ask for."""
+    if not (settings.recrawl or settings.again):
+        return None
+    return Revisits(queue, run.scraper, run.id, again=settings.again is not None)
+
+
+def _store(cache: CacheSettings, queue: Queue) -> CacheStore:
+    if cache.folder is None:
+        return NotesStore(queue, most=cache.size)
+    return DiskStore(cache.folder, most=cache.size)

@@ -1,0 +1,24 @@
+"""The secret that callers and listening workers share."""
+
+import os
+import secrets
+
+from shoal.core.errors import InvalidSetting
+from shoal.queue.contract import Queue
+
+VARIABLE = "SHOAL_SECRET"
+SHORTEST = 16  # characters
+TOPIC, KEY = "secrets", "calls"
+
+
+async def shared_secret(queue: Queue) -> bytes:
+    """Return the secret that was set, or the one of the queue, which is made at the first call."""
+    given = os.environ.get(VARIABLE, "")
+    if given and len(given) < SHORTEST:
+        raise InvalidSetting(
+            VARIABLE, f"must have at least {SHORTEST} characters. Make one: openssl rand -hex 32"
+        )
+    if given:
+        return given.encode()
+    await queue.swap_note(TOPIC, KEY, secrets.token_bytes(32), stamp=None)
+    return (await queue.notes(TOPIC, [KEY]))[KEY].value

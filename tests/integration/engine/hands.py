@@ -1,0 +1,125 @@
+"""Workers without a process of their own, who claim by the plan of a run, and a ledger of what they hold."""
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import timedelta
+
+from shoal.core.errors import QueueError, QueueUnavailable
+from shoal.core.model import Done
+from shoal.fleet.assignment import Membership, members_of
+from shoal.worker.share import Share, read_plan, topic_of
+
+
+class Cord:
+    """A worker's connection to the queue, which can be cut, or held as when its process is stopped."""
+
+    def __init__(self, queue):
+        self._queue, self.is_cut = queue, False
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+
+    def __getattr__(self, verb):
+        async def called(*given, **named):
+            await self.is_open.wait()
+            if self.is_cut:
+                raise QueueUnavailable("the queue", "the cord was cut")
+            return await getattr(self._queue, verb)(*given, **named)
+
+        return called
+
+
+class Ledger:
+    """Knows who holds leases of which partition, and convicts whoever gets one beside another."""
+
+    def __init__(self, lease):
+        self._lease = lease.total_seconds()
+        self._ends = {}  # by partition, worker and task: when the lease is over, whatever happens
+        self.crimes, self.served = [], {}
+
+    def claimed(self, worker, leases, asked_at):
+        now = time.monotonic()
+        for lease in leases:
+            name = lease.task.partition
+            self.served.setdefault(name, []).append(worker)
+            for (partition, other, _), end in self._ends.items():
+                if partition == name and other != worker and end > now:
+                    self.crimes.append((name, other, worker))
+            self._ends[name, worker, lease.task_id] = asked_at + self._lease
+
+    def settling(self, worker, leases):
+        for lease in leases:
+            self._ends.pop((lease.task.partition, worker, lease.task_id), None)
+
+
+class Hand:
+    """Serves its share of a run until the run is drained, or it is unplugged."""
+
+    def __init__(self, name, queue, run, sharing, ledger, *, lease=timedelta(seconds=2), pace=0.01):
+        self.name, self.cord = name, Cord(queue)
+        self._run, self._ledger, self._lease, self._pace = run, ledger, lease, pace
+        self._membership = Membership(self.cord, run.id, sharing)
+        self._share = Share(self.cord, run.id, name, sharing)
+        self._task = asyncio.create_task(self._work())
+
+    async def unplug(self):
+        """Die without a word: what it holds stays leased, and nobody is told."""
+        self.cord.is_cut = True
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def stop(self):
+        """Do nothing from now on."""
+        self.cord.is_open.clear()
+
+    def wake(self):
+        """Go on where it was stopped."""
+        self.cord.is_open.set()
+
+    async def done(self):
+        await self._task
+
+    async def _work(self):
+        async with self._membership, self._membership.joined(self.name):
+            with suppress(QueueError):
+                while not await self._claim():
+                    await asyncio.sleep(self._pace)
+
+    async def _claim(self):
+        """Claim, hold and settle a few; return whether the run is drained."""
+        asked_at = time.monotonic()
+        grant = await self.cord.claim(
+            self.name,
+            run_id=self._run.id,
+            limit=3,
+            lease=self._lease,
+            partitions=list(self._share.partitions),
+            fence=self._share.fence,
+        )
+        self._ledger.claimed(self.name, grant.leases, asked_at)
+        if grant.leases:
+            await asyncio.sleep(self._pace)
+            self._ledger.settling(self.name, grant.leases)
+            await self.cord.settle([Done(lease) for lease in grant.leases])
+        else:
+            await asyncio.sleep(10 * self._pace)
+            await self._share.look()
+        return grant.drained
+
+
+async def plan_of(queue, run):
+    """Return the plan of a run, and who is alive."""
+    notes = await queue.notes(topic_of(run.id))
+    return read_plan(notes), members_of(notes)
+
+
+async def until_planned(queue, run, names):
+    """Wait until a plan is made for just these workers in which each partition has one; return how long."""
+    began = time.monotonic()
+    async with asyncio.timeout(30):
+        while True:
+            plan, _ = await plan_of(queue, run)
+            given = [holding.workers or [holding.coming] for holding in plan.holdings.values()]
+            if set(filter(None, plan.seats)) == set(names) and all(set(team) <= set(names) for team in given):
+                return time.monotonic() - began
+            await asyncio.sleep(0.02)

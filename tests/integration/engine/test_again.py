@@ -1,0 +1,135 @@
+"""A run once more, typed as a person would."""
+
+import asyncio
+import re
+
+import pytest
+
+from shoal import Scraper, open_queue
+from shoal.cli.exits import Exit
+from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
+from shoal.fleet.again import pages_again
+from tests.integration.engine.origin import Answer, Origin
+from tests.integration.engine.shell import typed
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+news = Scraper("news", rate=None, robots=False, retries=0, recrawl=True, allow_private="127.0.0.0/8")
+
+@news.step
+async def article(page: Page):
+    print("read", page.url)
+    yield {"title": page.text("title")}
+
+other = Scraper("other", rate=None)
+
+@other.step
+async def anything(page: Page):
+    yield {}
+"""
+
+
+class TaggedOrigin(Origin):
+    """A site that answers 304 to who knows its page already."""
+
+    def __init__(self):
+        super().__init__(self._tagged)
+        self.titles = {f"/{number}": f"Title {number}" for number in range(6)}
+        self.unchanged = 0
+
+    def _tagged(self, path):
+        if path not in self.titles:
+            return Answer(status=404)
+        return Answer(f"<title>{self.titles[path]}</title>", headers={"ETag": f'"{self.titles[path]}"'})
+
+    async def _serve(self, reader, writer):
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                path = head.split(" ", 2)[1]
+                self.visits[path] += 1
+                if f'if-none-match: "{self.titles.get(path)}"'.lower() in head.lower():
+                    self.unchanged += 1
+                    writer.write(b"HTTP/1.1 304 Not Modified\r\n\r\n")
+                else:
+                    writer.write(self.answer(path).encode())
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def site():
+    async with TaggedOrigin() as site:
+        yield site
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "news.py").write_text(SCRAPER)
+    return tmp_path
+
+
+async def run(folder, *words):
+    return await typed("run", "news.py:news", "--json", *words, folder=folder)
+
+
+async def test_pages_that_are_unchanged_are_not_read_again_and_still_have_their_items(folder, site):
+    first = await run(folder, *(f"--url={site.url}{path}" for path in site.titles))
+    assert first.row["items"] == 6 and "new" not in first.row
+    site.titles["/2"] = "Title two"
+    del site.titles["/4"]
+    site.titles["/9"] = "Title 9"
+    second = await run(folder, "--again", first.row["run_id"], f"--url={site.url}/9")
+    assert second.code == Exit.OK
+    assert {name: second.row[name] for name in ("new", "changed", "unchanged", "gone")} == {
+        "new": 1,
+        "changed": 1,
+        "unchanged": 4,
+        "gone": 1,
+    }
+    assert site.unchanged == 4
+    assert second.err.count("read http") == 2  # the step saw what is new and what has changed
+    async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
+        titles = sorted([item.data["title"] async for item in queue.items(second.row["run_id"])])
+    assert titles == sorted(site.titles.values())
+
+
+async def test_a_person_reads_what_has_changed(folder, site):
+    await run(folder, *(f"--url={site.url}{path}" for path in site.titles))
+    shown = await typed("run", "news.py:news", "--again", "newest", folder=folder)
+    assert "Compared with before: 0 new, 0 changed, 6 unchanged, 0 gone." in shown.err
+
+
+async def test_a_recording_of_a_run_again_has_the_answers_unchanged(folder, site):
+    first = await run(folder, f"--url={site.url}/1")
+    second = await run(folder, "--again", first.row["run_id"], "--warc", "again.warc.gz")
+    assert second.row["unchanged"] == 1
+    assert (folder / "again.warc.gz").stat().st_size > 0
+
+
+async def test_what_cannot_be_done_again_is_refused_before_a_run_is_made(folder, site):
+    refused = await run(folder, "--again", "newest")
+    assert (refused.code, refused.row["error"]) == (Exit.USAGE, "InvalidSetting")
+    async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
+        assert not await queue.runs()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "kind", "says"),
+    [
+        ("news", "nothing", UnknownRun, "No run is called 'nothing'"),
+        ("other", "empty", RunConflict, "belongs to scraper 'news'"),
+        ("other", "newest", InvalidSetting, "finds no run of 'other'"),
+        ("news", "empty", InvalidSetting, "finds no page of run empty. Write recrawl=True"),
+        ("news", "newest", InvalidSetting, "finds no page of run empty"),
+    ],
+)
+async def test_a_run_that_cannot_be_done_again_is_named(tmp_path, name, wanted, kind, says):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        await queue.start_run("news", run_id="empty")
+        with pytest.raises(kind, match=re.escape(says)):
+            await pages_again(queue, Scraper(name, again=wanted))

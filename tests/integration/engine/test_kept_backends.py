@@ -1,0 +1,91 @@
+"""What is kept in the queue itself, on every queue: the cache, and the pages of earlier runs."""
+
+from datetime import timedelta
+
+import shoal
+from tests.integration.engine.origin import Answer
+
+MINUTE = timedelta(minutes=1)
+SHOP = """
+    shop = Scraper("shop", rate=None, robots=False, retries=0, recrawl={recrawl}, allow_private="127.0.0.0/8")
+
+    @shop.step
+    async def listing(page: Page):
+        for link in page.links("a"):
+            yield page.follow(link, step=product, found_on=page.url)
+
+    @shop.step
+    async def product(page: Page):
+        yield {{"title": page.text("title"), "found": bool(page.payload)}}
+"""
+
+
+class Shop:
+    """A shop whose pages a test changes between two visits."""
+
+    def __init__(self, origin, pages):
+        self.pages = pages
+        origin.answer = self.answer
+
+    def answer(self, path):
+        name = path.strip("/")
+        if not name:
+            return Answer("".join(f"<a href='/{page}'>x</a>" for page in self.pages))
+        if name not in self.pages:
+            return Answer(status=404)
+        return Answer(f"<title>{self.pages[name]}</title>")
+
+
+async def again(bench, run_id=None, urls=(), **more):
+    """Run the scraper from Python, once more if a run is named; return the handle."""
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        run = await app.start(str(bench.folder / "scraper.py"), urls=urls, again=run_id, workers=1, **more)
+        await run.wait(MINUTE)
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        run = await app.run(run.id)
+        return run.id, (await run.compared()).as_json(), await bench.items(run.id)
+
+
+async def test_a_page_in_the_cache_serves_every_run_of_the_queue(any_bench, origin):
+    Shop(origin, {f"p{number}": number for number in range(30)})
+    scraper = SHOP.format(recrawl=False)
+    first = await any_bench.run(scraper, [f"{origin.url}/"], changes=["cache=5m"])
+    second = await any_bench.run(scraper, [f"{origin.url}/"], changes=["cache=5m"], workers=2)
+    assert set(origin.visits.values()) == {1}
+    assert (first.ending.tally.kept, second.ending.tally.kept) == (0, 31)
+    items = [sorted(item["title"] for item in await any_bench.items(run.run.id)) for run in (first, second)]
+    assert items[0] == items[1] and len(items[0]) == 30
+    without = await any_bench.run(scraper, [f"{origin.url}/"])
+    assert without.ending.tally.kept == 0 and set(origin.visits.values()) == {2}
+
+
+async def test_a_run_again_says_what_is_new_changed_and_gone_and_has_every_item(any_bench, origin):
+    site = Shop(origin, {f"p{number}": f"Title {number}" for number in range(20)})
+    any_bench.write(SHOP.format(recrawl=True))
+    first, found, items = await again(any_bench, urls=[f"{origin.url}/"])
+    assert (found["new"], len(items)) == (21, 20)
+
+    site.pages |= {"p3": "Title three", "extra": "More"}
+    del site.pages["p7"]
+    second, found, items = await again(any_bench, first)
+    # The list has changed too, for it has other links.
+    assert found == {"new": 1, "changed": 2, "unchanged": 18, "gone": 1}
+    assert {item["title"] for item in items} == set(site.pages.values())
+    assert all(item["found"] for item in items)  # the payload of a task comes along
+
+    _, found, items = await again(any_bench, second)
+    assert found == {"new": 0, "changed": 0, "unchanged": 21, "gone": 0}
+    assert {item["title"] for item in items} == set(site.pages.values())
+
+
+async def test_a_run_that_remembers_no_page_is_compared_by_its_items(any_bench, origin):
+    site = Shop(origin, {f"p{number}": f"Title {number}" for number in range(10)})
+    any_bench.write(SHOP.format(recrawl=False))
+    first, found, _ = await again(any_bench, urls=[f"{origin.url}/"])
+    assert found == {"new": 0, "changed": 0, "unchanged": 0, "gone": 0}
+    any_bench.write(SHOP.format(recrawl=False).replace("bool(page.payload)", "True"))
+    site.pages["p3"] = "Title three"
+    del site.pages["p7"]
+    _, found, items = await again(any_bench, first)
+    assert found == {"new": 0, "changed": 1, "unchanged": 8, "gone": 1}
+    assert len(items) == 9

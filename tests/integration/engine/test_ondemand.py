@@ -1,0 +1,76 @@
+"""Scraping on demand on every queue: a call brings the items of its page, and they are stored once."""
+
+import asyncio
+import os
+import signal
+import statistics
+
+import pytest
+
+import shoal
+from shoal.fleet.caller import Caller, Lost
+from tests.integration.engine.calls import PAGES, first_holder, stored
+from tests.integration.engine.origin import Answer
+from tools.bench_ondemand import overheads
+
+
+@pytest.fixture
+async def app(any_bench):
+    async with shoal.connect(any_bench.queue_url, folder=any_bench.folder) as app:
+        yield app
+
+
+@pytest.fixture
+def pages(any_bench):
+    return any_bench.write(PAGES)
+
+
+async def test_a_call_returns_the_items_of_its_page_and_stores_them(app, pages, origin):
+    origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
+    run = await app.listen(pages, workers=2)
+    found = await asyncio.gather(*(app.scrape(pages, f"{origin.url}/{number}") for number in range(20)))
+    assert [item["title"] for (item,) in found] == [f"/{number}" for number in range(20)]
+    assert sorted(await stored(app, run), key=str) == sorted((item for (item,) in found), key=str)
+    assert len({item["pid"] for (item,) in found}) == 2
+    assert "/next" not in origin.visits  # a call is for one page
+    again = await app.scrape(pages, f"{origin.url}/1")
+    assert again and origin.visits["/1"] == 2  # and it is a new visit
+
+
+async def test_the_call_of_a_killed_worker_is_answered_by_another_and_stored_once(
+    app, pages, origin, any_bench
+):
+    run = await app.listen(pages, workers=2)
+    calling = asyncio.create_task(app.scrape(pages, f"{origin.url}/long"))
+    holder = await first_holder(any_bench.folder)
+    os.kill(holder, signal.SIGKILL)
+    (item,) = await calling
+    assert item["pid"] != holder
+    assert await stored(app, run) == [item]
+    assert origin.visits["/long"] == 2
+
+
+async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_not_made_again(
+    app, pages, origin, monkeypatch
+):
+    async def lose_the_answer(caller, worker, call):
+        await called(caller, worker, call)
+        raise Lost("the connection broke")
+
+    called = Caller.call
+    monkeypatch.setattr(Caller, "call", lose_the_answer)
+    run = await app.listen(pages)
+    (item,) = await app.scrape(pages, f"{origin.url}/1")
+    assert await stored(app, run) == [item]
+    assert origin.visits["/1"] == 1
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("any_bench", ["sqlite", "postgres", "redis"], indirect=True)
+async def test_half_of_all_calls_take_little_longer_than_the_fetch(any_bench):
+    # Loose, with three tries, for machines that others use too: tools/bench_ondemand.py has the figures.
+    for _ in range(3):
+        took = statistics.median(await overheads(any_bench.queue_url, any_bench.folder, calls=100))
+        if took < 0.1:
+            break
+    assert took < 0.1

@@ -1,0 +1,163 @@
+"""`shoal export` as a person types it."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from shoal.cli.exits import Exit
+from shoal.queue.open import open_queue
+from tests.integration.engine.shell import start as begin
+from tests.integration.engine.shell import typed
+from tests.integration.export.databases import Sqlite
+from tests.integration.export.filling import settle, start
+
+BOOKS = [{"isbn": "1", "title": "Dune"}, {"isbn": "2", "title": "Emma"}]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+@pytest.fixture
+async def queue(folder):
+    async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
+        yield queue
+
+
+@pytest.fixture
+async def run(queue):
+    """A run that has finished, with items of two steps."""
+    run = await start(queue, "listing", "book")
+    await settle(queue, run, "listing", {"page": 1})
+    await settle(queue, run, "book", *BOOKS)
+    return run
+
+
+async def export(folder, *words, **environment):
+    return await typed("export", "r1", *words, folder=folder, **environment)
+
+
+async def test_a_table_takes_the_items_and_takes_them_again(folder, run):
+    for _ in range(2):
+        wrote = await export(
+            folder, "--to", "sqlite:///shop.db?table=books", "--key", "isbn", "--step", "book", "--json"
+        )
+        assert wrote.code == Exit.OK, wrote.err
+        assert wrote.row == {
+            "run_id": "r1",
+            "items": 2,
+            "file": "sqlite:///shop.db?table=books",
+            "steps": {"book": 2},
+            "skipped": 0,
+        }
+    assert await Sqlite(folder / "shop.db").rows() == BOOKS
+
+
+async def test_items_without_the_key_are_told_and_the_exit_code_says_so(folder, run):
+    wrote = await export(folder, "--to", "sqlite:///shop.db?table=books", "--key", "isbn")
+    assert wrote.code == Exit.PARTIAL
+    assert "Wrote 2 items to sqlite:///shop.db?table=books." in wrote.err
+    assert "Passed over 1 item without the key isbn." in wrote.err
+
+
+async def test_each_step_has_a_file_and_the_summary_counts_them(folder, run):
+    wrote = await export(folder, "--to", "out.parquet", "--by-step", "--json")
+    assert wrote.row["steps"] == {"listing": 1, "book": 2}
+    assert wrote.row["files"] == {"listing": "out.listing.parquet", "book": "out.book.parquet"}
+    assert {path.name for path in folder.glob("out*")} == {"out.listing.parquet", "out.book.parquet"}
+    shown = await export(folder, "--to", "out.csv", "--by-step")
+    assert "book: 2 in out.book.csv" in shown.err
+
+
+async def test_only_items_stored_since_are_written(folder, run):
+    for since, count in (("1h", 3), ("2026-01-01", 3), ("2999-01-01T00:00:00Z", 0)):
+        wrote = await export(folder, "--to", "a.jsonl", "--since", since, "--json")
+        assert wrote.row["items"] == count
+    wrong = await export(folder, "--to", "a.jsonl", "--since", "yesterday")
+    assert wrong.code == Exit.USAGE and "2026-01-31 or 7d" in wrong.err
+
+
+async def test_only_the_columns_that_are_typed_are_written(folder, run):
+    await export(folder, "--to", "a.csv", "--step", "book", "--columns", "title,isbn")
+    assert (folder / "a.csv").read_text().split() == ["title,isbn", "Dune,1", "Emma,2"]
+
+
+async def test_following_writes_what_comes_and_ends_with_the_run(folder, queue):
+    run = await start(queue, "book", "book")
+    await settle(queue, run, "book", BOOKS[0])
+    words = ("export", "r1", "--to", "sqlite:///shop.db?table=books", "--key", "isbn", "--follow", "--json")
+    follower = await begin(*words, folder=folder)
+    await _until(lambda: _rows(folder), BOOKS[:1])
+    await settle(queue, run, "book", BOOKS[1])
+    out, err = await asyncio.wait_for(follower.communicate(), 30)
+    assert follower.returncode == Exit.OK, err
+    assert b'"items":2' in out
+    assert await _rows(folder) == BOOKS
+
+
+async def test_ctrl_c_ends_a_follower_and_what_is_written_stays(folder, queue):
+    run = await start(queue, "book", "book")
+    await settle(queue, run, "book", BOOKS[0])
+    follower = await begin("export", "r1", "--to", "live.jsonl", "--follow", folder=folder)
+    await _until(lambda: _lines(folder / "live.jsonl"), ['{"isbn":"1","title":"Dune"}'])
+    os.kill(follower.pid, signal.SIGINT)
+    _, err = await asyncio.wait_for(follower.communicate(), 30)
+    assert follower.returncode == Exit.PARTIAL
+    assert (
+        "Stopped before the run has finished" in err.decode() and "Wrote 1 item to live.jsonl" in err.decode()
+    )
+    assert await _lines(folder / "live.jsonl") == ['{"isbn":"1","title":"Dune"}']
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--to", "a.csv", "--follow"], Exit.USAGE, "cannot grow as items come"),
+        (["--to", "a.csv", "--key", "isbn"], Exit.USAGE, "is for tables"),
+        (["--to", "-", "--by-step"], Exit.USAGE, "cannot be parted"),
+        (["--to", "sqlite:///shop.db"], Exit.USAGE, "Write: sqlite:///shop.db?table=items"),
+        (["--to", "sqlite:///shoal.db?table=item"], Exit.USAGE, "holds a queue of Shoal"),
+        (["--to", "mysql://me:hunter2@db/x?table=y"], Exit.USAGE, "no database called 'mysql'"),
+        (["--to", "sqlite:///shop.db?table=b", "--key", "isbm"], Exit.USAGE, "Did you mean 'isbn'"),
+        (["--to", "/dev/full", "--step", "x"], Exit.USAGE, "no suffix"),
+        (
+            ["--to", "postgresql://me:hunter2@127.0.0.1:1/shop?table=books"],
+            Exit.UNAVAILABLE,
+            "postgresql://me:…@127.0.0.1:1/shop?table=books could not be written",
+        ),
+    ],
+)
+async def test_a_mistake_is_answered_with_what_to_type_and_never_with_a_password(
+    folder, run, words, code, said
+):
+    answer = await export(folder, *words)
+    assert answer.code == code, answer.err
+    assert said in answer.err
+    assert "Traceback" not in answer.err and "hunter2" not in answer.err + answer.out
+
+
+async def test_a_password_is_not_in_the_report(folder, run, postgres, postgres_url):
+    secret = postgres_url.replace("shoal@", "shoal:hunter2@")
+    for words in ((), ("--json",)):
+        wrote = await export(folder, "--to", f"{secret}?table=books", *words)
+        assert wrote.code == Exit.OK, wrote.err
+        assert "hunter2" not in wrote.out + wrote.err
+        assert "shoal:…@127.0.0.1" in wrote.out + wrote.err
+
+
+async def _rows(folder):
+    database = Sqlite(folder / "shop.db")
+    return await database.rows() if database.path.exists() and await database.has() else None
+
+
+async def _lines(path):
+    return path.read_text().splitlines() if path.exists() else None
+
+
+async def _until(look, wanted):
+    async with asyncio.timeout(30):
+        while await look() != wanted:
+            await asyncio.sleep(0.05)

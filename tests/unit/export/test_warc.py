@@ -1,0 +1,238 @@
+"""Recordings: readable by everyone, by us, and after a crash."""
+
+import asyncio
+import errno
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from shoal.core.errors import ExportFailed, InvalidSetting, TooLarge
+from shoal.core.exchange import Headers, Hop, Request, Response
+from shoal.export.warc import WarcWriter
+from shoal.export.warc_read import WarcRecord
+
+SITE = "https://shop.test"
+MOST = 1 << 20
+
+
+def answer(path, body=b"page", status=200, hops=(), fields=()):
+    url = f"{SITE}{path}"
+    return Response(url=url, status=status, headers=Headers(fields), body=body, hops=hops)
+
+
+def asked(path, **headers):
+    return Request(url=f"{SITE}{path}", headers=headers)
+
+
+async def record(file, *responses, headers=None):
+    """Write a recording and return its name."""
+    writer = WarcWriter.open(file, user_agent="shoal-test/1", run_id="r1")
+    for response in responses:
+        first = response.hops[0].url if response.hops else response.url
+        await writer.write(Request(url=first, headers=headers or {}), response)
+    await writer.close()
+    return Path(writer.name)
+
+
+def records(file):
+    """Return type, URL, HTTP head and body of each record."""
+    with file.open("rb") as stream:
+        return [
+            (
+                found.rec_type,
+                found.rec_headers.get_header("WARC-Target-URI"),
+                found.http_headers,
+                found.content_stream().read(),
+                found.rec_headers,
+            )
+            for found in ArchiveIterator(stream)
+        ]
+
+
+def is_sound(file):
+    """Let warcio's own program check the file."""
+    command = [sys.executable, "-c", "from warcio.cli import main; main()", "check", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return done.returncode == 0 and not done.stdout
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "crawl.warc.gz"
+
+
+async def test_an_exchange_is_a_pair_of_records_that_warcio_can_check(file):
+    await record(file, answer("/a?b=1", b"<p>hello", fields=[("content-type", "text/html")]))
+    info, response, request = records(file)
+    assert info[0] == "warcinfo" and b"software: shoal/" in info[3] and b"isPartOf: r1" in info[3]
+    assert response[:2] == ("response", f"{SITE}/a?b=1")
+    assert (response[2].statusline, response[2].get_header("content-type")) == ("200 OK", "text/html")
+    assert response[3] == b"<p>hello"
+    assert request[:2] == ("request", f"{SITE}/a?b=1")
+    assert request[2].to_str().splitlines()[:3] == [
+        "GET /a?b=1 HTTP/1.1",
+        "Host: shop.test",
+        "User-Agent: shoal-test/1",
+    ]
+    concurrent = request[4].get_header("WARC-Concurrent-To")
+    assert concurrent == response[4].get_header("WARC-Record-ID")
+    assert is_sound(file)
+
+
+async def test_each_hop_is_a_record_of_its_own(file):
+    hops = tuple(
+        Hop(url=f"{SITE}/{name}", status=301, headers=Headers([("location", to), ("content-length", "99")]))
+        for name, to in (("one", "/two"), ("two", "/three"))
+    )
+    await record(file, answer("/three", b"there", hops=hops))
+    found = [(kind, url, head.statusline) for kind, url, head, *_ in records(file) if kind == "response"]
+    assert found == [
+        ("response", f"{SITE}/one", "301 Moved Permanently"),
+        ("response", f"{SITE}/two", "301 Moved Permanently"),
+        ("response", f"{SITE}/three", "200 OK"),
+    ]
+    assert is_sound(file)
+    kept = WarcRecord(file, most=MOST)
+    assert (kept.find(f"{SITE}/one").headers["location"], kept.first) == ("/two", f"{SITE}/one")
+
+
+async def test_a_payload_that_is_there_already_is_written_once_and_read_twice(file):
+    body = bytes(range(256)) * 400
+    await record(file, answer("/a", body), answer("/b", body), answer("/c", b""), answer("/d", b""))
+    kinds = [kind for kind, *_ in records(file) if kind != "request"]
+    assert kinds == ["warcinfo", "response", "revisit", "response", "response"]
+    kept = WarcRecord(file, most=MOST)
+    assert kept.find(f"{SITE}/b").body == kept.find(f"{SITE}/a").body == body
+    assert is_sound(file)
+
+
+async def test_an_answer_unchanged_is_a_revisit_and_does_not_hide_the_page(file):
+    await record(file, answer("/a", b"page"), answer("/a", b"", status=304))
+    assert [kind for kind, *_ in records(file) if kind != "request"][-1] == "revisit"
+    assert WarcRecord(file, most=MOST).find(f"{SITE}/a").body == b"page"
+    assert is_sound(file)
+
+
+async def test_of_several_answers_the_last_counts(file):
+    await record(file, answer("/a", b"busy", status=503), answer("/a", b"page"))
+    assert WarcRecord(file, most=MOST).find(f"{SITE}/a").status == 200
+
+
+async def test_what_lets_one_in_is_not_recorded(file):
+    secret = {"Authorization": "Bearer s3cret", "Cookie": "id=s3cret", "X-Shown": "yes"}
+    await record(file, answer("/a"), headers=secret)
+    text = gzip.decompress(file.read_bytes())
+    assert b"s3cret" not in text and b"X-Shown: yes" in text
+
+
+async def test_headers_that_a_host_makes_up_come_through(file):
+    odd = [
+        ("x-odd", "caf\xe9 \xff"),
+        ("transfer-encoding", "chunked"),
+        ("content-encoding", "gzip"),
+        ("empty", ""),
+        ("dash", "a\u2013b"),
+        ("half", "a\udce9"),
+    ]
+    await record(file, answer("/a", b"plain", fields=odd))
+    found = WarcRecord(file, most=MOST).find(f"{SITE}/a")
+    assert found.body == b"plain"
+    assert found.headers["x-odd"].encode("latin-1", "replace")[:3] == b"caf"
+    assert is_sound(file)
+
+
+async def test_a_file_is_never_overwritten_and_the_next_is_found_with_it(file):
+    one = await record(file, answer("/a", b"A"))
+    two = await record(file, answer("/b", b"B"))
+    assert (one.name, two.name) == ("crawl.warc.gz", "crawl-2.warc.gz")
+    for place in (file, file.parent):
+        kept = WarcRecord(place, most=MOST)
+        assert (kept.find(f"{SITE}/a").body, kept.find(f"{SITE}/b").body) == (b"A", b"B")
+
+
+async def test_wherever_it_is_cut_off_the_records_before_can_be_read(file, tmp_path):
+    await record(file, *(answer(f"/{number}", b"%d" % number * 50) for number in range(4)))
+    whole = file.read_bytes()
+    cut = tmp_path / "cut.warc.gz"
+    counts = []
+    for length in range(len(whole), 0, -7):
+        cut.write_bytes(whole[:length])
+        try:
+            kept = WarcRecord(cut, most=MOST)
+        except InvalidSetting:
+            counts.append(0)
+            continue
+        counts.append(len(kept))
+        for number in range(len(kept)):
+            assert kept.find(f"{SITE}/{number}").body == b"%d" % number * 50
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == 4 and counts[-1] == 0
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"nonsense", gzip.compress(b"nonsense", mtime=0), b"WARC/1.0\r\n\r\n"]
+)
+def test_what_is_no_recording_is_named(tmp_path, content):
+    file = tmp_path / "x.warc.gz"
+    file.write_bytes(content)
+    with pytest.raises(InvalidSetting, match=r"x\.warc\.gz"):
+        WarcRecord(file, most=MOST)
+
+
+def test_a_recording_that_is_not_there_is_named(tmp_path):
+    for place in (tmp_path / "x.warc.gz", tmp_path):
+        with pytest.raises(InvalidSetting, match="finds no recording"):
+            WarcRecord(place, most=MOST)
+
+
+async def test_a_recorded_bomb_is_refused(file):
+    await record(file, answer("/a", bytes(200_000)))
+    with pytest.raises(TooLarge):
+        WarcRecord(file, most=100_000).find(f"{SITE}/a")
+
+
+async def test_a_full_disk_is_named():
+    file = Path("/dev/full")
+    if not file.exists():
+        pytest.skip("needs /dev/full")
+    descriptor = os.open(file, os.O_WRONLY)
+    with pytest.raises(ExportFailed, match="No space left"):
+        WarcWriter(descriptor, str(file), about={})
+    os.close(descriptor)
+
+
+async def test_a_disk_that_fills_up_leaves_the_records_before_and_goes_on_after(file, monkeypatch):
+    writer = WarcWriter.open(file, user_agent="shoal")
+    await writer.write(asked("/a"), answer("/a", b"A"))
+    whole, write = file.read_bytes(), os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: _half_then_full(write, descriptor, data))
+    with pytest.raises(ExportFailed):
+        await writer.write(asked("/b"), answer("/b", b"B"))
+    monkeypatch.undo()
+    assert file.read_bytes() == whole
+    await writer.write(asked("/c"), answer("/c", b"B"))
+    await writer.close()
+    kept = WarcRecord(file, most=MOST)
+    assert (len(kept), kept.find(f"{SITE}/c").body) == (2, b"B")
+    assert is_sound(file)
+
+
+def _half_then_full(write, descriptor, data):
+    if len(data) < 100:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return write(descriptor, data[: len(data) // 2])
+
+
+async def test_many_exchanges_at_once_do_not_mix(file):
+    writer = WarcWriter.open(file, user_agent="shoal")
+    paths = [f"/{number}" for number in range(60)]
+    await asyncio.gather(*(writer.write(asked(path), answer(path, path.encode() * 99)) for path in paths))
+    await writer.close()
+    kept = WarcRecord(file, most=MOST)
+    assert all(kept.find(f"{SITE}{path}").body == path.encode() * 99 for path in paths)
+    assert is_sound(file)

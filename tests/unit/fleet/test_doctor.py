@@ -1,0 +1,56 @@
+"""The doctor: what it looks at, and what it makes of it."""
+
+from datetime import timedelta
+
+import pytest
+
+from shoal.fleet.doctor import Health, clock, examine, partitions_complete
+from shoal.queue.open import open_queue
+
+
+async def examined(url):
+    return {finding.what: finding async for finding in examine(url)}
+
+
+async def test_everything_is_looked_at(tmp_path):
+    found = await examined(f"sqlite:///{tmp_path}/queue.db")
+    assert set(found) == {"scraper", "queue", "durability", "clock", "open files", "disk"}
+    assert found["queue"].health is Health.GOOD and "before its first run" in found["clock"].says
+
+
+async def test_the_clock_is_compared_with_the_stores_and_no_task_is_touched(tmp_path):
+    url = f"sqlite:///{tmp_path}/queue.db"
+    async with open_queue(url) as queue:
+        run = await queue.start_run("pages")
+        found = await examined(url)
+        assert found["clock"].health is Health.GOOD and "s from that of the queue" in found["clock"].says
+        assert (await queue.stats(run.id)).tasks == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "health", "word"),
+    [(0.2, Health.GOOD, "0.2 s"), (90, Health.POOR, "90 s ahead of"), (-90, Health.POOR, "90 s behind")],
+)
+def test_a_clock_that_is_off_is_poor(seconds, health, word):
+    found = clock(timedelta(seconds=seconds))
+    assert found.health is health and word in found.says
+
+
+async def test_a_queue_that_cannot_be_opened_is_bad_and_the_rest_is_looked_at(tmp_path):
+    (tmp_path / "file").touch()
+    found = await examined(f"sqlite:///{tmp_path}/file/queue.db")
+    assert found["queue"].health is Health.BAD and "disk" in found
+
+
+@pytest.mark.parametrize(
+    ("free", "health"), [(10 << 20, Health.BAD), (500 << 20, Health.POOR), (2 << 30, Health.GOOD)]
+)
+async def test_a_disk_is_judged_by_what_is_free(tmp_path, monkeypatch, free, health):
+    monkeypatch.setattr("shutil.disk_usage", lambda place: type("Usage", (), {"free": free}))
+    assert (await examined(f"sqlite:///{tmp_path}/queue.db"))["disk"].health is health
+
+
+def test_a_table_must_have_every_partition():
+    assert partitions_complete({"a": 1, "b": 2}, {"a", "b"}, "r").health is Health.GOOD
+    found = partitions_complete({"a": 1}, {"a", "b"}, "r")
+    assert found.health is Health.BAD and "'b'" in found.says

@@ -1,0 +1,140 @@
+"""Log files are bounded, safe to read in a terminal, and hold no secret."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.events import Event, Level
+from shoal.fleet.logfile import LogFile, LogFolder
+from shoal.fleet.logs import NO_LIBRARY, Library, LogFormat, LogPlan, as_json, as_text, secrets_of
+
+
+def event(**fields):
+    return Event(at=1_770_000_000.5, level=Level.WARNING, name="task failed", fields=fields)
+
+
+def test_a_full_file_makes_room_and_only_so_many_are_kept(tmp_path):
+    file = LogFile(tmp_path / "w.log", most=100, keep=2)
+    for number in range(50):
+        file.write(f"line {number:03}")  # 9 bytes each
+    file.close()
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["w.log", "w.log.1", "w.log.2"]
+    assert all(path.stat().st_size <= 100 for path in tmp_path.iterdir())
+    whole = "".join((tmp_path / name).read_text() for name in reversed(files))
+    assert whole.splitlines() == [f"line {number:03}" for number in range(22, 50)]
+
+
+def test_a_file_is_gone_on_with_by_the_next_launch(tmp_path):
+    for number in range(2):
+        file = LogFile(tmp_path / "w.log", most=100, keep=2)
+        file.write(str(number))
+        file.close()
+    assert (tmp_path / "w.log").read_text() == "0\n1\n"
+
+
+def test_none_are_kept_if_none_are_wanted(tmp_path):
+    file = LogFile(tmp_path / "w.log", most=10, keep=0)
+    for number in range(9):
+        file.write(f"line {number}")
+    file.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["w.log"]
+
+
+def test_a_disk_that_is_full_costs_lines_and_not_the_run():
+    file = LogFile(Path("/dev/full"), most=1_000, keep=1)
+    file.write("lost")
+    assert file.trouble is not None
+    file.close()
+
+
+def test_two_launchers_do_not_write_into_one_file(tmp_path):
+    first, second = LogFolder(tmp_path / "logs"), LogFolder(tmp_path / "logs")
+    assert (first.path, second.path) == (tmp_path / "logs", tmp_path / "logs" / "2")
+    first.close()
+    third = LogFolder(tmp_path / "logs")
+    assert third.path == tmp_path / "logs"
+    second.close()
+    third.close()
+
+
+def test_a_launcher_that_was_killed_leaves_its_folder_to_others(tmp_path):
+    imports = "import os; from pathlib import Path; from shoal.fleet.logfile import LogFolder"
+    program = f"{imports}; LogFolder(Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert (tmp_path / ".lock").exists()
+    folder = LogFolder(tmp_path)
+    assert folder.path == tmp_path
+    folder.close()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidSetting, match=r"--log-dir cannot be written: .*Name another folder"):
+        LogFolder(tmp_path / "file")
+
+
+def test_a_line_of_json_has_a_constant_event_and_fields():
+    line = json.loads(as_json(event(run="r", worker="w", task="t", attempt=2)))
+    assert line == {
+        "at": "2026-02-02T02:40:00.500Z",
+        "level": "warning",
+        "event": "task failed",
+        "run": "r",
+        "worker": "w",
+        "task": "t",
+        "attempt": 2,
+    }
+
+
+def test_a_field_cannot_take_the_place_of_the_event():
+    assert json.loads(as_json(event(event="forged", level="info")))["event"] == "task failed"
+
+
+@pytest.mark.parametrize("render", [as_json, as_text])
+def test_what_a_page_brings_in_stays_on_its_line_and_moves_no_cursor(render):
+    line = render(event(message='a\nb\r\x1b[2J\x9b31m "quoted" \u202e'))
+    assert "\n" not in line and "\r" not in line and "\x1b" not in line
+    if render is as_text:
+        assert line.isprintable()
+
+
+def test_a_line_for_people_quotes_what_has_spaces():
+    line = as_text(event(task="t1", message="too slow", count=3))
+    assert line == '2026-02-02T02:40:00.500Z warning task failed task=t1 message="too slow" count=3'
+
+
+def test_secrets_are_hidden_in_every_field_however_deep(tmp_path):
+    plan = LogPlan(folder=tmp_path, format=LogFormat.JSON)
+    with Library(plan, secrets=["c4nary1"]) as library:
+        book = library.worker(1)
+        book.put(event(a="c4nary1", b=["https://u:c4nary2@h/"], c={"d": "password=c4nary3"}), run="r")
+        book.printed("Cookie: sid=c4nary4")
+    text = (tmp_path / "worker-1.log").read_text()
+    assert "c4nary" not in text
+    assert [json.loads(line)["event"] for line in text.splitlines()] == ["task failed", "printed"]
+
+
+def test_the_passwords_that_were_given_are_known():
+    found = secrets_of("amqp://u:p%40ss@mq/v", {"Authorization": "Bearer abc", "Accept": "text/html"})
+    assert {"p%40ss", "p@ss", "Bearer abc", "abc"} <= set(found)
+    assert "text/html" not in found
+
+
+def test_events_below_the_level_are_not_written(tmp_path):
+    with Library(LogPlan(folder=tmp_path, level=Level.ERROR)) as library:
+        library.fleet.put(event())
+        library.fleet.note(Level.ERROR, "worker died")
+    assert (tmp_path / "fleet.log").read_text().count("\n") == 1
+
+
+def test_without_a_plan_nothing_is_written_and_nothing_costs_more_than_a_look(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    NO_LIBRARY.fleet.note(Level.ERROR, "worker died")
+    NO_LIBRARY.worker(1).printed("hello")
+    assert list(tmp_path.iterdir()) == []
+    assert NO_LIBRARY.level == Level.OFF

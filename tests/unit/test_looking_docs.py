@@ -1,0 +1,68 @@
+"""The pages on logs and metrics say what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from shoal.cli.main import app
+from shoal.core import events
+from shoal.fleet import logs, metrics, staleness
+from shoal.fleet.metrics import crew_families, exposition, queue_family, tally_families
+from shoal.worker.condition import HOUR
+from shoal.worker.keeper import BEAT_EVERY
+from shoal.worker.tally import Tally
+
+FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("logs", "metrics")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_commands_have_the_options_that_are_shown(name):
+    commands = typer.main.get_command(app).commands
+    shown = re.findall(r"shoal (run|work|top|workers|stale|metrics)\b([^`\n]*)", PAGES[name])
+    assert shown
+    for command, words in shown:
+        known = {option for param in commands[command].params for option in param.opts}
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", words)) <= known
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_examples_run(name):
+    for example in re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL):
+        exec(example, {"__name__": "example"})
+
+
+def test_every_event_is_listed_and_every_listed_one_is_there():
+    known = {
+        value
+        for name, value in vars(events).items()
+        if name.isupper() and isinstance(value, str) and not name.startswith("_")
+    }
+    table = PAGES["logs"].partition("| event | level |")[2].partition("\n\n")[0]
+    listed = {
+        word for row in table.splitlines()[2:] for word in re.findall(r"`([a-z ]+)`", row.split("|")[1])
+    }
+    assert listed == known
+
+
+def test_every_metric_is_listed():
+    class Crew:
+        pids, restarts, in_hand = (), 0, 0
+
+    families = [*tally_families(Tally()), *crew_families(Crew()), queue_family({})]
+    names = set(re.findall(r"^# TYPE (\S+)", exposition(iter(families)).decode(), re.MULTILINE))
+    assert names == set(re.findall(r"`(shoal_\w+)`", PAGES["metrics"]))
+
+
+def test_the_numbers_are_those_of_the_code():
+    assert f"{logs.MOST_BYTES >> 20} MB" in PAGES["logs"]
+    assert f"the last {logs.KEEP} are kept" in PAGES["logs"]
+    page = PAGES["metrics"]
+    assert staleness.MISSED.total_seconds() == 3 * BEAT_EVERY
+    assert f"three heartbeats of {BEAT_EVERY:g} seconds" in page
+    assert f"for {staleness.OLD.total_seconds() / 60:g} minutes" in page
+    assert f"beyond {metrics.MOST_CLASSES} of them" in page
+    assert f"the newest {metrics.MOST_RUNS} runs" in page
+    assert HOUR == 3600 and "in the last hour" in page

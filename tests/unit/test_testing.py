@@ -1,0 +1,101 @@
+"""What users are given for their own tests."""
+
+import pytest
+
+import shoal.testing
+from shoal import Page, Scraper, Task
+from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.exchange import Headers, Request, Response
+from shoal.export.warc import WarcWriter
+
+SITE = "https://shop.test"
+
+shop = Scraper("shop", rate="1/s", retries=3)
+
+
+@shop.step
+async def listing(page: Page):
+    for link in page.links("a"):
+        yield page.follow(link, step=product)
+    yield page.follow(page.attr("a.next", "href"))
+
+
+@shop.step
+def product(page: Page):
+    return {"title": page.text("h1"), "from": page.payload.get("from"), "path": page.url.removeprefix(SITE)}
+
+
+@shop.step(fetch=None)
+async def total(task: Task):
+    yield {"sum": sum(task.payload["numbers"])}
+
+
+async def record(folder, **pages):
+    """Record a site: paths by name, with their HTML or a status."""
+    writer = WarcWriter.open(folder / "shop.warc.gz", user_agent="shoal")
+    for name, page in pages.items():
+        url = f"{SITE}/{'' if name == 'front' else name}"
+        fields = Headers([("content-type", "text/html")])
+        status, body = (page, b"") if isinstance(page, int) else (200, page.encode())
+        await writer.write(Request(url=url), Response(url=url, status=status, headers=fields, body=body))
+    await writer.close()
+    return folder / "shop.warc.gz"
+
+
+async def test_a_step_runs_on_a_page_that_was_never_fetched():
+    page = shoal.testing.page("<h1>Blue&nbsp;hat</h1>", url=f"{SITE}/hat", payload={"from": "front"})
+    harvest = await shoal.testing.run_step(product, page)
+    assert harvest.items == [{"title": "Blue hat", "from": "front", "path": "/hat"}]
+
+
+async def test_links_that_are_followed_lead_to_the_steps_they_would():
+    html = "<a href=/hat>x</a><a href=http://other.test/>x</a><a class=next href=?page=2>next</a>"
+    harvest = await shoal.testing.run_step(listing, shoal.testing.page(html, url=SITE))
+    assert [(task.url, task.step) for task in harvest.follow] == [
+        (f"{SITE}/hat", "product"),
+        (f"{SITE}/?page=2", "product"),
+        (f"{SITE}/?page=2", "listing"),
+    ]
+    assert harvest.dropped == {"out of scope": 1}
+
+
+async def test_a_step_that_handles_tasks_is_handed_one():
+    harvest = await shoal.testing.run_step(total, Task(step="total", payload={"numbers": [1, 2]}))
+    assert harvest.items == [{"sum": 3}]
+    with pytest.raises(InvalidInput, match="handles tasks"):
+        await shoal.testing.run_step(total, shoal.testing.page(""))
+
+
+async def test_a_whole_run_comes_from_a_recording(tmp_path):
+    file = await record(
+        tmp_path, front="<a href=/hat>x</a><a href=/hat>y</a><a href=/cap>z</a>", hat="<h1>Hat</h1>", cap=500
+    )
+    gave = shoal.testing.replay(shop, file)
+    assert gave.items == [{"title": "Hat", "from": None, "path": "/hat"}]
+    assert [task.url for task in gave.tasks] == [f"{SITE}/", f"{SITE}/hat", f"{SITE}/cap"]
+    assert [(failure.task.url, failure.error[:10]) for failure in gave.failures] == [
+        (f"{SITE}/cap", "HttpStatus")
+    ]
+
+
+async def test_a_replay_begins_where_it_is_told_to(tmp_path):
+    file = await record(tmp_path, front="<a href=/hat>x</a>", hat="<h1>Hat</h1>")
+    gave = shoal.testing.replay(
+        shop, file, tasks=[Task(url=f"{SITE}/hat", step="product", payload={"from": "me"})]
+    )
+    assert [item["from"] for item in gave.items] == ["me"]
+    missing = shoal.testing.replay(shop, file, urls=[f"{SITE}/scarf"])
+    assert "NotRecorded" in missing.failures[0].error
+
+
+async def test_robots_txt_counts_as_recorded(tmp_path):
+    file = tmp_path / "shop.warc.gz"
+    await record(tmp_path, front="<a href=/hat>x</a>", **{"robots.txt": "User-agent: *\nDisallow: /hat"})
+    gave = shoal.testing.replay(shop, file)
+    assert "RobotsDenied" in gave.failures[0].error
+
+
+async def test_a_replay_without_an_end_is_stopped(tmp_path):
+    file = await record(tmp_path, front="<a href=/hat>x</a>", hat="<h1>Hat</h1>")
+    with pytest.raises(InvalidSetting, match="most"):
+        shoal.testing.replay(shop, file, most=1)

@@ -1,0 +1,106 @@
+"""A page that is at hand waits for nobody's sake, and counts as no visit."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shoal import Page, Scraper
+from shoal.core.exchange import Response
+from shoal.core.model import MINUTE, ZERO, Done, Lease, Release, Run, RunState, Task
+from shoal.fetch.cache import CachingFetcher
+from shoal.fetch.cache_store import DiskStore
+from shoal.worker.handling import Handling, Tools
+from shoal.worker.marks import Marks, make_file
+from shoal.worker.room import Room
+from shoal.worker.stock import Start
+from shoal.worker.tally import Tally
+
+URL = "https://shop.test/"
+
+shop = Scraper("shop", robots=False)
+
+
+@shop.step
+async def page(page: Page):
+    yield {"body": page.body.decode()}
+
+
+class Host:
+    def __init__(self):
+        self.asked = 0
+
+    async def fetch(self, request):
+        self.asked += 1
+        return Response(url=request.url, status=200, body=b"%d" % self.asked)
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def host():
+    return Host()
+
+
+@pytest.fixture
+def marks():
+    file = make_file()
+    marks = Marks(file)
+    os.close(file)
+    yield marks
+    marks.close()
+
+
+@pytest.fixture
+def handled(host, marks, tmp_path):
+    """Handles the page once, in time or too late; returns the outcome."""
+    cache = CachingFetcher(
+        host, DiskStore(tmp_path, most=1 << 20), user_agent="shoal", lifetime=timedelta(hours=1)
+    )
+    run = Run(
+        id="r",
+        scraper="shop",
+        settings=shop.run_settings(),
+        state=RunState.RUNNING,
+        started_at=datetime.now(UTC),
+    )
+    with ThreadPoolExecutor(1) as threads:
+        tools = Tools({"http": cache}, None, threads, marks)
+
+        async def handle(*, in_time=True, attempt=1):
+            tally = Tally()
+            handling = Handling(shop, run, tools, tally, in_time=lambda start: in_time, room=Room())
+            lease = Lease(
+                run_id="r",
+                task_id="0" * 32,
+                token=1,
+                task=Task(url=URL, step="page"),
+                attempt=attempt,
+                start_in=ZERO,
+                deadline_in=MINUTE,
+            )
+            return await handling.outcome(Start(lease, 0.0), 1), tally
+
+        yield handle
+
+
+async def test_what_is_not_kept_must_be_in_time(handled, host):
+    outcome, _ = await handled(in_time=False)
+    assert isinstance(outcome, Release) and host.asked == 0
+
+
+async def test_what_is_kept_is_never_too_late(handled, host):
+    await handled()
+    outcome, tally = await handled(in_time=False)
+    assert isinstance(outcome, Done) and outcome.items == [{"body": "1"}]
+    assert (tally.kept, host.asked) == (1, 1)
+
+
+async def test_a_task_that_is_tried_again_asks_the_host_anew(handled, host):
+    await handled()
+    outcome, tally = await handled(attempt=2)
+    assert (outcome.items, tally.kept, host.asked) == ([{"body": "2"}], 0, 2)
+    outcome, _ = await handled()
+    assert outcome.items == [{"body": "2"}]
