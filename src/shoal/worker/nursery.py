@@ -152,9 +152,12 @@ def _bear(sock: socket.socket, register: dict[int, int]) -> bool:
     if not said:
         return False
     line, marks, output, page = descriptors
+    # A sign that comes before the worker can obey it waits; ignored, as it is here, it would be lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if not pid:
         _live(line, marks, output)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     for descriptor in (line, marks, output):
         os.close(descriptor)
     register[pid] = page
@@ -178,6 +181,7 @@ def _live(line: int, marks: int, output: int) -> NoReturn:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
