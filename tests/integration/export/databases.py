@@ -49,6 +49,7 @@ class Sqlite(Database):
 
     async def ask(self, statement):
         with apsw.Connection(str(self.path)) as connection:
+            connection.set_busy_timeout(10_000)  # an export that commits locks the file for a moment
             cursor = connection.execute(statement)
             return [dict(zip(_names(cursor), row, strict=True)) for row in cursor]
 
