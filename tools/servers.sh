@@ -4,7 +4,7 @@
 # Nothing is started, and what is installed already is left alone. Without root it says what to install.
 set -eu
 
-SERVERS="postgresql pgbouncer redis-server rabbitmq-server nginx openssl"
+SERVERS="postgresql pgbouncer redis-server rabbitmq-server nginx openssl chromium tor"
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 POLICY=/usr/sbin/policy-rc.d

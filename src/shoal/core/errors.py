@@ -25,6 +25,7 @@ ShoalError
 │   └── NotAnswered           no answer came in time
 ├── TaskDied                  a task that somebody waits for became a dead letter
 ├── StepTimeout               a step did not come to an end in time
+├── NotNow                    a task cannot be tried at the moment; it costs no attempt
 └── FetchError                a page did not come home
     ├── FetchTimeout
     ├── ConnectFailed
@@ -331,6 +332,14 @@ class StepTimeout(ShoalError):
     def __init__(self, step: str, seconds: float) -> None:
         self.step, self.seconds = step, seconds
         super().__init__(f"Step {step!r} did not come to an end in {seconds:g} s")
+
+
+class NotNow(ShoalError):
+    """A task cannot be tried at the moment, for no fault of its own or its host; try it `after` a while."""
+
+    def __init__(self, reason: str, after: timedelta) -> None:
+        self.reason, self.after = reason, after
+        super().__init__(reason)
 
 
 def shorten(text: str, most: int = 120) -> str:

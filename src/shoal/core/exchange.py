@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Protocol
 
 from shoal.core.model import MINUTE, NOTHING, ZERO
 
@@ -45,8 +46,39 @@ class Headers(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way out to the network that is not a direct connection: a proxy, or Tor.
+
+    `name` may be read by anybody; `url` holds credentials and is shown nowhere. Its scheme is http, https or
+    socks5h, so that names are resolved at the other end.
+    """
+
+    name: str
+    url: str = field(repr=False)
+
+
+class Cookies(Protocol):
+    """What hosts want to hear again."""
+
+    def header(self, url: str, host: str) -> str | None: ...
+    def keep(self, url: str, host: str, lines: Iterable[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guise:
+    """Who a host believes that it talks to: what belongs to one visitor, and is shared with no other.
+
+    `profile` names the browser whose TLS and headers are worn.
+    """
+
+    key: str
+    cookies: Cookies = field(repr=False)
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of a host.
+    """What is asked of a host, by which way, and as whom.
 
     `on_hop` is awaited with every further URL that a redirect leads to, before it is asked; what it raises
     ends the fetch. `on_bytes` is awaited with the number of bytes that a body has or has grown by, and holds
@@ -58,6 +90,8 @@ class Request:
     timeout: timedelta = MINUTE
     on_hop: OnHop | None = None
     on_bytes: OnBytes | None = None
+    way: Way | None = None
+    guise: Guise | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,9 +151,10 @@ class Bury:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The task was not tried: it goes back at once, and its attempt is given back."""
+    """The task was not tried: it goes back, to be handed out `after` a while; its attempt is given back."""
 
     lease: Lease
+    after: timedelta = ZERO
 
 
 Outcome = Done | Retry | Bury | Release

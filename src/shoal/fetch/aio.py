@@ -19,7 +19,7 @@ from shoal.core.errors import (
     TooLarge,
     shorten,
 )
-from shoal.core.exchange import Headers, OnBytes
+from shoal.core.exchange import Guise, Headers, OnBytes, Way
 from shoal.fetch.address import Address
 from shoal.fetch.decode import Unpacked, decoders, readable
 from shoal.fetch.egress import Egress, Target
@@ -66,8 +66,12 @@ class AioHttpEngine:
         self._pins = Pins()
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, target: Target, headers: Mapping[str, str]) -> "AioHttpAnswer":
+    async def send(
+        self, target: Target, headers: Mapping[str, str], way: Way | None, guise: Guise | None
+    ) -> "AioHttpAnswer":
         """Ask one of the target's addresses; raises FetchError."""
+        if way:
+            raise InvalidSetting("engine", "'aiohttp' knows no proxies; take 'wreq'")
         self._session = self._session or self._open()
         self._pins.put(target)
         try:

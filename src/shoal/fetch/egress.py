@@ -1,5 +1,6 @@
 """The only door to the network: which URLs may be asked, and at which addresses."""
 
+import re
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -13,6 +14,8 @@ from shoal.fetch.names import LIFETIME, Clock, Lookup, Names, system_lookup
 from shoal.fetch.shared import Shelf
 
 MOST_HOSTS = 10_000
+# RFC 6761, RFC 6762 and RFC 9476, and what ICANN keeps for inner networks; a name without a dot is inner too.
+_INNER_NAME = re.compile(r"(^|\.)(localhost|local|internal|home\.arpa|lan|intranet|corp|home)\.?$|^[^.]+$")
 
 
 class Target(NamedTuple):
@@ -61,6 +64,26 @@ class Egress:
         if known is None or known.until <= self._clock():
             known = await self._look_closely(host)
         return Target(href, host, known.name, known.addresses, known.is_literal)
+
+    def admit_beyond(self, url: str) -> Target:
+        """Return what may be asked by a way that resolves names at its other end; raises OutOfScope.
+
+        No name is resolved here, so only what a URL spells can be checked.
+        """
+        try:
+            href, host = canonical_with_host(url)
+        except InvalidUrl as exc:
+            raise OutOfScope(str(exc)) from exc
+        name = _name(host)
+        literal = _literal(name)
+        if literal:
+            self._check(host, (literal,))
+        elif _INNER_NAME.search(name) and host not in self._hosts:
+            raise OutOfScope(
+                f"{host} is a name of an inner network, which is not asked unless you say so: "
+                f"--allow-private {host}"
+            )
+        return Target(href, host, name, (), literal is not None)
 
     async def close(self) -> None:
         """Stop resolving names."""

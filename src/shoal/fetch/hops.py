@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
-from shoal.core.exchange import Headers, Hop, OnBytes, Request, Response
+from shoal.core.exchange import Cookies, Guise, Headers, Hop, OnBytes, Request, Response, Way
 from shoal.core.model import NOTHING
 from shoal.core.urls import join
 from shoal.fetch.cookies import CookieJar
@@ -67,8 +67,10 @@ class Answer(Protocol):
 class Engine(Protocol):
     """Sends one request and follows nothing."""
 
-    async def send(self, target: Target, headers: Mapping[str, str]) -> Answer:
-        """Ask one of the target's addresses; raises FetchError."""
+    async def send(
+        self, target: Target, headers: Mapping[str, str], way: Way | None, guise: Guise | None
+    ) -> Answer:
+        """Ask one of the target's addresses, or by this way; raises FetchError."""
         ...
 
     async def close(self) -> None:
@@ -102,8 +104,8 @@ class HopFetcher:
 
     async def _walk(self, request: Request, started: float) -> Response:
         headers = _callers(request.headers) if request.headers else NOTHING
-        target = await self._egress.admit(request.url)
-        answer = await self._ask(target, headers)
+        target = await self._admit(request, request.url)
+        answer = await self._ask(request, target, headers)
         hops: tuple[Hop, ...] = ()
         if answer.status in REDIRECTS:
             target, answer, hops = await self._follow(request, target, answer, headers)
@@ -130,23 +132,30 @@ class HopFetcher:
             if request.on_hop:
                 await request.on_hop(url)
             headers = for_hop(headers, target.url, url)
-            target = await self._egress.admit(url)
+            target = await self._admit(request, url)
             # A site may send the visitor round once more to see the cookie that it has set.
-            visit = target.url, self._jar.header(target.url, target.host)
+            visit = target.url, self._cookies(request).header(target.url, target.host)
             if visit in seen:
                 raise OutOfScope(f"The page redirects in a circle, back to {shorten(target.url)}")
             seen.add(visit)
-            answer = await self._ask(target, headers)
+            answer = await self._ask(request, target, headers)
         return target, answer, tuple(hops)
 
-    async def _ask(self, target: Target, headers: Mapping[str, str]) -> Answer:
-        cookies = self._jar.header(target.url, target.host)
+    async def _admit(self, request: Request, url: str) -> Target:
+        return self._egress.admit_beyond(url) if request.way else await self._egress.admit(url)
+
+    def _cookies(self, request: Request) -> Cookies:
+        return request.guise.cookies if request.guise else self._jar
+
+    async def _ask(self, request: Request, target: Target, headers: Mapping[str, str]) -> Answer:
+        jar = self._cookies(request)
+        cookies = jar.header(target.url, target.host)
         if cookies:
             own = headers.get("cookie")
             headers = {**headers, "cookie": f"{own}; {cookies}" if own else cookies}
-        answer = await self._engine.send(target, headers)
+        answer = await self._engine.send(target, headers, request.way, request.guise)
         if lines := answer.all("set-cookie"):
-            self._jar.keep(target.url, target.host, map(as_text, lines))
+            jar.keep(target.url, target.host, map(as_text, lines))
         return answer
 
     def _next(self, url: str, location: str, hops: Sequence[Hop]) -> str:

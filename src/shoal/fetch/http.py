@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import wreq
 
 from shoal.core.errors import OutOfScope, TooLarge
-from shoal.core.exchange import Headers, OnBytes
+from shoal.core.exchange import Guise, Headers, OnBytes, Way
 from shoal.fetch.address import Address
 from shoal.fetch.decode import Unpacked, decoders
 from shoal.fetch.egress import Egress, Target
@@ -49,9 +49,14 @@ class WreqEngine:
         self._options = _client_options(limits, user_agent, authorities)
         self._pinned: OrderedDict[str, _Pinned] = OrderedDict()
         self._most = _most_clients()
+        self._beyond: wreq.Client | None = None
 
-    async def send(self, target: Target, headers: Mapping[str, str]) -> "WreqAnswer":
-        """Ask one of the target's addresses; raises FetchError."""
+    async def send(
+        self, target: Target, headers: Mapping[str, str], way: Way | None, guise: Guise | None
+    ) -> "WreqAnswer":
+        """Ask one of the target's addresses, or by this way; raises FetchError."""
+        if way:
+            return await self._send_by(way, target, headers)
         client = self._client(target)
         try:
             answer = await (client.get(target.url, headers=headers) if headers else client.get(target.url))
@@ -62,10 +67,21 @@ class WreqEngine:
             raise OutOfScope(f"{target.host} answered from {peer.ip()}, an address that was not checked")
         return WreqAnswer(answer, target)
 
+    async def _send_by(self, way: Way, target: Target, headers: Mapping[str, str]) -> "WreqAnswer":
+        if self._beyond is None:
+            # It resolves the names of proxies and no others: the schemes of a way see to that.
+            self._beyond = wreq.Client(dns_options=wreq.DnsOptions(system_dns=True), **self._options)
+        try:
+            answer = await self._beyond.get(target.url, headers=headers, proxy=wreq.Proxy.all(way.url))
+        except BROKEN as exc:
+            raise translated(exc, target) from exc
+        return WreqAnswer(answer, target)
+
     async def close(self) -> None:
         """Let go of every connection."""
         # Not with wreq's own `close`, which would cancel the tasks of those who still wait for an answer.
         self._pinned.clear()
+        self._beyond = None
 
     def _client(self, target: Target) -> wreq.Client:
         """Return the client of a host name, which asks no resolver; URLs that spell an address share one."""
@@ -208,7 +224,7 @@ def _client_options(limits: Limits, user_agent: str, authorities: Path | None) -
         "connect_timeout": CONNECT_TIMEOUT,
         "pool_idle_timeout": IDLE_TIMEOUT,
         "pool_max_idle_per_host": IDLE_PER_HOST,
-        "no_proxy": True,
+        "no_proxy": True,  # none but that of a request
         "tls_verify": authorities or True,
         "gzip": True,
         "brotli": True,

@@ -19,7 +19,7 @@ import uvloop
 from shoal.core.errors import ShoalError
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
-from shoal.worker.fetching import open_http, open_revisits, open_robots
+from shoal.worker.fetching import open_fetchers, open_revisits, open_robots
 from shoal.worker.handling import Tools
 from shoal.worker.line import STOP, Ended, Failed, Line, Order, read_order
 from shoal.worker.lookout import Lookout
@@ -66,12 +66,13 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(order.queue))
         run = await queue.run(order.run_id)
-        fetcher = open_http(settings, queue, user_agent=agent, run_id=run.id)
-        stack.push_async_callback(fetcher.close)
+        fetchers = await open_fetchers(settings, queue, user_agent=agent, run_id=run.id)
+        for fetcher in fetchers.values():
+            stack.push_async_callback(fetcher.close)
         revisits = open_revisits(settings, queue, run)
         if revisits:
             stack.push_async_callback(revisits.close)
-        robots = open_robots(settings, queue, fetcher, user_agent=agent)
+        robots = open_robots(settings, queue, fetchers["http"], user_agent=agent)
         if robots:
             stack.push_async_callback(robots.close)
         lookout = Lookout(order, line, scraper.steps)
@@ -81,7 +82,13 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
             lookout.queue(queue),
             run,
             scraper,
-            Tools({"http": lookout.fetcher(fetcher)}, robots, threads, lookout.marks(marks), revisits),
+            Tools(
+                {name: lookout.fetcher(fetcher) for name, fetcher in fetchers.items()},
+                robots,
+                threads,
+                lookout.marks(marks),
+                revisits,
+            ),
             worker_id=order.worker_id,
             lease=order.lease,
             at_once=order.at_once,

@@ -21,12 +21,14 @@ from shoal.worker.revisits import Revisits
 MOST_RULES = 64 << 20  # bytes of robots.txt that the fleet keeps
 
 
-def open_http(settings: ScraperSettings, queue: Queue, *, user_agent: str, run_id: str) -> Fetcher:
-    """Return the fetcher that a scraper's settings ask for; a replay has no way to the network."""
+async def open_fetchers(
+    settings: ScraperSettings, queue: Queue, *, user_agent: str, run_id: str
+) -> dict[str, Fetcher]:
+    """Return the fetchers that a scraper's steps may ask for, by name; a replay has no way to the network."""
     limits = Limits(max_body=settings.max_body)
     if settings.replay:
         record = WarcRecord(settings.replay, most=settings.max_body)
-        return ReplayFetcher(record.find, record=record.name, limits=limits)
+        return {"http": ReplayFetcher(record.find, record=record.name, limits=limits)}
     fetcher: Fetcher = HttpFetcher(limits, egress=Egress(settings.allow_private), user_agent=user_agent)
     if settings.warc:
         writer = WarcWriter.open(settings.warc, user_agent=user_agent, run_id=run_id)
@@ -41,7 +43,7 @@ def open_http(settings: ScraperSettings, queue: Queue, *, user_agent: str, run_i
             block=settings.block,
             realm=" ".join(sorted(settings.allow_private)),
         )
-    return fetcher
+    return {"http": fetcher}
 
 
 def open_robots(

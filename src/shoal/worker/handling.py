@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from shoal.core.errors import ShoalError, StepTimeout
+from shoal.core.errors import NotNow, ShoalError, StepTimeout
 from shoal.core.exchange import Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.verdict import RetryPolicy, judge
@@ -76,6 +76,8 @@ class Handling:
             harvest, was_asked = await self._gathered(step, start, number)
         except TooLate:
             return Release(lease)
+        except NotNow as wait:
+            return self._put_off(lease, wait)
         except Exception as error:
             return self._failed(lease, host, error)
         finally:
@@ -181,6 +183,11 @@ class Handling:
                 return step.harvest(subject)
 
         return await asyncio.get_running_loop().run_in_executor(self._tools.threads, harvest)
+
+    def _put_off(self, lease: Lease, reason: NotNow) -> Release:
+        kind = type(reason).__name__
+        self._tally.put_off[kind] = self._tally.put_off.get(kind, 0) + 1
+        return Release(lease, after=reason.after)
 
     def _failed(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
         kind = type(error).__name__

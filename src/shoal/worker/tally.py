@@ -20,6 +20,7 @@ class Tally:
     bytes: int = 0
     kept: int = 0  # pages that were at hand, so that nobody was asked
     errors: dict[str, int] = field(default_factory=Counter)  # by class
+    put_off: dict[str, int] = field(default_factory=Counter)  # tasks that could not be tried, by reason
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
     measures: Measures | None = None  # what metrics are made of, where someone asked for them
 
@@ -35,6 +36,7 @@ class Tally:
             bytes=self.bytes + other.bytes,
             kept=self.kept + other.kept,
             errors=Counter(self.errors) + Counter(other.errors),
+            put_off=Counter(self.put_off) + Counter(other.put_off),
             dropped=Counter(self.dropped) + Counter(other.dropped),
             measures=_added(self.measures, other.measures),
         )

@@ -16,8 +16,9 @@ from shoal.worker import fetching
 URL = "https://shop.test/"
 
 
-def opened(**settings):
-    return fetching.open_http(ScraperSettings.read(**settings), None, user_agent="shoal", run_id="r")
+async def opened(**settings):
+    read = ScraperSettings.read(**settings)
+    return (await fetching.open_fetchers(read, None, user_agent="shoal", run_id="r"))["http"]
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ async def recording(tmp_path):
 
 
 async def test_a_replay_has_no_door_at_all(doors, recording):
-    fetcher = opened(replay=recording)
+    fetcher = await opened(replay=recording)
     assert isinstance(fetcher, ReplayFetcher)
     assert (await fetcher.fetch(Request(url=URL))).body == b"page"
     with pytest.raises(NotRecorded):
@@ -58,7 +59,7 @@ async def test_a_replay_has_no_door_at_all(doors, recording):
 async def test_every_other_fetcher_goes_through_the_door(doors, tmp_path):
     for settings in ({}, {"cache": f"disk:{tmp_path}/pages"}, {"warc": str(tmp_path / "b.warc.gz")}):
         doors.clear()
-        fetcher = opened(**settings)
+        fetcher = await opened(**settings)
         with pytest.raises(ConnectionRefusedError):
             await fetcher.fetch(Request(url=URL))
         assert doors == ["made", URL]
@@ -72,6 +73,6 @@ async def test_settings_are_layers_around_the_fetcher(tmp_path):
         RecordingFetcher: {"warc": str(tmp_path / "c.warc.gz")},
     }
     for kind, settings in kinds.items():
-        fetcher = opened(**settings)
+        fetcher = await opened(**settings)
         assert type(fetcher) is kind
         await fetcher.close()
