@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.main import app
+from shoal.cli.commands import app_for
 from shoal.core.exchange import Headers, Request, Response
 from shoal.export.warc import WarcWriter
 from shoal.fetch import cache, cache_rules
@@ -50,7 +50,9 @@ def test_the_scrapers_of_the_examples_are_made(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_have_the_options_that_are_shown(name):
-    known = {option for param in typer.main.get_command(app).commands["run"].params for option in param.opts}
+    known = {
+        option for param in typer.main.get_command(app_for()).commands["run"].params for option in param.opts
+    }
     shown = re.findall(r"shoal run ([^`\n]*)", PAGES[name])
     assert shown
     for words in shown:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.main import app
+from shoal.cli.commands import app_for
 from shoal.core import events
 from shoal.fleet import logs, metrics, staleness
 from shoal.fleet.metrics import crew_families, exposition, queue_family, tally_families
@@ -20,7 +20,7 @@ PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("logs", "metrics
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_have_the_options_that_are_shown(name):
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(app_for()).commands
     shown = re.findall(r"shoal (run|work|top|workers|stale|metrics)\b([^`\n]*)", PAGES[name])
     assert shown
     for command, words in shown:

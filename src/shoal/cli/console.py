@@ -23,7 +23,10 @@ def console() -> "Console":
 
 def say(text: str) -> None:
     """Tell a person something."""
-    console().print(text, markup=False)
+    if sys.stderr.isatty():
+        console().print(text, markup=False)
+    else:  # rich takes a while to load
+        sys.stderr.write(f"{text}\n")
 
 
 def complain(message: str) -> None:

@@ -20,11 +20,10 @@ def demo(
     as_json: options.Json = False,
 ) -> None:
     """Serve four shops on this machine, scrape them with real workers, and show the results."""
-    from shoal.cli.job import read_job
+    from shoal.cli.job import nursery_for, read_job
     from shoal.cli.run import carry_out, closing_words, exit_code
     from shoal.demo.serve import SiteProcess
     from shoal.fleet.seeds import Seeds
-    from shoal.worker.nursery import Nursery
 
     for old in Path.cwd().glob(f"{DATABASE}*"):
         old.unlink()
@@ -34,7 +33,7 @@ def demo(
             say(f"Four shops with {products:,} products are open: {', '.join(site.hosts)}")
         job = read_job(
             "shoal.demo.scraper:shop",
-            nursery=Nursery(here=True),
+            nursery=nursery_for(queue),
             queue=queue,
             urls=site.seeds,
             workers=workers,

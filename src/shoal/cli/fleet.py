@@ -91,10 +91,9 @@ def fleet(
 
     Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
     """
-    from shoal.cli.job import read_job
+    from shoal.cli.job import nursery_for, read_job
     from shoal.cli.watching import read_watching
     from shoal.core.values import read_duration
-    from shoal.worker.nursery import Nursery
 
     if not (seeds or resume):
         complain(f"Nothing to begin with. Run: shoal fleet {scraper} --workers 10 --url https://…")
@@ -102,7 +101,7 @@ def fleet(
     gap = read_duration("--stagger", stagger)
     job = read_job(
         scraper,
-        nursery=Nursery(here=True),
+        nursery=nursery_for(queue),
         queue=queue,
         changes=[*(changes or []), *([f"max_pages={TEST_BUDGET}"] if test else [])],
         urls=list(seeds.urls),

@@ -17,6 +17,8 @@ from shoal.core.values import read_positive_duration, read_size
 from shoal.fleet.launch import MODES, Job
 from shoal.fleet.project import Project
 from shoal.fleet.table import read_table_file
+from shoal.queue.open import load_backend
+from shoal.worker.nursery import Nursery
 
 
 def read_job(
@@ -55,6 +57,12 @@ def read_job(
         heartbeat=read_positive_duration("--heartbeat", heartbeat),
         **more,
     )
+
+
+def nursery_for(queue: str) -> Nursery:
+    """Return a nursery whose workers have loaded what opens this queue."""
+    load_backend(queue)
+    return Nursery(here=True)
 
 
 def is_mode(partitions: list[str]) -> bool:

@@ -2,38 +2,9 @@
 
 import logging
 import sys
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from shoal.cli import (
-    bench,
-    check,
-    dead,
-    demo,
-    enqueue,
-    export,
-    fleet,
-    look,
-    metrics,
-    migrate,
-    new,
-    partitions,
-    records,
-    route,
-    run,
-    scale,
-    scrape,
-    scrapers,
-    shell,
-    stale,
-    start,
-    steer,
-    top,
-    work,
-)
+from shoal.cli.commands import app_for
 from shoal.cli.console import complain, put_json, say
 from shoal.cli.exits import Exit
 from shoal.core.errors import (
@@ -49,64 +20,6 @@ from shoal.core.errors import (
 )
 from shoal.fleet.project import Project
 
-app = typer.Typer(
-    name="shoal",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        sys.stdout.write(f"shoal {version('shoal')}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def shoal(
-    show_version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Scrape at scale: write one scraper, run it here or on hundreds of workers."""
-
-
-app.command()(run.run)
-app.command()(enqueue.enqueue)
-app.command()(work.work)
-app.command()(fleet.fleet)
-app.command()(scale.scale)
-app.command()(start.start)
-app.command()(scrape.listen)
-app.command()(scrape.scrape)
-app.command()(scrapers.scrapers)
-app.command()(route.route)
-app.command()(look.status)
-app.command()(records.records)
-app.command()(partitions.partitions)
-app.command()(look.watch)
-app.command()(look.runs)
-app.command()(look.workers)
-app.command()(look.hosts)
-app.command()(stale.stale)
-app.command()(top.top)
-app.command()(metrics.metrics)
-app.command()(steer.pause)
-app.command()(steer.resume)
-app.command()(steer.cancel)
-app.command()(steer.purge)
-app.add_typer(dead.app, name="dead")
-app.command()(export.export)
-app.command()(check.check)
-app.command()(migrate.migrate)
-app.command()(new.new)
-app.command()(shell.shell)
-app.command()(demo.demo)
-app.command()(bench.bench)
-
 
 class _Talk(logging.Handler):
     """Passes on what the library has to say: that it waits for a server, for instance."""
@@ -120,7 +33,7 @@ def main() -> None:
     logging.getLogger("shoal").addHandler(_Talk(logging.WARNING))
     try:
         Project.find(Path.cwd()).set_environment()
-        app()
+        app_for(next(iter(sys.argv[1:]), None))()
     except ShoalError as error:
         if "--json" in sys.argv:
             put_json({"error": type(error).__name__, "message": str(error)})

@@ -61,10 +61,9 @@ def run(
 
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
-    from shoal.cli.job import read_job
+    from shoal.cli.job import nursery_for, read_job
     from shoal.cli.keeping import as_changes, fill_again, replayed_seeds
     from shoal.cli.watching import read_watching
-    from shoal.worker.nursery import Nursery
 
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
@@ -73,7 +72,7 @@ def run(
         raise typer.Exit(Exit.USAGE)
     job = read_job(
         scraper,
-        nursery=Nursery(here=True),
+        nursery=nursery_for(queue),
         queue=queue,
         changes=[*(changes or []), *kept],
         urls=list(seeds.urls),

@@ -61,14 +61,13 @@ def listen(
 
     Example: shoal listen books.py --workers 4 --at 10.0.0.5:8400 --queue postgresql://db/shoal
     """
-    from shoal.cli.job import read_job
+    from shoal.cli.job import nursery_for, read_job
     from shoal.cli.watching import read_watching
     from shoal.fleet.ondemand import listening_job
-    from shoal.worker.nursery import Nursery
 
     job = read_job(
         scraper,
-        nursery=Nursery(here=True),
+        nursery=nursery_for(queue),
         queue=queue,
         changes=[*(changes or []), "mode=distributed"],
         allow_private=allow_private,

@@ -40,14 +40,13 @@ def work(
 
     Example: shoal work books.py --run 20260215_120000_ab12 --queue postgresql://db/shoal --workers 4
     """
-    from shoal.cli.job import read_job
+    from shoal.cli.job import nursery_for, read_job
     from shoal.cli.run import closing_words, exit_code
     from shoal.cli.watching import read_watching
-    from shoal.worker.nursery import Nursery
 
     job = read_job(
         scraper,
-        nursery=Nursery(here=True),
+        nursery=nursery_for(queue),
         queue=queue,
         # Many may work on a distributed run; the lock is for those who start one.
         changes=[*(changes or []), "mode=distributed"],

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shoal.core.errors import InvalidSetting
 from shoal.export.address import TableAddress, is_table, read_address
 from shoal.export.contract import Writer
-from shoal.export.csv import CsvWriter
-from shoal.export.database import Table
-from shoal.export.jsonl import GzipJsonlWriter, JsonlWriter
-from shoal.export.parquet import ParquetWriter
 from shoal.export.steps import StepWriter, step_file, step_table
 from shoal.export.target import STDOUT, Target, open_target
-from shoal.export.upsert import TableWriter
+
+if TYPE_CHECKING:
+    from shoal.export.database import Table
 
 FORMATS = ("jsonl", "jsonl.gz", "csv", "parquet")
 LIVE = "jsonl"
@@ -63,6 +62,8 @@ def open_writer(
 
 
 def _open_tables(address: TableAddress, wishes: _Wishes, by_step: bool) -> Writer:
+    from shoal.export.upsert import TableWriter
+
     table = _tables(address)
 
     def one(address: TableAddress) -> Writer:
@@ -85,9 +86,8 @@ def _open_tables(address: TableAddress, wishes: _Wishes, by_step: bool) -> Write
     )
 
 
-def _tables(address: TableAddress) -> Callable[[TableAddress], Table]:
+def _tables(address: TableAddress) -> "Callable[[TableAddress], Table]":
     """Return what makes tables of one database, which share a connection and a transaction."""
-    # Not at the top: who writes a file needs no database.
     if address.scheme == "sqlite":
         from shoal.export.sqlite import SqliteTable
         from shoal.export.sqlite_link import SqliteLink
@@ -133,14 +133,23 @@ def _open_file(path: str, chosen: str, wishes: _Wishes) -> Writer:
 
 
 def _make(chosen: str, target: Target, wishes: _Wishes) -> Writer:
+    # Not at the top, here and for tables: every run writes somewhere, and needs one of them.
     match chosen:
         case "csv":
+            from shoal.export.csv import CsvWriter
+
             return CsvWriter(target, columns=wishes.columns, envelope=wishes.envelope, raw=wishes.raw)
         case "parquet":
+            from shoal.export.parquet import ParquetWriter
+
             return ParquetWriter(target, columns=wishes.columns, envelope=wishes.envelope)
         case "jsonl.gz":
+            from shoal.export.jsonl import GzipJsonlWriter
+
             return GzipJsonlWriter(target, envelope=wishes.envelope)
         case _:
+            from shoal.export.jsonl import JsonlWriter
+
             return JsonlWriter(target, envelope=wishes.envelope)
 
 

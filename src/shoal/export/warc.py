@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
 from importlib import import_module
-from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.core.exchange import Request, Response
+from shoal.core.version import VERSION
 
 SUFFIX = ".warc.gz"
 FORMAT = "WARC/1.1"
@@ -52,7 +52,7 @@ class WarcWriter:
     def open(cls, path: str | Path, *, user_agent: str, run_id: str = "") -> "WarcWriter":
         """Make a file of this name, or where there is one, of the next number: crawl-2.warc.gz."""
         about = {
-            "software": f"shoal/{version('shoal')}",
+            "software": f"shoal/{VERSION}",
             "format": "WARC File Format 1.1",
             "http-header-user-agent": user_agent,
             "isPartOf": run_id,

@@ -1,30 +1,25 @@
 """What a run begins with: the tasks of all sources that were named, routed, and the refused ones reported."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from shoal.core.model import Task
-from shoal.discover.axes import Axis
 from shoal.discover.columns import DEFAULT_COLUMNS, Columns
-from shoal.discover.combine import combine
 from shoal.discover.feed import Feed, OnRefusal
-from shoal.discover.files import UrlFile, format_of
 from shoal.discover.labels import NO_LABELS, Labels
-from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.routing import Routes
-from shoal.discover.sitemap_report import SitemapReport
-from shoal.discover.sitemaps import SitemapLimits, Sitemaps
 from shoal.discover.source import Found, Source, shown
-from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
-from shoal.fetch.limits import Limits
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
-from shoal.worker.child import USER_AGENT
 
-OnReport = Callable[[SitemapReport], None]
+if TYPE_CHECKING:
+    from shoal.discover.files import UrlFile
+    from shoal.discover.sitemap_report import SitemapReport
+
+OnReport = Callable[["SitemapReport"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +51,16 @@ class Seeds:
     ) -> AsyncIterator[Feed]:
         """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`."""
         step = self.step or scraper.first.name
-        async with _fetcher(scraper) as fetcher:
-            walk = self._walk(fetcher, scraper, step)
-            sources = [*self._local(step), *self._previous(queue, step)]
-            sources += [self.labels.label(walk)] if walk else []
+        sources = [*self._local(step), *self._previous(queue, step)]
+        async with AsyncExitStack() as stack:
+            if self.sitemaps:
+                # Each kind of source is loaded when it is asked for: a run has one of them, rarely two.
+                from shoal.fleet.walk import open_walk
+
+                walk = await stack.enter_async_context(open_walk(self, scraper, step))
+                stack.callback(lambda: on_report(walk.report))
+                sources.append(self.labels.label(walk))
             yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)
-        if walk:
-            on_report(walk.report)
 
     def _local(self, step: str) -> Iterator[Source]:
         if self.urls:
@@ -73,32 +71,35 @@ class Seeds:
             yield self._from_axes(step)
 
     def _from_file(self, path: str, step: str) -> Source:
+        from shoal.discover.files import format_of
+
         if format_of(path, self.format) == "txt":
             return self.labels.label(self._url_file(path, step, self.columns))
         columns = replace(self.columns, **self.labels.columns())
         return self.labels.label(self._url_file(path, step, columns), "partition", "priority")
 
-    def _url_file(self, path: str, step: str, columns: Columns) -> UrlFile:
+    def _url_file(self, path: str, step: str, columns: Columns) -> "UrlFile":
+        from shoal.discover.files import UrlFile
+
         return UrlFile(path, step=step, format=self.format, columns=columns, encoding=self.encoding)
 
     def _from_axes(self, step: str) -> Source:
+        from shoal.discover.axes import Axis
+        from shoal.discover.combine import combine
+
         axes = [Axis.read(text) for text in self.axes]
         partition = self.labels.columns().get("partition")
         found = combine(self.template, axes, step=step, payload=self.templates, partition=partition)
         return self.labels.label(found, "partition")
 
-    def _walk(self, fetcher: HttpFetcher, scraper: Scraper, step: str) -> Sitemaps | None:
-        if not self.sitemaps:
-            return None
-        delay = scraper.settings.delay
-        return Sitemaps(
-            fetcher.fetch, *self.sitemaps, step=step, since=self.since, hosts=self.hosts, delay=delay
-        )
-
     def _previous(self, queue: Queue, step: str) -> Iterator[Source]:
-        if self.from_run and self.from_items is None:
+        if not self.from_run:
+            return
+        from shoal.discover.previous import DeadTasks, ItemTasks
+
+        if self.from_items is None:
             yield self.labels.label(DeadTasks(queue.dead(self.from_run)))
-        elif self.from_run and self.from_items:
+        else:
             source, _, field = self.from_items.partition(".")
             items, whole = queue.items(self.from_run, step=source), bool(self.columns.payload)
             yield self.labels.label(ItemTasks(items, step=step, field=field or None, payload=whole))
@@ -115,17 +116,3 @@ class Typed:
         for url in self._urls:
             self.where = f"--url {shown(url)}"
             yield Task(url=url, step=self._step)
-
-
-@asynccontextmanager
-async def _fetcher(scraper: Scraper) -> AsyncIterator[HttpFetcher]:
-    settings = scraper.settings
-    fetcher = HttpFetcher(
-        Limits(max_body=SitemapLimits().max_bytes),
-        egress=Egress(settings.allow_private),
-        user_agent=settings.user_agent or USER_AGENT,
-    )
-    try:
-        yield fetcher
-    finally:
-        await fetcher.close()

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
@@ -41,15 +41,37 @@ class open_queue:
             await self._queue.close()
 
     async def _open(self) -> Queue:
-        scheme = self._url.partition(":")[0].lower()
-        if scheme not in BACKENDS:
-            raise UnknownQueue(scheme, sorted(BACKENDS))
-        return await BACKENDS[scheme](self._url, self._patience)
+        return await load_backend(self._url)(self._url, self._patience)
 
 
-async def _sqlite(url: str, patience: timedelta) -> Queue:
+Opener = Callable[[str, timedelta], Awaitable[Queue]]
+
+
+def load_backend(url: str) -> Opener:
+    """Load what opens the queue at an address; raises UnknownQueue or MissingDriver."""
+    scheme = url.partition(":")[0].lower()
+    if scheme not in BACKENDS:
+        raise UnknownQueue(scheme, sorted(BACKENDS))
+    backend = BACKENDS[scheme]
+    try:
+        return backend.load()
+    except ModuleNotFoundError as error:
+        if error.name not in backend.drivers:
+            raise
+        raise MissingDriver(backend.name, backend.extra) from error
+
+
+def _sqlite() -> Opener:
     from shoal.queue.sqlite.queue import SqliteQueue
 
+    async def opened(url: str, patience: timedelta) -> Queue:
+        path, synchronous = _sqlite_file(url)
+        return await SqliteQueue.open(path, synchronous=synchronous, patience=patience)
+
+    return opened
+
+
+def _sqlite_file(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path:
@@ -58,45 +80,43 @@ async def _sqlite(url: str, patience: timedelta) -> Queue:
     synchronous = options.pop("synchronous", "normal")
     if options or synchronous not in ("normal", "full"):
         raise InvalidSetting("queue", f"may end in ?synchronous=full and nothing else: {url!r}")
-    return await SqliteQueue.open(path, synchronous=synchronous, patience=patience)
+    return path, synchronous
 
 
-async def _postgres(url: str, patience: timedelta) -> Queue:
-    try:
-        from shoal.queue.postgres.queue import PostgresQueue
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
-            raise
-        raise MissingDriver("postgresql", "postgres") from error
-    return await PostgresQueue.open(url, patience=patience)
+def _postgres() -> Opener:
+    from shoal.queue.postgres.queue import PostgresQueue
+
+    return lambda url, patience: PostgresQueue.open(url, patience=patience)
 
 
-async def _redis(url: str, patience: timedelta) -> Queue:
-    try:
-        from shoal.queue.redis.queue import RedisQueue
-    except ModuleNotFoundError as error:
-        if error.name not in ("redis", "hiredis"):
-            raise
-        raise MissingDriver("redis", "redis") from error
-    return await RedisQueue.open(url, patience=patience)
+def _redis() -> Opener:
+    from shoal.queue.redis.queue import RedisQueue
+
+    return lambda url, patience: RedisQueue.open(url, patience=patience)
 
 
-async def _rabbitmq(url: str, patience: timedelta) -> Queue:
-    try:
-        from shoal.queue.rabbitmq.queue import RabbitQueue
-    except ModuleNotFoundError as error:
-        if error.name not in ("aiormq", "pamqp", "redis", "hiredis"):
-            raise
-        raise MissingDriver("rabbitmq", "rabbitmq") from error
-    return await RabbitQueue.open(url, patience=patience)
+def _rabbitmq() -> Opener:
+    from shoal.queue.rabbitmq.queue import RabbitQueue
+
+    return lambda url, patience: RabbitQueue.open(url, patience=patience)
 
 
-BACKENDS: dict[str, Callable[[str, timedelta], Awaitable[Queue]]] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgres,
-    "postgres": _postgres,
-    "redis": _redis,
-    "rediss": _redis,
-    "amqp": _rabbitmq,
-    "amqps": _rabbitmq,
+class _Backend(NamedTuple):
+    load: Callable[[], Opener]
+    name: str
+    extra: str
+    drivers: frozenset[str]
+
+
+_POSTGRES = _Backend(_postgres, "postgresql", "postgres", frozenset({"asyncpg"}))
+_REDIS = _Backend(_redis, "redis", "redis", frozenset({"redis", "hiredis"}))
+_RABBITMQ = _Backend(_rabbitmq, "rabbitmq", "rabbitmq", frozenset({"aiormq", "pamqp", "redis", "hiredis"}))
+BACKENDS: dict[str, _Backend] = {
+    "sqlite": _Backend(_sqlite, "sqlite", "", frozenset()),
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "amqp": _RABBITMQ,
+    "amqps": _RABBITMQ,
 }

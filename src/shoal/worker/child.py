@@ -11,12 +11,12 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from importlib.metadata import version
 from typing import NoReturn
 
 import uvloop
 
 from shoal.core.errors import ShoalError
+from shoal.core.version import VERSION
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
 from shoal.worker.fetching import open_fetchers, open_revisits, open_robots
@@ -28,7 +28,7 @@ from shoal.worker.oncall import OnCall
 from shoal.worker.share import Share
 from shoal.worker.worker import Stop, Worker
 
-USER_AGENT = f"shoal/{version('shoal')}"
+USER_AGENT = f"shoal/{VERSION}"
 
 
 def main(descriptor: int, marks: int) -> NoReturn:

@@ -3,12 +3,14 @@
 import typer
 
 from shoal.cli import sources
-from shoal.cli.main import app
+from shoal.cli.commands import app_for
 from shoal.fleet import named
 
 
 def options_of(command):
-    return {name for param in typer.main.get_command(app).commands[command].params for name in param.opts}
+    return {
+        name for param in typer.main.get_command(app_for()).commands[command].params for name in param.opts
+    }
 
 
 def test_every_source_has_one_option_and_both_commands_take_all():

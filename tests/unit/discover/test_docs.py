@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.main import app
+from shoal.cli.commands import app_for
 from shoal.discover.routing import Routes
 from shoal.queue.open import open_queue
 from tests.unit.discover.site import Site, urlset
@@ -43,7 +43,7 @@ def test_the_rules_are_read_as_they_are_described():
 
 
 def test_the_commands_have_the_options_that_are_shown():
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(app_for()).commands
     shown = re.findall(r"shoal (run|enqueue|route) ([^`\n]*)", PAGE.replace("\\\n", " "))
     assert len(shown) >= 9
     for name, words in shown:

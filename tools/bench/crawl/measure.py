@@ -49,7 +49,7 @@ def run(
         process = subprocess.Popen(
             [str(word) for word in command],
             cwd=folder,
-            env={**os.environ, **env},
+            env={**_environment(), **env},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -65,6 +65,11 @@ def run(
     if process.returncode not in accept:
         raise CommandFailed(process.returncode, said)
     return Usage(seconds, usage.ru_utime + usage.ru_stime, memory.most, said)
+
+
+def _environment() -> dict[str, str]:
+    """Return this environment, in which Python keeps what it has compiled, as it does where pip installs."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class _watched:

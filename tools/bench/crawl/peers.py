@@ -1,11 +1,13 @@
 """The peers, in a virtual environment of their own so that their needs and ours do not meet."""
 
+import compileall
 import hashlib
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
+import shoal
 from tools.bench.crawl.store import KEPT
 from tools.bench.talk import say
 
@@ -25,6 +27,8 @@ def peers_python() -> Path:
         pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "-c", str(PINS)]
         subprocess.run([*pip, *WANTED], check=True, stdout=sys.stderr)
         mark.write_text(wanted)
+    # What pip has installed is compiled; Shoal lies here as it is edited.
+    compileall.compile_dir(Path(shoal.__file__).parent, quiet=1)
     return python
 
 
