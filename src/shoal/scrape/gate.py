@@ -1,6 +1,5 @@
 """Which follow-up tasks may pass: those in scope, not too deep, and not in a trap."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date
@@ -12,6 +11,7 @@ from shoal.core.model import LOWEST_PRIORITY, Task
 from shoal.core.urls import canonical
 from shoal.scrape.address import dissect
 from shoal.scrape.budgets import Budgets
+from shoal.scrape.harvest import Dropped
 from shoal.scrape.mazes import Mazes
 from shoal.scrape.seen import Seen
 from shoal.scrape.settings import ScraperSettings
@@ -35,14 +35,18 @@ class Gate:
         self._budgets = Budgets(settings.max_per_pattern)
         self._mazes = Mazes() if settings.max_per_pattern is None else None
         self._named: set[str] = set()
+        self._is_followed = False  # before the first link there is nothing to get lost in
         self._lock = Lock()
 
     def admit(
-        self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Counter[str]
+        self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Dropped
     ) -> list[Task]:
         """Return the follow-up tasks of a page that may pass, and count the others by reason."""
         near = [inherited(task, parent) for task in tasks]
+        self._is_followed = self._is_followed or bool(near)
         with self._lock:
+            if not self._is_followed:
+                return self._passed_by(parent, items)
             self._now = self._today()
             self._seen.add((parent.step, parent.url))
             fresh: dict[Way, None] = {}
@@ -53,7 +57,12 @@ class Gate:
                 self._seen.add(way)
             return passed
 
-    def _passed(self, task: Task, parent: Task, fresh: dict[Way, None], dropped: Counter[str]) -> Task | None:
+    def _passed_by(self, parent: Task, items: list[Any]) -> list[Task]:
+        if items and self._mazes and parent.url:
+            self._mazes.bears_fruit(parent.url.split("/", 3)[2])
+        return []
+
+    def _passed(self, task: Task, parent: Task, fresh: dict[Way, None], dropped: Dropped) -> Task | None:
         if task.depth > self._settings.max_depth:
             dropped[TOO_DEEP] += 1
             return None
@@ -66,7 +75,7 @@ class Gate:
             return task
         return self._past_traps(task, task.url, fresh, dropped)
 
-    def _past_traps(self, task: Task, url: str, fresh: dict[Way, None], dropped: Counter[str]) -> Task | None:
+    def _past_traps(self, task: Task, url: str, fresh: dict[Way, None], dropped: Dropped) -> Task | None:
         bare = without_session(url)
         way = (task.step, bare)
         if way not in self._seen and way not in fresh:
@@ -82,7 +91,7 @@ class Gate:
         wrong = endless(url, address, self._now)
         return f"{address.section} ({wrong})" if wrong else self._budgets.spend(address)
 
-    def _is_lost(self, fresh: list[Way], parent: Task, items: list[Any], dropped: Counter[str]) -> bool:
+    def _is_lost(self, fresh: list[Way], parent: Task, items: list[Any], dropped: Dropped) -> bool:
         """Tell whether the new links of a page lead on into a maze."""
         if self._mazes is None or parent.url is None:
             return False

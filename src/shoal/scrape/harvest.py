@@ -1,6 +1,6 @@
 """What one page gave: kept aside until its step has finished."""
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ from shoal.scrape.node import Node
 MOST = 1_000_000  # items and tasks of one page: far more than a page can hold, so a step without an end
 
 
+Dropped = defaultdict[str, int]  # links that are not followed, by reason; a Counter takes longer to make
+
+
 @dataclass(slots=True)
 class Harvest:
     """The items, rejects and follow-up tasks of one page, and how many links were refused and why."""
@@ -19,7 +22,7 @@ class Harvest:
     items: list[Any] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     follow: list[Task] = field(default_factory=list)
-    dropped: Counter[str] = field(default_factory=Counter)
+    dropped: Dropped = field(default_factory=lambda: defaultdict(int))
 
 
 class Basket:

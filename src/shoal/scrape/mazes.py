@@ -43,10 +43,14 @@ class Mazes:
         news = sum(self._items.add(_URL.sub(b"", _encode(item))) for item in items)
         if not news:
             return False
-        self._fruitful[_host(part)] = None
-        _bound(self._fruitful)
+        self.bears_fruit(_host(part))
         self.useful(part)
         return True
+
+    def bears_fruit(self, host: str) -> None:
+        """Note that a page of a host gave an item."""
+        self._fruitful[host] = None
+        _bound(self._fruitful)
 
     def useful(self, part: str) -> None:
         """Note that a page of a part gave an item, or a link into another part or for another step."""

@@ -1,7 +1,7 @@
 """A page as a step sees it: what came back, and the verbs that get at what is in it."""
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
@@ -48,7 +48,7 @@ class Page:
     def __init__(self, response: Response, task: Task) -> None:
         self.response = response
         self.task = task
-        self.dropped: Counter[str] = Counter()  # links of this page that are no tasks, by reason
+        self.dropped = defaultdict[str, int](int)  # links of this page that are no tasks, by reason
         self._html: str | None = None
         self._encoding = ""
         self._document: Document | None = None

@@ -82,7 +82,7 @@ class Step:
 
     def _judged(self, harvest: Harvest, subject: Subject) -> Harvest:
         parent = subject.task if isinstance(subject, Page) else subject
-        if isinstance(subject, Page):
+        if isinstance(subject, Page) and subject.dropped:
             harvest.dropped.update(subject.dropped)
         routed = map(self.route, harvest.follow)
         harvest.follow = self.gate.admit(routed, parent, harvest.items, harvest.dropped)

@@ -17,6 +17,7 @@ from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.answer import accepted
 from shoal.fetch.cache import NOTHING_KEPT, CachingFetcher
 from shoal.fetch.contract import Fetcher
+from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.robots import Robots
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
@@ -66,6 +67,7 @@ class Handling:
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self.manners = Manners(run.settings.host_delay)
         self._room = room
+        self._deadlines = Deadlines()
 
     async def outcome(self, start: Start, number: int) -> Outcome:
         """Handle one task, whatever happens, and return what is to become of it."""
@@ -165,9 +167,9 @@ class Handling:
             await self._tools.robots.check(url)
 
     async def _harvest(self, step: Step, subject: Page | Task, number: int) -> Harvest:
-        deadline = (step.lease or self._settings.lease).total_seconds()
+        span = step.lease or self._settings.lease
         try:
-            async with asyncio.timeout(deadline):
+            with self._deadlines.within(span):
                 if step.is_async:
                     if isinstance(subject, Page) and subject.is_long:
                         # Parsing takes long enough to hold up everything else on the loop.
@@ -175,7 +177,7 @@ class Handling:
                     return await self._tools.marks.in_loop(number, step.harvest_async(subject))
                 return await self._in_thread(step, subject, number)
         except TimeoutError as error:
-            raise StepTimeout(step.name, deadline) from error
+            raise StepTimeout(step.name, span.total_seconds()) from error
 
     async def _in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:
