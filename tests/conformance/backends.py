@@ -17,10 +17,13 @@ NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 # A table's own rows only, for a partitioned one would be shifted twice.
 _TIME_COLUMNS = """
     SELECT format('UPDATE ONLY %s SET %s', c.oid::regclass,
-                  string_agg(format('%1$I = %1$I - $1::interval', a.attname), ', '))
+                  string_agg(format(CASE WHEN a.attndims > 0
+                                         THEN '%1$I = ARRAY(SELECT one - $1::interval FROM unnest(%1$I) one)'
+                                         ELSE '%1$I = %1$I - $1::interval' END, a.attname), ', '))
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE c.relnamespace = 'shoal'::regnamespace AND c.relkind = 'r'
-      AND a.atttypid = 'timestamptz'::regtype AND NOT a.attisdropped AND a.attgenerated = ''
+      AND a.atttypid IN ('timestamptz'::regtype, 'timestamptz[]'::regtype)
+      AND NOT a.attisdropped AND a.attgenerated = ''
     GROUP BY c.oid
 """
 

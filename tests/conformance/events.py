@@ -164,12 +164,12 @@ _nobody = st.just(
 _errors = st.sampled_from(["timeout", "status 404", "status 503"])
 _items = st.lists(st.integers(0, 9), max_size=2)
 _rejects = st.lists(st.builds(Reject, data=st.integers(0, 9), reason=st.just("odd")), max_size=1)
-_done = st.builds(
-    Done, _nobody, _items, st.lists(tasks, max_size=2), _rejects, pause_host=_brakes, slow_host=_brakes
-)
-_retry = st.builds(Retry, _nobody, _errors, after=_mostly_zero, pause_host=_brakes, slow_host=_brakes)
-_bury = st.builds(Bury, _nobody, _errors, pause_host=_brakes, slow_host=_brakes)
-_outcomes = st.one_of(_done, _done, _retry, _retry, _bury, st.builds(Release, _nobody))
+_how = {"pause_host": _brakes, "slow_host": _brakes, "asked": st.booleans()}
+_done = st.builds(Done, _nobody, _items, st.lists(tasks, max_size=2), _rejects, **_how)
+_retry = st.builds(Retry, _nobody, _errors, after=_mostly_zero, **_how)
+_bury = st.builds(Bury, _nobody, _errors, **_how)
+_release = st.builds(Release, _nobody, after=_mostly_zero, asked=st.booleans())
+_outcomes = st.one_of(_done, _done, _retry, _retry, _bury, _release)
 _places = st.integers(0, 11)
 
 _claims = st.fixed_dictionaries(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from shoal.core.model import Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
+from shoal.core.model import ZERO, Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
 from shoal.queue.contract import DEFAULT_LEASE, Fence
 from shoal.queue.intake import Entry
 from tests.conformance.ledger import Kept, Ledger, Names, Row, State
@@ -22,14 +22,33 @@ class HandsOutTwice(Ledger):
 
 class ForgetsTheGap(Ledger):
     def host_free_at(self, run: Run, name: str) -> datetime | None:
-        self.hosts[name].last_start = None
+        self.hosts[name].starts.clear()
         return super().host_free_at(run, name)
 
 
 class ForgetsTheOtherRunsDelay(Ledger):
     def host_free_at(self, run: Run, name: str) -> datetime | None:
-        self.hosts[name].last_delay = timedelta(0)
+        for start in self.hosts[name].starts:
+            start.delay = timedelta(0)
         return super().host_free_at(run, name)
+
+
+class KeepsUnusedStarts(Ledger):
+    def give_back(self, row: Row) -> None:
+        """Do not."""
+
+
+class GivesBackTheLastStart(Ledger):
+    """Whoever made it."""
+
+    def give_back(self, row: Row) -> None:
+        if row.start and self.hosts[row.entry.host].starts:
+            self.hosts[row.entry.host].starts.pop()
+
+
+class ReleasesAtOnce(Ledger):
+    def release(self, row: Row, after: timedelta = ZERO) -> None:
+        super().release(row)
 
 
 class CountsLeasesOfOneRunOnly(Ledger):
@@ -223,6 +242,9 @@ BROKEN_BOOKS: list[type[Ledger]] = [
     IgnoresPauses,
     ShortensPauses,
     ForgetsSlowHosts,
+    KeepsUnusedStarts,
+    GivesBackTheLastStart,
+    ReleasesAtOnce,
     IgnoresPriority,
     StaysBehindBlockedHosts,
     IgnoresFilters,

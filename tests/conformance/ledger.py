@@ -46,6 +46,7 @@ class Row:
     token: int = 0
     worker_id: str = ""
     started_at: datetime = datetime.max
+    start: "Start | None" = None
     deadline: datetime = datetime.max
     ended_at: datetime = datetime.max
     history: list[Attempt] = field(default_factory=list)
@@ -80,13 +81,29 @@ class Row:
 
 
 @dataclass(slots=True)
+class Start:
+    """A start on a host; one that no gap is kept for is not worth being given back."""
+
+    at: datetime
+    delay: timedelta  # the host_delay of the run that made it
+    gap: timedelta  # that was kept in its claim
+
+
+@dataclass(slots=True)
 class Host:
     """What politeness must remember of a host, for all runs."""
 
-    last_start: datetime | None = None
-    last_delay: timedelta = ZERO  # the host_delay of the run that made the last start
+    starts: list[Start] = field(default_factory=list)  # but those that were given back
     delay: timedelta = ZERO
     paused_until: datetime | None = None
+
+    @property
+    def last_start(self) -> datetime | None:
+        return self.starts[-1].at if self.starts else None
+
+    @property
+    def last_delay(self) -> timedelta:
+        return self.starts[-1].delay if self.starts else ZERO
 
 
 @dataclass(slots=True)
@@ -199,9 +216,10 @@ class Ledger:
         else:
             row.state, row.due_at = (State.DELAYED if after else State.PENDING), now + after
 
-    def release(self, row: Row) -> None:
+    def release(self, row: Row, after: timedelta = ZERO) -> None:
         """Put a task back that was not tried: its attempt is given back."""
-        row.state, row.attempts = State.PENDING, row.attempts - 1
+        row.attempts -= 1
+        row.state, row.due_at = (State.DELAYED if after else State.PENDING), self.now() + after
 
     def revive(self, row: Row) -> None:
         """Put a dead task back: attempts and time to live start again."""
@@ -270,7 +288,15 @@ class Ledger:
         self.last_token = max(self.last_token, token)
         if row.entry.host != NO_HOST:
             host = self.hosts[row.entry.host]
-            host.last_start, host.last_delay = start, self.run(row.run_id).settings.host_delay
+            delay = self.run(row.run_id).settings.host_delay
+            row.start = Start(start, delay, max(delay, host.delay))
+            host.starts.append(row.start)
+
+    def give_back(self, row: Row) -> None:
+        """Let another have the start of a task whose host was not asked."""
+        if row.start and row.start.gap:
+            starts = self.hosts[row.entry.host].starts
+            starts[:] = [start for start in starts if start is not row.start]
 
     def held(self, lease: Lease) -> Row | None:
         """Return the task of a lease that is still live."""

@@ -172,6 +172,8 @@ class ModelQueue(Looking):
         row = self.books.held(outcome.lease)
         if row is None:
             return Fate.STALE
+        if not outcome.asked:
+            self.books.give_back(row)
         match outcome:
             case Done():
                 self._complete(row, outcome, follow)
@@ -180,8 +182,8 @@ class ModelQueue(Looking):
                 self.books.fail(row, error_text(error), bury=bury, after=after)
             case Bury(error=error):
                 self.books.fail(row, error_text(error), bury=True)
-            case Release():
-                self.books.release(row)
+            case Release(after=after):
+                self.books.release(row, after)
                 return Fate.ACCEPTED
             case _:
                 assert_never(outcome)

@@ -1,13 +1,30 @@
 """Outcomes are obeyed whole or not at all, and only from the one who holds the lease."""
 
+from datetime import timedelta
+
 import pytest
 
 from shoal.core.errors import InvalidItem, InvalidTask
-from shoal.core.model import MINUTE, Bury, Done, Fate, Lease, Outcome, Reject, Release, Retry, Task
+from shoal.core.model import (
+    MINUTE,
+    SECOND,
+    ZERO,
+    Bury,
+    Done,
+    Fate,
+    Lease,
+    Outcome,
+    Reject,
+    Release,
+    Retry,
+    Task,
+)
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import (
     HOUR,
+    ME,
+    TEN,
     claim,
     claim_all,
     claim_one,
@@ -120,6 +137,53 @@ async def test_release_puts_a_task_back_at_once_without_a_trace(queue: Queue) ->
     await queue.settle([Bury(again, "gone")])
     (dead,) = await the_dead(queue, run)
     assert [attempt.error for attempt in dead.history] == ["gone"]
+
+
+async def test_release_after_a_while_delays_a_task_and_gives_its_attempt_back(
+    queue: Queue, clock: Clock
+) -> None:
+    run, lease = await start_one(queue, max_attempts=1)
+    assert await queue.settle([Release(lease, after=MINUTE)]) == [Fate.ACCEPTED]
+    assert (await queue.stats(run.id)).delayed == 1
+    await clock.forward(MINUTE / 2)
+    assert not await claim(queue, run)
+    await clock.forward(MINUTE / 2)
+    again = await claim_one(queue, run)
+    assert (again.task_id, again.attempt) == (lease.task_id, 1)
+    await queue.settle([Bury(again, "gone")])
+    (dead,) = await the_dead(queue, run)
+    assert [attempt.error for attempt in dead.history] == ["gone"]
+
+
+@pytest.mark.parametrize("after", [TEN, MINUTE])
+async def test_a_claim_tells_when_a_released_task_comes_due(
+    queue: Queue, clock: Clock, after: timedelta
+) -> None:
+    run, lease = await start_one(queue)
+    await queue.settle([Release(lease, after=after)])
+    grant = await queue.claim(ME, run_id=run.id)
+    assert not grant.leases and not grant.drained
+    assert grant.next_due is not None and ZERO < grant.next_due <= after
+    await clock.forward(grant.next_due)
+    while not (leases := await claim(queue, run)):  # a broker may bring it a little later
+        await clock.forward(SECOND)
+    assert leases[0].task_id == lease.task_id
+
+
+async def test_a_released_task_frees_its_host_at_once(queue: Queue) -> None:
+    run = await start(queue, *pages(2), per_host=1)
+    lease = await claim_one(queue, run)
+    assert not await claim(queue, run)
+    await queue.settle([Release(lease, after=HOUR)])
+    assert (await claim_one(queue, run)).task_id != lease.task_id
+
+
+async def test_a_task_that_waits_after_its_release_may_expire(queue: Queue, clock: Clock) -> None:
+    run, lease = await start_one(queue, page(ttl=MINUTE))
+    await queue.settle([Release(lease, after=HOUR)])
+    await clock.forward(2 * MINUTE)
+    assert not await claim(queue, run)
+    assert (await queue.stats(run.id)).expired == 1
 
 
 async def test_the_fates_come_in_the_order_of_the_outcomes(queue: Queue) -> None:

@@ -1,6 +1,5 @@
 """`shoal enqueue`: make a run and stream its tasks in; workers join it later."""
 
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +25,10 @@ def enqueue(
     run_id: Annotated[
         str | None, typer.Option("--run", help="Add to this run, or make one of this id.", metavar="RUN")
     ] = None,
+    proxies: options.Proxies = None,
+    tor: options.Tor = None,
+    fetch: options.Fetch = None,
+    tokens: options.Tokens = None,
     allow_private: options.AllowPrivate = None,
     changes: options.Settings = None,
     as_json: options.Json = False,
@@ -39,7 +42,19 @@ def enqueue(
     if not seeds:
         complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
-    job = read_job(scraper, queue=queue, changes=changes, urls=list(seeds.urls), allow_private=allow_private)
+    job = read_job(
+        scraper,
+        queue=queue,
+        changes=[
+            *(changes or []),
+            *options.setting("proxies", proxies),
+            *options.setting("tor", tor),
+            *options.setting("fetch", fetch),
+            *options.setting("tokens", tokens),
+        ],
+        urls=list(seeds.urls),
+        allow_private=allow_private,
+    )
     report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id)), as_json)
 
 
@@ -77,7 +92,7 @@ async def fill(
 
 
 def worker_command(job: "Job", run_id: str) -> str:
-    """Return the command that starts a worker on the run."""
-    from shoal.cli.job import job_options
+    """Return the command that starts a worker on the run, on any machine that has the secrets."""
+    from shoal.cli.job import typed_again
 
-    return shlex.join(["shoal", "work", job.name, "--run", run_id, *job_options(job)])
+    return typed_again(job, "shoal", "work", job.name, "--run", run_id, elsewhere=True)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 NEWEST = "newest"
 DEFAULT_STAGGER = "2s"
 TEST_WORKERS, TEST_PAGES = 2, 20
-# Each worker looks how many pages are done or in hand, and then claims one: the last one may be one too many.
-TEST_BUDGET = TEST_PAGES - (TEST_WORKERS - 1)
 MOST_SHOWN = 60  # signs of what a worker serves
 
 
@@ -70,6 +68,10 @@ def fleet(
     partitions: options.Partitions = None,
     partition_table: options.PartitionTable = None,
     heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
+    proxies: options.Proxies = None,
+    tor: options.Tor = None,
+    fetch: options.Fetch = None,
+    tokens: options.Tokens = None,
     allow_private: options.AllowPrivate = None,
     changes: options.Settings = None,
     log_dir: Annotated[
@@ -103,7 +105,14 @@ def fleet(
         scraper,
         nursery=nursery_for(queue),
         queue=queue,
-        changes=[*(changes or []), *([f"max_pages={TEST_BUDGET}"] if test else [])],
+        changes=[
+            *(changes or []),
+            *options.setting("proxies", proxies),
+            *options.setting("tor", tor),
+            *options.setting("fetch", fetch),
+            *options.setting("tokens", tokens),
+            *([f"max_pages={TEST_PAGES}"] if test else []),
+        ],
         urls=list(seeds.urls),
         allow_private=allow_private,
         workers=TEST_WORKERS if test else workers or 1,
@@ -202,7 +211,7 @@ async def prepare(
     async with alone(queue, run, new_worker_id()) if is_single else nullcontext():
         with Refused(rejects) as refused:
             async with refused.feed(queue, job, seeds) as feed:
-                tasks = first(aiter(feed), TEST_BUDGET) if test else feed
+                tasks = first(aiter(feed), TEST_PAGES) if test else feed
                 enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
@@ -231,15 +240,14 @@ def show(lineup: "Lineup", *, warn: bool) -> None:
 
 def start_wanted(job: "Job", lineup: "Lineup") -> bool:
     """Ask whether to start; without a terminal nobody is there to be asked."""
-    import shlex
 
-    from shoal.cli.job import job_options
+    from shoal.cli.job import typed_again
 
     if not sys.stdin.isatty():
         return True
     if typer.confirm(f"Start {counted(len(lineup.parts), 'worker')}?", default=True, err=True):
         return True
-    again = shlex.join(["shoal", "fleet", job.name, "--resume", lineup.run.id, *job_options(job)])
+    again = typed_again(job, "shoal", "fleet", job.name, "--resume", lineup.run.id)
     say(f"Nothing was started; the tasks wait.\nStart:    {again}\nForget:   shoal purge {lineup.run.id}")
     return False
 

@@ -11,7 +11,7 @@ import msgspec
 
 from shoal.cli.options import DEFAULT_HEARTBEAT, DEFAULT_MEMORY, DEFAULT_QUEUE
 from shoal.core.errors import InvalidSetting, InvalidUrl
-from shoal.core.redact import shown_address
+from shoal.core.redact import is_secret_header, shown_address
 from shoal.core.urls import host_of
 from shoal.core.values import read_positive_duration, read_size
 from shoal.fleet.launch import MODES, Job
@@ -110,12 +110,23 @@ def queue_option(url: str) -> list[str]:
     return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", shown_address(url)]
 
 
-def typed_again(job: Job, *words: str) -> str:
-    """Return a command about a job for a person to type: without the queue's password."""
+def typed_again(job: Job, *words: str, elsewhere: bool = False) -> str:
+    """Return a command about a job for a person to type, here or on any machine: without secrets."""
     options = job_options(job)
-    if "--queue" in options:
+    if "--queue" in options and not elsewhere:
         options[:2] = queue_option(job.queue_url)
-    return shlex.join([*words, *options])
+    return shlex.join([*words, *map(_without_secrets, options)])
+
+
+def _without_secrets(option: str) -> str:
+    key, _, value = option.partition("=")
+    if key == "proxies" and not Path(value.partition(" ")[0]).is_file():
+        return "proxies=…"  # addresses, which may hold passwords
+    if key == "tokens" and "[" in value:
+        return "tokens=…"
+    if key == "headers" and is_secret_header(value):
+        return "headers=…"
+    return shown_address(option)
 
 
 def job_options(job: Job) -> list[str]:

@@ -7,7 +7,7 @@ import typer
 
 from shoal.cli import options
 from shoal.cli.asking import ask, first
-from shoal.cli.console import duration, put_json, put_rows, say, shown
+from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
 
 if TYPE_CHECKING:
     from shoal.fleet.progress import Snapshot
@@ -24,7 +24,7 @@ def status(
     as_json: options.Json = False,
 ) -> None:
     """Show how a run is getting on."""
-    snapshot = ask(queue, lambda opened: _snapshot(opened, run_id))
+    snapshot, retired = ask(queue, lambda opened: _with_tokens(opened, run_id))
     if as_json:
         put_json(snapshot.as_json())
         return
@@ -43,6 +43,11 @@ def status(
         say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     if snapshot.stats.dead:
         say(f"Why tasks died:  shoal dead list {snapshot.run.id}")
+    if retired:
+        shown_run = snapshot.run.id
+        say(
+            f"{counted(retired, 'API token')} retired, for their host refused them:  shoal tokens {shown_run}"
+        )
 
 
 def watch(
@@ -105,6 +110,14 @@ def line_of(snapshot: "Snapshot") -> str:
         f"{report['items']:,} items  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
         f"ETA {duration(report['eta_seconds'])}"
     )
+
+
+async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, int]":
+    """Return how a run is, and how many of its API tokens were retired."""
+    from shoal.fleet.tokens import tokens
+
+    snapshot = await _snapshot(queue, run_id)
+    return snapshot, sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
 
 
 async def _snapshot(queue: "Queue", run_id: str | None) -> "Snapshot":

@@ -90,6 +90,23 @@ Cache = Annotated[
     str | None,
     typer.Option("--cache", help="Keep pages for this long: 60s, off, or '10m disk:FOLDER'.", metavar="TIME"),
 ]
+Proxies = Annotated[
+    str | None,
+    typer.Option(
+        "--proxies",
+        envvar="SHOAL_PROXIES",
+        help="Fetch by the proxies of this file: proxies.txt, or 'proxies.txt strategy=fastest'; off.",
+        metavar="FILE",
+    ),
+]
+Tokens = Annotated[
+    str | None,
+    typer.Option(
+        "--tokens",
+        help="API tokens, and whom they are for: 'env:NAME hosts=api.example.com' or 'FILE hosts=…'.",
+        metavar="WHERE",
+    ),
+]
 Warc = Annotated[
     str | None,
     typer.Option("--warc", help="Record every exchange there: crawl.warc.gz.", metavar="FILE"),
@@ -103,6 +120,23 @@ Again = Annotated[
 Replay = Annotated[
     str | None,
     typer.Option("--replay", help="Run on a recording, and ask nobody.", metavar="FILE|FOLDER"),
+]
+Tor = Annotated[
+    str | None,
+    typer.Option(
+        "--tor",
+        envvar="SHOAL_TOR",
+        help="Fetch by a Tor of each worker's own: on, off, or renew=50 for a new circuit after 50 requests.",
+        metavar="on|off|RULES",
+    ),
+]
+Fetch = Annotated[
+    str | None,
+    typer.Option(
+        "--fetch",
+        help="How pages come home where a step does not say: http, browser, or auto for whichever is needed.",
+        metavar="http|browser|auto",
+    ),
 ]
 LogDir = Annotated[
     str | None,
@@ -133,6 +167,11 @@ Metrics = Annotated[
 Trace = Annotated[
     bool, typer.Option("--trace", help="Send a trace of every task, as the OTEL_* variables say.")
 ]
+
+
+def setting(key: str, text: str | None) -> list[str]:
+    """Return an option as a setting of the scraper, as `--set` takes it."""
+    return [] if text is None else [f"{key}={text}"]
 
 
 def words(text: str | None) -> list[str] | None:

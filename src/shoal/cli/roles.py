@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +61,27 @@ class Teller:
 def job_of(entry: Entry, queue: str, **more: Any) -> Job:
     """Return the job of a scraper in a cluster, where many may work on a run whatever its own mode is."""
     urls = list(seeds_of(entry).urls)
-    return read_job(entry.name, queue=queue, changes=["mode=distributed"], urls=urls, **more)
+    job = read_job(entry.name, queue=queue, changes=["mode=distributed"], urls=urls, **more)
+    # One machine may serve several scrapers at once, and each has its logs for itself.
+    return replace(job, logs=job.logs and replace(job.logs, folder=job.logs.folder / entry.name))
 
 
 def coordinate(
-    project: Project, entries: Sequence[Entry], queue: str, run_ids: Sequence[str], as_json: bool
+    project: Project,
+    entries: Sequence[Entry],
+    queue: str,
+    run_ids: Sequence[str],
+    more: dict[str, Any],
+    as_json: bool,
 ) -> Exit:
     """Carry out a run of each scraper, and say how they went."""
     if run_ids and (len(run_ids) > 1 or len(entries) > 1):
         raise InvalidSetting("--run", "needs one scraper for one run; name it: shoal start NAME --run RUN …")
     _check_places(project, entries)
     run_id = run_ids[0] if run_ids else None
-    ended = ask(queue, lambda opened: _coordinate(opened, queue, project, entries, run_id, as_json))
+    jobs = [job_of(entry, queue, **more) for entry in entries]
+    pairs = list(zip(entries, jobs, strict=True))
+    ended = ask(queue, lambda opened: _coordinate(opened, project, pairs, run_id, as_json))
     if ended is None:
         say("Stopped waiting; workers go on with what is queued. Go on:  shoal start --role coordinator")
         return Exit.PARTIAL
@@ -84,12 +94,12 @@ Ended = tuple[Summary, str | None, Job]
 
 
 async def _coordinate(
-    queue: Queue, address: str, project: Project, entries: Sequence[Entry], run_id: str | None, as_json: bool
+    queue: Queue, project: Project, pairs: Sequence[tuple[Entry, Job]], run_id: str | None, as_json: bool
 ) -> list[Ended] | None:
     """Return how the runs ended, None if a signal came before."""
     teller = Teller(as_json=as_json)
     working = asyncio.gather(
-        *(_carry_out(queue, project, entry, job_of(entry, address), run_id, teller) for entry in entries)
+        *(_carry_out(queue, project, entry, job, run_id, teller) for entry, job in pairs)
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, working.cancel)

@@ -45,6 +45,10 @@ def run(
     partition_table: options.PartitionTable = None,
     heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
     again: options.Again = None,
+    proxies: options.Proxies = None,
+    tor: options.Tor = None,
+    fetch: options.Fetch = None,
+    tokens: options.Tokens = None,
     cache: options.Cache = None,
     warc: options.Warc = None,
     replay: options.Replay = None,
@@ -74,7 +78,14 @@ def run(
         scraper,
         nursery=nursery_for(queue),
         queue=queue,
-        changes=[*(changes or []), *kept],
+        changes=[
+            *(changes or []),
+            *kept,
+            *options.setting("proxies", proxies),
+            *options.setting("tor", tor),
+            *options.setting("fetch", fetch),
+            *options.setting("tokens", tokens),
+        ],
         urls=list(seeds.urls),
         allow_private=allow_private,
         workers=workers or 1,
@@ -159,6 +170,10 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with before: {found}.")
     lines += [f"Could not go on: {failure}" for failure in summary.ending.failures]
+    put_off = summary.ending.tally.put_off
+    if put_off:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(put_off))
+        lines.append(f"Put off at no cost: {reasons}.")
     dropped = summary.ending.tally.dropped
     if dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(dropped))

@@ -65,8 +65,9 @@ def view(snapshot: Snapshot, crew: Crew) -> list[Text]:
             ("workers", f"{len(crew.pids)}"),
         ),
     ]
-    if tally.errors:
-        lines.append(_pairs(*((name, f"{count:,}") for name, count in most_of(tally.errors)), style="yellow"))
+    for counts in (tally.errors, tally.put_off):
+        if counts:
+            lines.append(_pairs(*((name, f"{count:,}") for name, count in most_of(counts)), style="yellow"))
     return lines
 
 

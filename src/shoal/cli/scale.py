@@ -198,15 +198,14 @@ async def _locally(
 ) -> None:
     from shoal.cli.stopping import obey_signals
     from shoal.fleet.drivers.local import LocalWorkers
-    from shoal.fleet.logs import secrets_of
+    from shoal.fleet.launch import books_of
     from shoal.fleet.scaler import Scaler
-    from shoal.fleet.watch import logs_of
 
     run = await queue.run(run_id)
     job = job_of(run.scraper)
     if job.scraper.name != run.scraper:
         raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {job.scraper.name!r}")
-    with logs_of(job.logs, run, secrets_of(job.queue_url, job.scraper.settings.headers)) as logs:
+    with books_of(job, run) as logs:
         hired = LocalWorkers(queue, job, run, nursery=nursery, on_event=say, on_output=say, logs=logs)
         async with hired as workers:
             scaler = Scaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=say)

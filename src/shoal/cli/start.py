@@ -40,6 +40,13 @@ def start(
     memory: options.Memory = options.DEFAULT_MEMORY,
     steps: options.Steps = None,
     partitions: options.Partitions = None,
+    partition_table: options.PartitionTable = None,
+    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
+    log_dir: options.LogDir = None,
+    log_format: options.LogFormat = "human",
+    log_level: options.LogLevel = "info",
+    metrics: options.Metrics = None,
+    trace: options.Trace = False,
     as_json: options.Json = False,
 ) -> None:
     """Start one machine of a cluster that shoal.toml describes.
@@ -50,6 +57,7 @@ def start(
     Example: shoal start --role worker
     """
     from shoal.cli.roles import coordinate, work
+    from shoal.cli.watching import read_watching
     from shoal.fleet.project import Project
 
     project = Project.find(Path.cwd())
@@ -57,7 +65,9 @@ def start(
     os.chdir(project.folder)  # names in the file are meant from there
     entries = chosen(project, names, role)
     if role is Role.COORDINATOR:
-        raise typer.Exit(coordinate(project, entries, address, run_ids or [], as_json))
+        # What is counted and traced are tasks, and it works on none.
+        logs = read_watching(log_dir, log_format, log_level, None, False)
+        raise typer.Exit(coordinate(project, entries, address, run_ids or [], logs, as_json))
     plan = project.cluster.workers
     more = {
         "workers": workers or 1,
@@ -66,6 +76,9 @@ def start(
         "batch": plan.batch_size or 50,
         "steps": options.words(steps) or (plan.steps and list(plan.steps)),
         "partitions": options.words(partitions) or (plan.partitions and list(plan.partitions)),
+        "partition_table": partition_table,
+        "heartbeat": heartbeat,
+        **read_watching(log_dir, log_format, log_level, metrics, trace),
     }
     raise typer.Exit(work(entries, address, run_ids or [], more, as_json))
 

@@ -6,9 +6,7 @@ from typing import Any
 from shoal.core.events import read_level
 from shoal.core.values import read_choice
 from shoal.fleet.logs import LogFormat, LogPlan
-from shoal.fleet.metrics import need_library
-from shoal.fleet.metrics_server import read_address
-from shoal.worker.tracing import check_tracing
+from shoal.fleet.watch import watching
 
 
 def read_watching(
@@ -17,12 +15,5 @@ def read_watching(
     """Return the fields of a job; raises what is wrong or missing before anything begins."""
     level = read_level("--log-level", log_level)
     look = LogFormat(read_choice("--log-format", log_format, [str(one) for one in LogFormat]))
-    if metrics:
-        need_library()
-    if trace:
-        check_tracing()
-    return {
-        "logs": LogPlan(folder=Path(log_dir), format=look, level=level) if log_dir else None,
-        "metrics": read_address("--metrics", metrics) if metrics else None,
-        "trace": trace,
-    }
+    plan = LogPlan(folder=Path(log_dir), format=look, level=level) if log_dir else None
+    return watching(plan, metrics, trace, key="--metrics")

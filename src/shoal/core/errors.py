@@ -25,12 +25,27 @@ ShoalError
 │   └── NotAnswered           no answer came in time
 ├── TaskDied                  a task that somebody waits for became a dead letter
 ├── StepTimeout               a step did not come to an end in time
+├── LoginFailed               a login of the scraper's own did not work
+├── BrowserMissing            a browser is to fetch, and there is none
 ├── NotNow                    a task cannot be tried at the moment; it costs no attempt
+│   ├── ProxyTrouble          by this proxy it did not work; another is tried
+│   ├── NoProxyLeft           every proxy is benched
+│   ├── TokenSetAside         this API token was not accepted; another is tried
+│   ├── TokensResting         no API token has a request left at the moment
+│   ├── NoTokenLeft           every API token was refused
+│   ├── NoTabFree             every tab of the worker's browser is taken
+│   ├── BrowserDown           the worker's browser does not start
+│   ├── NeedsBrowser          the page is written by scripts, and is asked for again with a browser
+│   ├── NoSession             no visitor is logged in, or well received
+│   └── TorDown               the worker's Tor is not up
 └── FetchError                a page did not come home
     ├── FetchTimeout
     ├── ConnectFailed
     │   ├── DnsFailed
-    │   └── TlsFailed
+    │   ├── TlsFailed
+    │   └── ProxyFailed       the proxy is dead, or does not speak as it should
+    │       └── ProxyRefused  the proxy is there, and will not do it
+    ├── PageCrashed           the browser's tab, or the browser, ended under the page
     ├── BrokenAnswer          the answer broke off, or is not HTTP
     ├── HttpStatus
     │   └── Blocked           429, 403, 503 or a block page
@@ -240,6 +255,22 @@ class TlsFailed(ConnectFailed):
     """The host's certificate or its TLS could not be trusted."""
 
 
+class ProxyFailed(ConnectFailed):
+    """The proxy could not be used; `is_sure` says that its target has no part in it."""
+
+    def __init__(self, proxy: str, reason: str, *, is_sure: bool = True) -> None:
+        self.proxy, self.reason, self.is_sure = proxy, reason, is_sure
+        super().__init__(f"Proxy {proxy}: {reason}")
+
+
+class ProxyRefused(ProxyFailed):
+    """The proxy is there, and refuses to be used."""
+
+
+class PageCrashed(FetchError):
+    """The page crashed in the browser, or the browser with it."""
+
+
 class BrokenAnswer(FetchError):
     """The host's answer broke off, or is not HTTP."""
 
@@ -334,12 +365,75 @@ class StepTimeout(ShoalError):
         super().__init__(f"Step {step!r} did not come to an end in {seconds:g} s")
 
 
+class BrowserMissing(ShoalError):
+    """A browser is to fetch pages, and there is none."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"{reason}. Install one: apt-get install chromium-headless-shell; "
+            "or say where it is: SHOAL_CHROMIUM=/path/to/chrome"
+        )
+
+
+class LoginFailed(ShoalError):
+    """The login did not work."""
+
+
 class NotNow(ShoalError):
     """A task cannot be tried at the moment, for no fault of its own or its host; try it `after` a while."""
 
     def __init__(self, reason: str, after: timedelta) -> None:
         self.reason, self.after = reason, after
         super().__init__(reason)
+
+
+class ProxyTrouble(NotNow):
+    """By this proxy it did not work, and that is not the task's fault: another is tried."""
+
+
+class NoProxyLeft(NotNow):
+    """Every proxy is benched, and a direct connection is not allowed."""
+
+
+class TokenSetAside(NotNow):
+    """This API token was not accepted, and that is not the task's fault: another is tried."""
+
+
+class TokensResting(NotNow):
+    """No API token has a request left at the moment."""
+
+
+class NoTokenLeft(NotNow):
+    """Every API token was refused, and is not tried again."""
+
+    def __init__(self, count: int, advice: str, after: timedelta) -> None:
+        self.count, self.advice = count, advice
+        tokens = "The only token was" if count == 1 else f"All {count} tokens were"
+        super().__init__(f"{tokens} refused by their host. {advice}", after)
+
+
+class NoTabFree(NotNow):
+    """Every tab of the worker's browser is taken, and others wait already."""
+
+
+class BrowserDown(NotNow):
+    """The worker's browser does not start."""
+
+
+class NeedsBrowser(NotNow):
+    """The page is written by scripts; it is asked for once more, with a browser."""
+
+
+class NoSession(NotNow):
+    """No visitor can be sent: none is logged in, or all have been turned away."""
+
+
+class TorDown(NotNow):
+    """The worker's Tor is not up, and nothing is asked without it."""
+
+    def __init__(self, why: str, after: timedelta) -> None:
+        super().__init__(f"Tor is not up: {why}", after)
 
 
 def shorten(text: str, most: int = 120) -> str:

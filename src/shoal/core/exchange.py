@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from shoal.core.model import MINUTE, NOTHING, ZERO
 
 OnHop = Callable[[str], Awaitable[None]]
 OnBytes = Callable[[int], Awaitable[None]]
+OnAsk = Callable[[], None]
 
 
 class Headers(Mapping[str, str]):
@@ -76,13 +78,32 @@ class Guise:
     profile: str | None = None
 
 
+class Live(Protocol):
+    """A page that is open in a browser, until it is let go."""
+
+    async def evaluate(self, script: str) -> Any: ...
+    async def wait_for(self, selector: str, timeout: timedelta | float | None = None) -> None: ...
+    async def click(self, selector: str) -> None: ...
+    async def fill(self, selector: str, text: str) -> None: ...
+    async def html(self) -> str: ...
+    async def screenshot(self, path: str | Path | None = None, *, full: bool = False) -> bytes: ...
+    async def cookies(self) -> list[dict[str, Any]]: ...
+    def let_go(self) -> None: ...
+
+
+OnOpen = Callable[[Live], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked of a host, by which way, and as whom.
 
     `on_hop` is awaited with every further URL that a redirect leads to, before it is asked; what it raises
     ends the fetch. `on_bytes` is awaited with the number of bytes that a body has or has grown by, and holds
-    up the reading of more until it returns.
+    up the reading of more until it returns. `post` is the body of a POST, which is sent once.
+    `on_ask` is called by a fetcher that had to wait for something else first, just before it asks the host;
+    what it raises ends the fetch. `render` asks for the page as a browser shows it,
+    and is told of every page that is opened for it.
     """
 
     url: str
@@ -92,6 +113,9 @@ class Request:
     on_bytes: OnBytes | None = None
     way: Way | None = None
     guise: Guise | None = None
+    post: bytes | None = field(default=None, repr=False)
+    on_ask: OnAsk | None = None
+    render: OnOpen | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +132,7 @@ class Response:
     """What came back, decompressed; `url` is where the last redirect led.
 
     `hops` are the answers that led there, as far as the fetcher saw them; `kept` says that the page was at
-    hand, and that nobody was asked for it.
+    hand, and that nobody was asked for it. `live` is the page in its browser: who asked must let it go.
     """
 
     url: str
@@ -119,3 +143,4 @@ class Response:
     elapsed: timedelta = ZERO
     hops: tuple[Hop, ...] = ()
     kept: bool = False
+    live: Live | None = field(default=None, repr=False, compare=False)

@@ -118,7 +118,10 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is completed: its items, rejects and follow-up tasks land with it, or none does."""
+    """The task is completed: its items, rejects and follow-up tasks land with it, or none does.
+
+    Of every outcome: `asked=False` says that the host was not asked, so that another may have its start.
+    """
 
     lease: Lease
     items: Sequence[Any] = ()
@@ -126,6 +129,7 @@ class Done:
     rejects: Sequence[Reject] = ()
     pause_host: timedelta | None = None
     slow_host: timedelta | None = None
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,7 @@ class Retry:
     after: timedelta = ZERO
     pause_host: timedelta | None = None
     slow_host: timedelta | None = None
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,7 @@ class Bury:
     error: str | BaseException
     pause_host: timedelta | None = None
     slow_host: timedelta | None = None
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,7 @@ class Release:
 
     lease: Lease
     after: timedelta = ZERO
+    asked: bool = True
 
 
 Outcome = Done | Retry | Bury | Release

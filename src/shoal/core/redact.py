@@ -20,7 +20,26 @@ _NAMED = re.compile(
     r"(['\"]?\s*[=:]\s*['\"]?)(?!\s)[^\s,;&'\"]+"
 )
 
+_SECRET_WORDS = (
+    "auth",
+    "cookie",
+    "csrf",
+    "key",
+    "pass",
+    "private",
+    "secret",
+    "session",
+    "sign",
+    "token",
+    "xsrf",
+)
+
 Redact = Callable[[str], str]
+
+
+def is_secret_header(name: str) -> bool:
+    """Tell whether what a header of this name says is for its host alone."""
+    return any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def redacted(text: str) -> str:

@@ -21,6 +21,7 @@ from shoal.core.pacing import slower
 DNS_WAIT = MINUTE  # resolvers keep a failure for about as long
 ROBOTS_WAIT = MINUTE  # and fetchers the failure to get robots.txt
 TLS_TRIES = 2
+UNWELCOME = frozenset({200, 403})  # a block page, or none at all
 PASSING_4XX = frozenset({408, 425, 429})
 LASTING_5XX = frozenset({501, 505})
 
@@ -41,7 +42,13 @@ class RetryPolicy:
 
 
 def judge(
-    lease: Lease, error: Exception, policy: RetryPolicy, *, jitter: float, host_delay: timedelta = ZERO
+    lease: Lease,
+    error: Exception,
+    policy: RetryPolicy,
+    *,
+    jitter: float,
+    host_delay: timedelta = ZERO,
+    by_proxies: bool = False,
 ) -> Retry | Bury:
     """Decide what becomes of a task whose handling failed; `host_delay` is what its host is slowed to now."""
     wait = policy.backoff(lease.attempt, jitter)
@@ -49,6 +56,9 @@ def judge(
     match error:
         case RobotsDenied() | OutOfScope() | TooLarge() | ParseFailed() | InvalidInput():
             return Bury(lease, error)
+        case Blocked(status=status, retry_after=None) if by_proxies and status in UNWELCOME:
+            # It is one visitor that the host does not like, and the next one is another.
+            return Bury(lease, error) if last else Retry(lease, error, after=wait)
         case Blocked(retry_after=asked):
             delay, pause = slower(host_delay, asked)
             # Never zero, which would end a pause that another worker has set.

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import lru_cache, partial
 
 from shoal.core.model import ZERO
-from shoal.demo import pages
+from shoal.demo import pages, written
 from shoal.demo.catalogue import Product, Shop
 from shoal.demo.layout import PREVIEW
 from shoal.demo.trouble import RETRY_AFTER, Trouble, move_status, slowness, trouble_with
@@ -14,6 +14,8 @@ from shoal.demo.trouble import RETRY_AFTER, Trouble, move_status, slowness, trou
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 XML = "application/xml"
+JSON = "application/json"
+SCRIPT = "text/javascript; charset=utf-8"
 WESTERN = "windows-1252"
 KEPT = 2_000  # pages of products, about 10 KB each
 
@@ -36,7 +38,7 @@ class Routes:
         self._shop = shop
         self._asked: set[str] = set()
         self._html = lru_cache(KEPT)(partial(pages.product, shop))
-        self._known = self._fixed(origin) | self._listings() | self._products()
+        self._known = self._fixed(origin) | self._listings() | self._products() | self._written()
 
     def answer(self, path: str) -> Answer:
         """Return what to send back for a path with its query."""
@@ -67,6 +69,18 @@ class Routes:
             known[product.path] = partial(self._product, product)
             if trouble_with(product) is Trouble.MOVED:
                 known[product.old_path] = partial(_moved, product)
+        return known
+
+    def _written(self) -> dict[str, Callable[[], Answer]]:
+        """Return the pages that scripts write."""
+        known: dict[str, Callable[[], Answer]] = {
+            written.FOLDER: lambda: _page(written.frame(f"{written.FOLDER}data/all.json")),
+            f"{written.FOLDER}data/all.json": lambda: _page(written.listing(self._shop), JSON),
+            written.SCRIPT: lambda: _page(written.APP, SCRIPT),
+        }
+        for one in self._shop.products:
+            known[written.path(one)] = partial(_frame_of, one)
+            known[written.data_path(one)] = partial(_data_of, one)
         return known
 
     def _listing(self, category: str, number: int) -> Answer:
@@ -107,6 +121,14 @@ class Routes:
 
 def _page(text: str, content_type: str = HTML) -> Answer:
     return Answer(body=text.encode(), content_type=content_type)
+
+
+def _frame_of(product: Product) -> Answer:
+    return _page(written.frame(written.data_path(product)))
+
+
+def _data_of(product: Product) -> Answer:
+    return _page(written.data(product), JSON)
 
 
 def _moved(product: Product) -> Answer:

@@ -15,6 +15,7 @@ from typing import Any
 
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.core.exchange import Request, Response
+from shoal.core.redact import is_secret_header
 from shoal.core.version import VERSION
 
 SUFFIX = ".warc.gz"
@@ -23,10 +24,10 @@ LEVEL, GZIP = 4, zlib.MAX_WBITS + 16
 UNCHANGED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 MOST_FILES = 100_000
 MOST_SEEN = 50_000  # payloads that are known again, and written once
-# A record is handed on to others; what lets one in is not.
-SECRETS = frozenset({"authorization", "cookie", "proxy-authorization"})
 # Bodies are written as they were read, so these no longer say what is true of them.
 OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+# A record is handed on to others; what lets one in is not.
+OF_ONE_VISITOR = frozenset({"set-cookie", "set-cookie2"})
 
 Fields = Iterable[tuple[str, str]]
 
@@ -113,7 +114,7 @@ class WarcWriter:
         _, _, host, path = url.split("/", 3)
         fields = {"Host": host, "User-Agent": self._agent}
         if request.url.split("/", 3)[:3] == url.split("/", 3)[:3]:
-            fields |= {name: value for name, value in request.headers.items() if name.lower() not in SECRETS}
+            fields |= {name: value for name, value in request.headers.items() if not is_secret_header(name)}
         return self._head(f"/{path} HTTP/1.1", list(fields.items()), protocol="GET")
 
     def _put(self, answer: Any, asked: Any = None) -> None:
@@ -189,6 +190,7 @@ def _true_fields(fields: Fields, length: int) -> list[tuple[str, str]]:
     named = [
         (f"x-archive-orig-{key}" if key.lower() in OF_THE_WIRE else key, _as_sent(value))
         for key, value in fields
+        if key.lower() not in OF_ONE_VISITOR
     ]
     return [*named, ("content-length", str(length))]
 

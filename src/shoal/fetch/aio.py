@@ -67,16 +67,27 @@ class AioHttpEngine:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(
-        self, target: Target, headers: Mapping[str, str], way: Way | None, guise: Guise | None
+        self,
+        target: Target,
+        headers: Mapping[str, str],
+        way: Way | None,
+        guise: Guise | None,
+        post: bytes | None = None,
     ) -> "AioHttpAnswer":
         """Ask one of the target's addresses; raises FetchError."""
         if way:
             raise InvalidSetting("engine", "'aiohttp' knows no proxies; take 'wreq'")
+        if guise and guise.profile:
+            raise InvalidSetting("engine", "'aiohttp' cannot look like a browser; take 'wreq'")
         self._session = self._session or self._open()
         self._pins.put(target)
         try:
-            response = await self._session.get(
-                URL(target.url, encoded=True), headers=headers, allow_redirects=False
+            response = await self._session.request(
+                "GET" if post is None else "POST",
+                URL(target.url, encoded=True),
+                headers=headers,
+                data=post,
+                allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError) as exc:
             raise _translated(exc, target) from exc

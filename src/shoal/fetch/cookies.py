@@ -21,7 +21,7 @@ class Cookie(NamedTuple):
     name: str
     value: str
     path: str
-    secure: bool
+    secure: bool  # what was said over TLS is not said in the clear
     until: float | None  # None: as long as the jar
 
 
@@ -75,11 +75,11 @@ def _read(line: str, url: str, now: float) -> Cookie | None:
     if not equals or not name or len(name) + len(value) > LONGEST or _CONTROLS.search(name + value):
         return None
     facts = {key.strip().lower(): text.strip() for key, _, text in (part.partition("=") for part in rest)}
-    secure = "secure" in facts
-    if secure and not url.startswith("https:"):
+    is_private = url.startswith("https:")
+    if "secure" in facts and not is_private:
         return None
     path = facts.get("path", "")
-    return Cookie(name, value, path if path.startswith("/") else _folder(url), secure, _until(facts, now))
+    return Cookie(name, value, path if path.startswith("/") else _folder(url), is_private, _until(facts, now))
 
 
 def _until(facts: dict[str, str], now: float) -> float | None:

@@ -7,13 +7,14 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
+from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope, shorten
 from shoal.core.urls import canonical_with_host, host_of
 from shoal.fetch.address import Address, oddity
 from shoal.fetch.names import LIFETIME, Clock, Lookup, Names, system_lookup
 from shoal.fetch.shared import Shelf
 
 MOST_HOSTS = 10_000
+_ONION = re.compile(r"(^|\.)onion\.?$")  # RFC 7686: never asked of a resolver
 # RFC 6761, RFC 6762 and RFC 9476, and what ICANN keeps for inner networks; a name without a dot is inner too.
 _INNER_NAME = re.compile(r"(^|\.)(localhost|local|internal|home\.arpa|lan|intranet|corp|home)\.?$|^[^.]+$")
 
@@ -40,6 +41,8 @@ class Egress:
 
     `allow` holds hosts as `urls.host_of` spells them ("localhost:8000"), and networks ("10.0.0.0/8").
     """
+
+    reaches_onions = False  # which only Tor does
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class Egress:
         except InvalidUrl as exc:
             raise OutOfScope(str(exc)) from exc
         name = _name(host)
+        self._check_onion(name)
         literal = _literal(name)
         if literal:
             self._check(host, (literal,))
@@ -91,6 +95,7 @@ class Egress:
 
     async def _look_closely(self, host: str) -> _Admitted:
         name = _name(host)
+        self._check_onion(name)
         if literal := _literal(name):
             known = _Admitted(name, (literal,), True, float("inf"))
         else:
@@ -98,6 +103,10 @@ class Egress:
             known = _Admitted(name, answer.addresses, False, answer.until)
         self._check(host, known.addresses)
         return self._admitted.put(host, known)
+
+    def _check_onion(self, name: str) -> None:
+        if _ONION.search(name) and not self.reaches_onions:
+            raise OutOfScope(f"{shorten(name)} is an onion service, which only Tor reaches: --tor on")
 
     def _check(self, host: str, addresses: Iterable[Address]) -> None:
         # One inner address among outer ones refuses them all: public sites do not mix them, rebinding does.

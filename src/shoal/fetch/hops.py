@@ -68,9 +68,14 @@ class Engine(Protocol):
     """Sends one request and follows nothing."""
 
     async def send(
-        self, target: Target, headers: Mapping[str, str], way: Way | None, guise: Guise | None
+        self,
+        target: Target,
+        headers: Mapping[str, str],
+        way: Way | None,
+        guise: Guise | None,
+        post: bytes | None = None,
     ) -> Answer:
-        """Ask one of the target's addresses, or by this way; raises FetchError."""
+        """Ask one of the target's addresses, or by this way; raises FetchError. With `post` it is a POST."""
         ...
 
     async def close(self) -> None:
@@ -103,9 +108,9 @@ class HopFetcher:
         await self._engine.close()
 
     async def _walk(self, request: Request, started: float) -> Response:
-        headers = _callers(request.headers) if request.headers else NOTHING
+        headers = callers_headers(request.headers) if request.headers else NOTHING
         target = await self._admit(request, request.url)
-        answer = await self._ask(request, target, headers)
+        answer = await self._ask(request, target, headers, request.post)
         hops: tuple[Hop, ...] = ()
         if answer.status in REDIRECTS:
             target, answer, hops = await self._follow(request, target, answer, headers)
@@ -125,12 +130,15 @@ class HopFetcher:
         """Go where redirects lead; return the last target, its answer, and the answers that led there."""
         hops: list[Hop] = []
         seen: set[tuple[str, str | None]] = set()
+        post = request.post
         while answer.status in REDIRECTS and (location := answer.first("location")) is not None:
             hops.append(Hop(url=target.url, status=answer.status, headers=answer.headers()))
             answer.drop()
             url = self._next(target.url, location, hops)
             if request.on_hop:
                 await request.on_hop(url)
+            if post is not None:
+                headers, post = _posted_on(headers, post, answer.status, target.url, url)
             headers = for_hop(headers, target.url, url)
             target = await self._admit(request, url)
             # A site may send the visitor round once more to see the cookie that it has set.
@@ -138,7 +146,7 @@ class HopFetcher:
             if visit in seen:
                 raise OutOfScope(f"The page redirects in a circle, back to {shorten(target.url)}")
             seen.add(visit)
-            answer = await self._ask(request, target, headers)
+            answer = await self._ask(request, target, headers, post)
         return target, answer, tuple(hops)
 
     async def _admit(self, request: Request, url: str) -> Target:
@@ -147,13 +155,18 @@ class HopFetcher:
     def _cookies(self, request: Request) -> Cookies:
         return request.guise.cookies if request.guise else self._jar
 
-    async def _ask(self, request: Request, target: Target, headers: Mapping[str, str]) -> Answer:
+    async def _ask(
+        self, request: Request, target: Target, headers: Mapping[str, str], post: bytes | None
+    ) -> Answer:
         jar = self._cookies(request)
         cookies = jar.header(target.url, target.host)
         if cookies:
             own = headers.get("cookie")
             headers = {**headers, "cookie": f"{own}; {cookies}" if own else cookies}
-        answer = await self._engine.send(target, headers, request.way, request.guise)
+        if post is None:
+            answer = await self._engine.send(target, headers, request.way, request.guise)
+        else:
+            answer = await self._engine.send(target, headers, request.way, request.guise, post)
         if lines := answer.all("set-cookie"):
             jar.keep(target.url, target.host, map(as_text, lines))
         return answer
@@ -167,7 +180,7 @@ class HopFetcher:
             raise OutOfScope(f"The page redirects to where nothing can be fetched. {exc}") from exc
 
 
-def _callers(headers: Mapping[str, str]) -> dict[str, str]:
+def callers_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the caller's headers, names in lower case; raises InvalidSetting for those the fetcher sets."""
     lower = {name.lower(): value for name, value in headers.items()}
     for name, value in lower.items():
@@ -178,14 +191,26 @@ def _callers(headers: Mapping[str, str]) -> dict[str, str]:
     return lower
 
 
+def _posted_on(
+    headers: Mapping[str, str], post: bytes, status: int, left: str, entered: str
+) -> tuple[Mapping[str, str], bytes | None]:
+    """Return what of a form goes on with a redirect: nothing, unless its host asks for it and is the same."""
+    if status not in (307, 308):
+        return {name: value for name, value in headers.items() if name != "content-type"}, None
+    if origin(left) != origin(entered):
+        raise OutOfScope("The host redirects a form to another one; what it holds is not sent there")
+    return headers, post
+
+
 def for_hop(headers: Mapping[str, str], left: str, entered: str) -> Mapping[str, str]:
     """Return what of the caller's headers may go on to the next hop."""
-    if not headers or _origin(left) == _origin(entered):
+    if not headers or origin(left) == origin(entered):
         return headers
     return {name: value for name, value in headers.items() if name in HARMLESS}
 
 
-def _origin(url: str) -> list[str]:
+def origin(url: str) -> list[str]:
+    """Return the scheme and host of a canonical URL, with an empty text between."""
     return url.split("/", 3)[:3]
 
 

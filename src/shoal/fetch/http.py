@@ -14,10 +14,11 @@ from shoal.fetch.decode import Unpacked, decoders
 from shoal.fetch.egress import Egress, Target
 from shoal.fetch.hops import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, HopFetcher
 from shoal.fetch.limits import DEFAULT_LIMITS, Limits
-from shoal.fetch.wreq_errors import BROKEN, translated
+from shoal.fetch.wreq_errors import BROKEN, translated, translated_by, was_closed
 
 MOST_CLIENTS = 1_000
 IDLE_PER_HOST = 64  # connections
+BROWSERS_OWN = ("user_agent", "headers", "http2_options")  # options that a browser's profile brings with it
 
 
 class HttpFetcher(HopFetcher):
@@ -47,19 +48,30 @@ class WreqEngine:
 
     def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
         self._options = _client_options(limits, user_agent, authorities)
-        self._pinned: OrderedDict[str, _Pinned] = OrderedDict()
+        self._pinned: OrderedDict[tuple[str, str], _Pinned] = OrderedDict()
         self._most = _most_clients()
-        self._beyond: wreq.Client | None = None
+        self._beyond: dict[str, wreq.Client] = {}
 
     async def send(
-        self, target: Target, headers: Mapping[str, str], way: Way | None, guise: Guise | None
+        self,
+        target: Target,
+        headers: Mapping[str, str],
+        way: Way | None,
+        guise: Guise | None,
+        post: bytes | None = None,
     ) -> "WreqAnswer":
         """Ask one of the target's addresses, or by this way; raises FetchError."""
+        profile = guise.profile if guise and guise.profile else ""
         if way:
-            return await self._send_by(way, target, headers)
-        client = self._client(target)
+            return await self._send_by(way, target, headers, profile, post)
+        client = self._client(target, profile)
         try:
-            answer = await (client.get(target.url, headers=headers) if headers else client.get(target.url))
+            if post is not None:
+                answer = await client.post(target.url, headers=headers, body=post)
+            else:
+                answer = await (
+                    client.get(target.url, headers=headers) if headers else client.get(target.url)
+                )
         except BROKEN as exc:
             raise translated(exc, target) from exc
         peer = answer.remote_addr
@@ -67,37 +79,55 @@ class WreqEngine:
             raise OutOfScope(f"{target.host} answered from {peer.ip()}, an address that was not checked")
         return WreqAnswer(answer, target)
 
-    async def _send_by(self, way: Way, target: Target, headers: Mapping[str, str]) -> "WreqAnswer":
-        if self._beyond is None:
+    async def _send_by(
+        self, way: Way, target: Target, headers: Mapping[str, str], profile: str, post: bytes | None
+    ) -> "WreqAnswer":
+        if profile not in self._beyond:
             # It resolves the names of proxies and no others: the schemes of a way see to that.
-            self._beyond = wreq.Client(dns_options=wreq.DnsOptions(system_dns=True), **self._options)
+            names = wreq.DnsOptions(system_dns=True)
+            self._beyond[profile] = wreq.Client(dns_options=names, **self._worn(profile))
+        client, proxy = self._beyond[profile], wreq.Proxy.all(way.url)
         try:
-            answer = await self._beyond.get(target.url, headers=headers, proxy=wreq.Proxy.all(way.url))
+            if post is not None:
+                answer = await client.post(target.url, headers=dict(headers), proxy=proxy, body=post)
+            else:
+                answer = await _got_by(proxy, client, target.url, dict(headers))
         except BROKEN as exc:
-            raise translated(exc, target) from exc
+            # Without its cause: wreq's own text may hold what the proxy was told.
+            raise translated_by(way, exc, target) from None
         return WreqAnswer(answer, target)
 
     async def close(self) -> None:
         """Let go of every connection."""
         # Not with wreq's own `close`, which would cancel the tasks of those who still wait for an answer.
         self._pinned.clear()
-        self._beyond = None
+        self._beyond.clear()
 
-    def _client(self, target: Target) -> wreq.Client:
+    def _worn(self, profile: str) -> dict[str, Any]:
+        """Return the options of a client that wears a browser, or comes as what it is."""
+        if not profile:
+            return self._options
+        from shoal.fetch.sessions.profiles import profile_of
+
+        own = {name: value for name, value in self._options.items() if name not in BROWSERS_OWN}
+        return {**own, "emulation": profile_of(profile)}
+
+    def _client(self, target: Target, profile: str) -> wreq.Client:
         """Return the client of a host name, which asks no resolver; URLs that spell an address share one."""
-        name = "" if target.is_literal else target.name
+        name = profile, "" if target.is_literal else target.name
         pinned = self._pinned.get(name)
         if pinned is None or not (target.is_literal or pinned.addresses is target.addresses):
             pinned = self._pin(name, target.addresses)
         self._pinned.move_to_end(name)
         return pinned.client
 
-    def _pin(self, name: str, addresses: tuple[Address, ...]) -> _Pinned:
+    def _pin(self, key: tuple[str, str], addresses: tuple[Address, ...]) -> _Pinned:
+        profile, name = key
         names = wreq.DnsOptions(system_dns=True)  # never asked; the other kind takes twice the time to make
         if name:
             names.add_resolve(name, addresses)
         # One that is replaced or pushed out is not closed: the last request that it carries lets it go.
-        pinned = self._pinned[name] = _Pinned(wreq.Client(dns_options=names, **self._options), addresses)
+        pinned = self._pinned[key] = _Pinned(wreq.Client(dns_options=names, **self._worn(profile)), addresses)
         if len(self._pinned) > self._most:
             self._pinned.popitem(last=False)
         return pinned
@@ -193,6 +223,16 @@ class WreqHeaders(Headers):
         if self._texts is None:
             self._texts = tuple((str(name, "latin-1"), str(value, "latin-1")) for name, value in self._map)
         return self._texts
+
+
+async def _got_by(proxy: wreq.Proxy, client: wreq.Client, url: str, headers: dict[str, str]) -> wreq.Response:
+    try:
+        return await client.get(url, headers=headers, proxy=proxy)
+    except BROKEN as exc:
+        # Some proxies close every connection without a word, also in the moment in which it is used again.
+        if not url.startswith("http:") or not was_closed(exc):
+            raise
+    return await client.get(url, headers=headers, proxy=proxy)
 
 
 def _most_clients() -> int:

@@ -88,6 +88,16 @@ class Robots:
         """
         return await self._of(_origin(canonical(url)))
 
+    async def recall(self, url: str) -> bool:
+        """Say whether what a URL's origin says is known without asking it."""
+        origin = _origin(canonical(url))
+        if self._is_known(origin):
+            return True
+        kept = await self._recall(origin)
+        if kept:
+            self._keep(origin, kept)
+        return kept is not None
+
     def crawl_delay(self, url: str) -> timedelta | None:
         """Return the delay that a URL's origin wants; None if it wants none or has not been asked yet."""
         kept = self._kept.get(_origin(canonical(url)))
@@ -109,7 +119,7 @@ class Robots:
 
     async def _of(self, origin: str) -> RobotsRules:
         kept = self._kept.get(origin)
-        if kept is None or kept.until <= self._clock():
+        if kept is None or not self._is_known(origin):
             kept = await self._asking.do(origin, lambda: self._ask(origin))
         if kept.failure:
             raise type(kept.failure)(str(kept.failure))
@@ -124,6 +134,13 @@ class Robots:
         if kept is None:
             kept = await self._ask_host(origin)
             await self._share(origin, kept)
+        return self._keep(origin, kept)
+
+    def _is_known(self, origin: str) -> bool:
+        kept = self._kept.get(origin)
+        return kept is not None and kept.until > self._clock()
+
+    def _keep(self, origin: str, kept: _Kept) -> _Kept:
         return self._kept.put(origin, kept, len(kept.lines) + FIXED_COST)
 
     async def _recall(self, origin: str) -> _Kept | None:

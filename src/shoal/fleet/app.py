@@ -4,6 +4,7 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -18,18 +19,23 @@ from shoal.fleet.again import Comparison, compared, pages_again
 from shoal.fleet.assignment import admit
 from shoal.fleet.balance import TIMEOUT, Balancers
 from shoal.fleet.crew import Crew
-from shoal.fleet.launch import Job, open_run
+from shoal.fleet.launch import Job, books_of, crew_of, open_run
+from shoal.fleet.logs import LogPlan
 from shoal.fleet.ondemand import ANYWHERE, listening_job, standing_run, until_listening
 from shoal.fleet.partitions import PartitionStatus, partitions
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.project import Project
+from shoal.fleet.proxies import ProxyStatus, proxies
 from shoal.fleet.records import Record, records
 from shoal.fleet.table import read_table
+from shoal.fleet.watch import metrics_of, seen_by, watching
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
+from shoal.worker.share import HEARTBEAT
 
+log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(milliseconds=500)
 
 
@@ -87,16 +93,24 @@ class App:
         again: str | None = None,
         partitions: Sequence[str] | str | None = None,
         partition_table: Mapping[int, Sequence[str]] | None = None,
+        heartbeat: timedelta = HEARTBEAT,
+        logs: LogPlan | None = None,
+        metrics: str | None = None,
+        trace: bool = False,
     ) -> "RunHandle":
         """Make a run and fill it; `workers` starts some here, else `shoal work` does so anywhere.
 
         A run id that exists is gone on with: what has entered before is not entered again. `again` names an
         earlier run whose pages are visited once more; `compared` then says what is new, changed and gone.
         `partitions` are those that the workers are for, or "auto" or "exclusive" to share them out by a plan,
-        which `partition_table` may write down: worker number to partitions.
+        which `partition_table` may write down: worker number to partitions. `heartbeat` is how soon they are
+        shared out anew. `logs`, `metrics` (HOST:PORT) and `trace` are of the workers that are started here.
         """
         changes = dict(settings or {}) | ({"again": again} if again else {})
-        job = self._job(scraper, changes, workers)
+        if not workers and (logs or metrics or trace):
+            raise InvalidInput("Logs, metrics and traces are of workers; start some here with: workers=1")
+        watched = watching(logs, metrics, trace, key="metrics")
+        job = replace(self._job(scraper, changes, workers), heartbeat=heartbeat, **watched)
         if partitions or partition_table:
             job = replace(job, **_shared_out(partitions, partition_table))
         known = await pages_again(self.queue, job.scraper, but=run_id)
@@ -239,6 +253,10 @@ class RunHandle:
         """Yield every record's way through the steps, or that of those in a step or a state, or of one."""
         return records(self.queue, self.id, step=step, states=states, key=key)
 
+    async def proxies(self) -> list[ProxyStatus]:
+        """Return the proxies by name: what came by each, what went wrong, and which are benched."""
+        return await proxies(self.queue, self.id)
+
     async def partitions(self) -> list[PartitionStatus]:
         """Return the partitions by name: how much is left of each, and who has it by the plan."""
         return await partitions(self.queue, self.id)
@@ -271,21 +289,32 @@ class _Hired:
     """Workers on a run for as long as an app is open."""
 
     def __init__(self, handle: RunHandle, job: Job) -> None:
-        self._crew = Crew(handle.queue, job.order(handle.info), job.workers, limits=job.limits())
+        self._handle, self._job = handle, job
+        self._crew: Crew | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._watch = AsyncExitStack()
 
     async def __aenter__(self) -> None:
-        self._task = asyncio.create_task(self._crew.run())
+        queue, job, run = self._handle.queue, self._job, self._handle.info
+        async with AsyncExitStack() as stack:
+            logs = stack.enter_context(books_of(job, run))
+            self._crew = crew_of(queue, job, run, logs)
+            metrics = await stack.enter_async_context(metrics_of(job.metrics, self._crew, log.info))
+            if job.metrics:
+                await stack.enter_async_context(seen_by(metrics, queue, run))
+            self._task = asyncio.create_task(self._crew.run())
+            self._watch = stack.pop_all()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._task is not None
-        if not self._task.done():
-            self._crew.stop()
-            self._crew.stop()
-        with suppress(QueueError):
-            await self._task
+        assert self._crew is not None and self._task is not None
+        async with self._watch:
+            if not self._task.done():
+                self._crew.stop()
+                self._crew.stop()
+            with suppress(QueueError):
+                await self._task
 
 
 def _shared_out(

@@ -6,7 +6,19 @@ from string import Formatter
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.values import hint, read_flag, read_size, read_text, read_whole, read_words
+from shoal.core.events import read_level
+from shoal.core.values import (
+    hint,
+    read_choice,
+    read_flag,
+    read_positive_duration,
+    read_size,
+    read_text,
+    read_whole,
+    read_words,
+)
+from shoal.fleet.logs import LogFormat
+from shoal.fleet.metrics_server import read_address
 
 PLACES = ("scraper", "run")  # what a file's name may hold in braces
 
@@ -31,6 +43,8 @@ class WorkersPlan:
     scrapers: tuple[str, ...] = ()
     steps: tuple[str, ...] | None = None
     partitions: tuple[str, ...] | None = None
+    heartbeat: str | None = None
+    metrics: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +55,22 @@ class StoragePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogsPlan:
+    """Where each machine writes its logs, and what they are like."""
+
+    folder: str | None = None
+    format: str | None = None
+    level: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The three tables of a project file that only a cluster needs."""
+    """The tables of a project file that say what the machines of a cluster do."""
 
     coordinator: CoordinatorPlan = CoordinatorPlan()
     workers: WorkersPlan = WorkersPlan()
     storage: StoragePlan = StoragePlan()
+    logs: LogsPlan = LogsPlan()
 
     @classmethod
     def read(cls, file: str, data: Mapping[str, Any]) -> "Cluster":
@@ -55,6 +79,7 @@ class Cluster:
             coordinator=CoordinatorPlan(**_read(file, "coordinator", data)),
             workers=WorkersPlan(**_read(file, "workers", data)),
             storage=StoragePlan(**_read(file, "storage", data)),
+            logs=LogsPlan(**_read(file, "logs", data)),
         )
 
 
@@ -93,6 +118,20 @@ def _number(key: str, value: Any) -> int:
     return read_whole(key, value, least=1)
 
 
+def _checked(read: Callable[[str, Any], Any]) -> Callable[[str, Any], str]:
+    """Return a reader of a text that is passed on as it is written, once it was seen to be right."""
+
+    def reader(key: str, value: Any) -> str:
+        read(key, value)
+        return read_text(key, value)
+
+    return reader
+
+
+def _format(key: str, value: Any) -> str:
+    return read_choice(key, value, [str(one) for one in LogFormat])
+
+
 _TABLES: dict[str, dict[str, Callable[[str, Any], Any]]] = {
     "coordinator": {"scrapers": read_words, "resume": read_flag, "rejects": read_place},
     "workers": {
@@ -103,6 +142,9 @@ _TABLES: dict[str, dict[str, Callable[[str, Any], Any]]] = {
         "scrapers": read_words,
         "steps": read_words,
         "partitions": read_words,
+        "heartbeat": _checked(read_positive_duration),
+        "metrics": _checked(read_address),
     },
     "storage": {"results": read_place},
+    "logs": {"folder": read_text, "format": _format, "level": _checked(read_level)},
 }

@@ -87,7 +87,7 @@ class Crew:
     @property
     def pids(self) -> list[int]:
         """The processes of the workers."""
-        return [keeper.pid for keeper in self._keepers.values() if keeper.pid]
+        return [keeper.pid for keeper in self._keepers.values() if keeper.is_manned and keeper.pid]
 
     def stop(self) -> int:
         """Finish what is in hand; the second time hand it back, the third time kill. Return the count."""

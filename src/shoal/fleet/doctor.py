@@ -11,12 +11,15 @@ from pathlib import Path
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import SECOND
+from shoal.fetch.browser.chromium import installed_chromium
 from shoal.fleet.table import check_table
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
+from shoal.worker.rendering import RENDERED
+from shoal.worker.visiting import source_of
 
 FEWEST_FILES = 4_096
 LEAST_DISK = 1 << 30  # bytes
@@ -44,6 +47,14 @@ class Finding:
 async def examine(queue_url: str, scraper: str | Scraper | None = None) -> AsyncIterator[Finding]:
     """Look at everything in turn; a thing that is bad does not keep the rest from being looked at."""
     yield _scraper(scraper) if scraper else Finding("scraper", Health.GOOD, "none was named")
+    if proxies := await _proxies(scraper):
+        yield proxies
+    if tor := await _tor(scraper):
+        yield tor
+    if browser := await _browser(scraper):
+        yield browser
+    if tokens := await _tokens(scraper):
+        yield tokens
     async for finding in _queue(queue_url):
         yield finding
     yield _files()
@@ -68,6 +79,63 @@ def _scraper(reference: str | Scraper) -> Finding:
         )
     except ShoalError as error:
         return Finding("scraper", Health.BAD, str(error))
+
+
+async def _proxies(reference: str | Scraper | None) -> Finding | None:
+    try:
+        found = load_scraper(reference) if isinstance(reference, str) else reference
+    except ShoalError:
+        return None  # which was said of the scraper
+    if found is None or found.settings.proxies is None:
+        return None
+    from shoal.fleet.proxies import look_at
+
+    is_usable, is_whole, says = await look_at(found.settings.proxies)
+    health = Health.GOOD if is_whole else Health.POOR if is_usable else Health.BAD
+    return Finding("proxies", health, says)
+
+
+async def _tor(reference: str | Scraper | None) -> Finding | None:
+    try:
+        found = load_scraper(reference) if isinstance(reference, str) else reference
+        if found is None or found.settings.tor is None:
+            return None
+    except ShoalError:
+        return None  # which was said of the scraper
+    from shoal.fetch.tor.tor import installed_tor
+
+    try:
+        return Finding("tor", Health.GOOD, await installed_tor(found.settings.tor.torrc))
+    except ShoalError as error:
+        return Finding("tor", Health.BAD, str(error))
+
+
+async def _browser(reference: str | Scraper | None) -> Finding | None:
+    try:
+        found = load_scraper(reference) if isinstance(reference, str) else reference
+    except ShoalError:
+        return None  # which was said of the scraper
+    if found is None or not any(step.fetch in RENDERED for step in found.steps.values()):
+        return None
+    try:
+        return Finding("browser", Health.GOOD, await installed_chromium(found.settings.browser))
+    except ShoalError as error:
+        return Finding("browser", Health.BAD, str(error))
+
+
+async def _tokens(reference: str | Scraper | None) -> Finding | None:
+    try:
+        found = load_scraper(reference) if isinstance(reference, str) else reference
+    except ShoalError:
+        return None  # which was said of the scraper
+    if found is None or found.settings.tokens is None:
+        return None
+    try:
+        count = len(set(await source_of(found.settings.tokens).read()))
+    except (ShoalError, OSError) as error:
+        return Finding("tokens", Health.BAD, str(error))
+    hosts = ", ".join(sorted(found.settings.tokens.origins))
+    return Finding("tokens", Health.GOOD, f"{count:,} for {hosts}, and for nobody else")
 
 
 async def _queue(url: str) -> AsyncIterator[Finding]:

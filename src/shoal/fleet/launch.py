@@ -1,9 +1,10 @@
 """Carrying out a run on this machine: make it or go on with it, enqueue, work, and tell how it went."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -13,23 +14,23 @@ from shoal.core.events import Level
 from shoal.core.model import MINUTE, ZERO, EnqueueReport, Run, Task
 from shoal.fleet.again import Comparison, compared
 from shoal.fleet.crew import Crew, CrewEnding
-from shoal.fleet.logs import LogPlan, secrets_of
+from shoal.fleet.logs import NO_LIBRARY, Library, LogPlan
 from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.single import alone
-from shoal.fleet.watch import logs_of, metrics_of
+from shoal.fleet.watch import LOOK_EVERY, logs_of, metrics_of
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue, Tasks
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.calls import Listening
+from shoal.worker.hiding import all_secrets
 from shoal.worker.keeper import StepLimit
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
 from shoal.worker.room import MOST_BYTES
 from shoal.worker.share import HEARTBEAT, Sharing
 
-LOOK_EVERY = 0.5
 # A keeper extends what its worker holds, so a short lease suits a long step too: it is how long the tasks of
 # a machine that vanished are waited for.
 LEASE = MINUTE
@@ -161,6 +162,34 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
     )
 
 
+def books_of(job: Job, run: Run) -> AbstractContextManager[Library]:
+    """Keep the logs of a job's work on a run; nothing in them is one of the secrets that the job knows."""
+    return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
+
+
+def crew_of(
+    queue: Queue,
+    job: Job,
+    run: Run,
+    logs: Library = NO_LIBRARY,
+    *,
+    on_event: Callable[[str], None] = lambda text: None,
+    on_output: Callable[[str], None] = lambda line: None,
+) -> Crew:
+    """Return the crew that a job has for a run."""
+    return Crew(
+        queue,
+        job.order(run),
+        job.workers,
+        limits=job.limits(),
+        nursery=job.nursery,
+        on_event=on_event,
+        on_output=on_output,
+        logs=logs,
+        stagger=job.stagger,
+    )
+
+
 async def launch(
     queue: Queue,
     job: Job,
@@ -176,26 +205,15 @@ async def launch(
     """Enqueue the seeds and known tasks, work until the run is drained or stopped, and return how it went."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        secrets = secrets_of(job.queue_url, job.scraper.settings.headers)
-        logs = stack.enter_context(logs_of(job.logs, run, secrets))
+        logs = stack.enter_context(books_of(job, run))
         if job.scraper.settings.mode == "single":
             await stack.enter_async_context(alone(queue, run, new_worker_id()))
         if not job.scraper.settings.at_most_once:
             await hand_back(queue, run)
         before = (await queue.stats(run.id)).completed
-        crew = Crew(
-            queue,
-            job.order(run),
-            job.workers,
-            limits=job.limits(),
-            nursery=job.nursery,
-            on_event=onlooker.said,
-            on_output=onlooker.printed,
-            logs=logs,
-            stagger=job.stagger,
-        )
+        crew = crew_of(queue, job, run, logs, on_event=onlooker.said, on_output=onlooker.printed)
         # A port that is taken is refused before anything is queued.
-        metrics = await stack.enter_async_context(metrics_of(job.metrics, crew, run, onlooker.said))
+        metrics = await stack.enter_async_context(metrics_of(job.metrics, crew, onlooker.said))
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         enqueued += await queue.enqueue(run.id, known)
         on_crew(crew)

@@ -9,7 +9,6 @@ from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 
@@ -19,7 +18,6 @@ from shoal.fleet.logfile import LogFile, LogFolder
 
 MOST_BYTES = 10 << 20  # of one file
 KEEP = 5  # older files of each
-_SECRET_HEADERS = ("authorization", "cookie", "key", "token", "secret")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:+@…,%~*")
 
 Fields = Mapping[str, Any]
@@ -121,18 +119,6 @@ def as_text(event: Event, redact: Redact = str) -> str:
     """Return an event as a line that people read."""
     words = (f"{name}={_shown(_hidden(value, redact))}" for name, value in event.fields.items())
     return " ".join([_moment(event.at), f"{level_name(event.level):7}", event.name, *words])
-
-
-def secrets_of(queue_url: str, headers: Mapping[str, str]) -> list[str]:
-    """Return the secrets that are known by where they were given: the queue's address, and the headers."""
-    userinfo = queue_url.partition("://")[2].rpartition("@")[0]
-    password = userinfo.partition(":")[2]
-    found = [password, unquote(password)]
-    for name, value in headers.items():
-        if any(word in name.lower() for word in _SECRET_HEADERS):
-            # "Bearer x" is a word that everyone knows, and the secret.
-            found += [value, *value.split()[1:]]
-    return [secret for secret in found if secret]
 
 
 def _hidden(value: Any, redact: Redact) -> Any:

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Counts, Run, WorkerStatus
-from shoal.fleet.crew import Crew
+from shoal.core.model import Counts, WorkerStatus
 from shoal.fleet.progress import Snapshot
 from shoal.fleet.staleness import ENDINGS, state_of
 from shoal.queue.contract import Queue
@@ -38,16 +37,29 @@ def need_library() -> None:
         raise InvalidInput("Metrics need their library. Run: pip install 'shoal[metrics]'") from error
 
 
-class CrewMetrics:
-    """What the workers of one launcher do, and how its run is."""
+class Staff(Protocol):
+    """The workers of one launcher, in one crew or in several."""
 
-    def __init__(self, crew: Crew, run: Run) -> None:
-        self._crew, self._run = crew, run
-        self._snapshot: Snapshot | None = None
+    @property
+    def tally(self) -> Tally: ...
+    @property
+    def in_hand(self) -> int: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def pids(self) -> list[int]: ...
+
+
+class CrewMetrics:
+    """What the workers of one launcher do, and how the runs are that they work on."""
+
+    def __init__(self, crew: Staff) -> None:
+        self._crew = crew
+        self._stats: dict[str, Counts] = {}  # of the newest run of each scraper
 
     def saw(self, snapshot: Snapshot) -> None:
-        """Take in how the run is now."""
-        self._snapshot = snapshot
+        """Take in how a run is now."""
+        self._stats[snapshot.run.scraper] = snapshot.stats
 
     async def text(self) -> bytes:
         """Return everything as Prometheus reads it."""
@@ -57,8 +69,8 @@ class CrewMetrics:
         """Yield everything that is known now."""
         yield from tally_families(self._crew.tally)
         yield from crew_families(self._crew)
-        if self._snapshot:
-            yield queue_family({self._run.scraper: self._snapshot.stats})
+        if self._stats:
+            yield queue_family(self._stats)
 
 
 @dataclass(slots=True)
@@ -108,6 +120,7 @@ def tally_families(tally: Tally) -> "Iterator[Metric]":
     yield _counter("shoal_tasks", "Tasks settled, by outcome and step.", ("outcome", "step"), measures.tasks)
     yield _counter("shoal_responses", "Answers of hosts, by class of status.", ("status",), measures.statuses)
     yield _counter("shoal_errors", "Failed tries, by class of error.", ("class",), few(tally.errors))
+    yield _counter("shoal_put_off", "Tasks put off, by reason.", ("reason",), few(tally.put_off))
     yield CounterMetricFamily("shoal_items", "Items that were stored.", value=tally.items)
     yield CounterMetricFamily("shoal_rejected_items", "Items that were refused.", value=tally.rejected)
     yield CounterMetricFamily("shoal_pages_bytes", "Bytes of pages, decompressed.", value=tally.bytes)
@@ -115,7 +128,7 @@ def tally_families(tally: Tally) -> "Iterator[Metric]":
     yield _fetch_seconds(measures)
 
 
-def crew_families(crew: Crew) -> "Iterator[Metric]":
+def crew_families(crew: Staff) -> "Iterator[Metric]":
     """Yield how the workers of this machine are."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 

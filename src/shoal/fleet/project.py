@@ -25,9 +25,16 @@ from shoal.scrape.scraper import Scraper
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 # Read by the command line's options, so that each value has one name wherever it is given.
 QUEUE = "SHOAL_QUEUE"
-VARIABLES = {"count": "SHOAL_WORKERS", "at_once": "SHOAL_AT_ONCE", "memory": "SHOAL_MEMORY"}
+VARIABLES = {
+    "count": "SHOAL_WORKERS",
+    "at_once": "SHOAL_AT_ONCE",
+    "memory": "SHOAL_MEMORY",
+    "heartbeat": "SHOAL_HEARTBEAT",
+    "metrics": "SHOAL_METRICS",
+}
+LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 NO_SETTINGS = ("module", "seeds", "partitions")  # of a scraper's table, all else changes its settings
-TABLES = ("queue", "coordinator", "workers", "storage", "scrapers", "routes")
+TABLES = ("queue", "coordinator", "workers", "storage", "logs", "scrapers", "routes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +128,11 @@ def read(file: Path) -> Project:
 
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
-    numbers = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
-    found = {name: str(number) for name, number in numbers.items() if number is not None}
+    values = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
+    values |= {name: getattr(cluster.logs, key) for key, name in LOG_VARIABLES.items()}
+    if cluster.logs.folder:
+        values[LOG_VARIABLES["folder"]] = file.parent / cluster.logs.folder  # wherever it is typed
+    found = {name: str(value) for name, value in values.items() if value is not None}
     return found | ({QUEUE: _text(file, "queue", data["queue"])} if "queue" in data else {})
 
 

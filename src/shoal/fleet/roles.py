@@ -2,21 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from shoal.core.errors import QueueError, QueueUnavailable, RunConflict
 from shoal.core.model import Run, RunState
 from shoal.discover.feed import Feed
 from shoal.fleet.crew import Crew, CrewEnding
-from shoal.fleet.launch import Job, Summary, open_run
+from shoal.fleet.launch import Job, Summary, books_of, crew_of, open_run
+from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.single import alone
+from shoal.fleet.watch import metrics_of, seen_by
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue
+from shoal.worker.keeper import BEAT_EVERY
+from shoal.worker.tally import Tally
 
 LOOK_EVERY = 1.0
 AFTER_FAILURE = 30.0
@@ -66,18 +70,21 @@ class Coordinator:
     run: Run
     audience: Audience
     results: str | None = None
+    _state: str = field(default=FILLING, init=False)
 
     async def carry_out(self, feed: Feed) -> Summary:
         """Return how the run ended; cancel it at any time, and start it again to go on."""
         began, me = time.monotonic(), new_worker_id()
         async with AsyncExitStack() as stack:
+            stack.enter_context(books_of(self.job, self.run))
             await stack.enter_async_context(alone(self.queue, self.run, new_worker_id()))
             outlet = Outlet(self.queue, self.run.id, self.results) if self.results else None
             if outlet:
-                await stack.enter_async_context(_following(outlet))
+                await stack.enter_async_context(_meanwhile(outlet.follow()))
             before = (await self.queue.stats(self.run.id)).completed
             self.audience.joined(self.run)
             await self._mark(me, FILLING)
+            await stack.enter_async_context(_meanwhile(self._beat(me)))
             enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
             await self._mark(me, WAITING)
             snapshot = await self._wait()
@@ -111,12 +118,20 @@ class Coordinator:
         return snapshot.state in ENDS or not stats.tasks
 
     async def _mark(self, me: str, state: str) -> None:
+        self._state = state
         await self.queue.beat(me, run_id=self.run.id, state=state, info={"role": ROLE})
+
+    async def _beat(self, me: str) -> None:
+        """Say again and again that it is there, and what it does."""
+        while True:
+            await asyncio.sleep(BEAT_EVERY)
+            with suppress(QueueError):
+                await self._mark(me, self._state)
 
 
 @asynccontextmanager
-async def _following(outlet: Outlet) -> AsyncIterator[None]:
-    task = asyncio.create_task(outlet.follow())
+async def _meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
     try:
         yield
     finally:
@@ -142,6 +157,8 @@ class Station:
         self._queue, self._jobs, self._audience = queue, jobs, audience
         self._runs, self._on_output = runs, on_output
         self._crews: set[Crew] = set()
+        self._past, self._past_restarts = Tally(), 0  # of crews that have ended
+        self._metrics = CrewMetrics(self)
         self._spent: set[str] = set()  # runs whose budget of pages is used up
         self._stops = 0
         self._stopping = asyncio.Event()
@@ -150,6 +167,21 @@ class Station:
     def in_hand(self) -> int:
         """How many leases the workers hold."""
         return sum(crew.in_hand for crew in self._crews)
+
+    @property
+    def tally(self) -> Tally:
+        """What all workers have done so far."""
+        return sum((crew.tally for crew in self._crews), self._past)
+
+    @property
+    def restarts(self) -> int:
+        """How many workers were started in the place of dead ones."""
+        return sum((crew.restarts for crew in self._crews), self._past_restarts)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the workers."""
+        return [pid for crew in self._crews for pid in crew.pids]
 
     def stop(self) -> int:
         """Finish what is in hand; the second time hand it back, the third time kill. Return the count."""
@@ -162,11 +194,14 @@ class Station:
     async def serve(self) -> dict[str, CrewEnding]:
         """Work until stopped, or until the named runs are drained; return how each run's crew ended."""
         endings: dict[str, CrewEnding] = {}
-        if self._runs:
-            pairs = [await self._named(run_id) for run_id in self._runs]
-            await asyncio.gather(*(self._man(job, run, endings) for job, run in pairs))
-        else:
-            await asyncio.gather(*(self._attend(job, endings) for job in self._jobs))
+        # One address for the whole station: its jobs are of one launcher, which was given one.
+        address = next((job.metrics for job in self._jobs if job.metrics), None)
+        async with metrics_of(address, self, self._audience.said) as self._metrics:
+            if self._runs:
+                pairs = [await self._named(run_id) for run_id in self._runs]
+                await asyncio.gather(*(self._man(job, run, endings) for job, run in pairs))
+            else:
+                await asyncio.gather(*(self._attend(job, endings) for job in self._jobs))
         return endings
 
     async def _named(self, run_id: str) -> tuple[Job, Run]:
@@ -202,28 +237,31 @@ class Station:
         with suppress(QueueError):
             if not job.scraper.settings.at_most_once:
                 await hand_back(self._queue, run)
-        crew = Crew(
-            self._queue,
-            job.order(run),
-            job.workers,
-            limits=job.limits(),
-            on_event=self._audience.said,
-            on_output=self._on_output,
-        )
-        self._crews.add(crew)
-        for _ in range(self._stops):  # that came while it was made ready
-            crew.stop()
-        self._audience.joined(run)
-        try:
-            ending = await crew.run()
-        finally:
-            self._crews.discard(crew)
+        with books_of(job, run) as logs:
+            crew = crew_of(
+                self._queue, job, run, logs, on_event=self._audience.said, on_output=self._on_output
+            )
+            ending = await self._employed(crew, job, run)
         endings[run.id] = _added(endings.get(run.id), ending)
         if "budget" in ending.reasons:
             self._spent.add(run.id)
         for failure in ending.failures:
             self._audience.said(f"Could not work on run {run.id}: {failure}")
         return ending
+
+    async def _employed(self, crew: Crew, job: Job, run: Run) -> CrewEnding:
+        """Have a crew work on a run, and return how that ended."""
+        self._crews.add(crew)
+        for _ in range(self._stops):  # that came while it was made ready
+            crew.stop()
+        self._audience.joined(run)
+        try:
+            async with seen_by(self._metrics, self._queue, run) if job.metrics else nullcontext():
+                return await crew.run()
+        finally:
+            self._crews.discard(crew)
+            self._past += crew.tally
+            self._past_restarts += crew.restarts
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):

@@ -8,11 +8,12 @@ from shoal.discover.sitemaps import SitemapLimits, Sitemaps
 from shoal.fetch.egress import Egress
 from shoal.fetch.http import HttpFetcher
 from shoal.fetch.limits import Limits
-from shoal.fetch.tor.egress import TorEgress
+from shoal.fetch.proxies.patient import PatientFetcher
 from shoal.fleet.seeds import Seeds
 from shoal.scrape.scraper import Scraper
 from shoal.worker.child import USER_AGENT
-from shoal.worker.tor import by_tor
+from shoal.worker.proxying import by_proxies
+from shoal.worker.tor import by_tor, tor_door
 
 TOR_PATIENCE = 2 * MINUTE
 
@@ -21,13 +22,15 @@ TOR_PATIENCE = 2 * MINUTE
 async def open_walk(seeds: Seeds, scraper: Scraper, step: str) -> AsyncIterator[Sitemaps]:
     """Yield the sitemaps of a run as a source; the connections are closed with it."""
     settings = scraper.settings
-    door = TorEgress if settings.tor else Egress
     direct = HttpFetcher(
         Limits(max_body=SitemapLimits().max_bytes),
-        egress=door(settings.allow_private),
+        egress=tor_door(settings) or Egress(settings.allow_private),
         user_agent=settings.user_agent or USER_AGENT,
     )
-    fetcher = await by_tor(settings, direct, wait=TOR_PATIENCE)
+    fetcher = await by_tor(settings, None, direct, wait=TOR_PATIENCE)
+    fetcher = await by_proxies(settings, None, fetcher)
+    if settings.proxies or settings.tor:
+        fetcher = PatientFetcher(fetcher)
     try:
         yield Sitemaps(
             fetcher.fetch,

@@ -1,16 +1,33 @@
 """The logs and the metrics of one launch, from its first moment to its last."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from typing import Any
 
+from shoal.core.errors import QueueError
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
 from shoal.core.model import Run
-from shoal.fleet.crew import Crew
 from shoal.fleet.logs import Library, LogPlan
-from shoal.fleet.metrics import CrewMetrics, need_library
-from shoal.fleet.metrics_server import MetricsServer
+from shoal.fleet.metrics import CrewMetrics, Staff, need_library
+from shoal.fleet.metrics_server import MetricsServer, read_address
+from shoal.fleet.progress import Progress
+from shoal.queue.contract import Queue
 from shoal.worker.telling import Overheard
+from shoal.worker.tracing import check_tracing
+
+LOOK_EVERY = 0.5
+LAST_LOOK = 5.0  # seconds at most
+
+
+def watching(plan: LogPlan | None, metrics: str | None, trace: bool, *, key: str) -> dict[str, Any]:
+    """Return the fields of a job; raises what is wrong or missing before anything begins."""
+    if metrics:
+        need_library()
+    if trace:
+        check_tracing()
+    return {"logs": plan, "metrics": read_address(key, metrics) if metrics else None, "trace": trace}
 
 
 @contextmanager
@@ -25,10 +42,10 @@ def logs_of(plan: LogPlan | None, run: Run, secrets: list[str]) -> Iterator[Libr
 
 @asynccontextmanager
 async def metrics_of(
-    address: tuple[str, int] | None, crew: Crew, run: Run, say: Callable[[str], None]
+    address: tuple[str, int] | None, crew: Staff, say: Callable[[str], None]
 ) -> AsyncIterator[CrewMetrics]:
     """Serve the metrics of a launch at an address, and say where; without an address nobody is served."""
-    metrics = CrewMetrics(crew, run)
+    metrics = CrewMetrics(crew)
     if address is None:
         yield metrics
         return
@@ -36,6 +53,29 @@ async def metrics_of(
     async with MetricsServer(address, metrics.text) as server:
         say(f"Metrics are at {server.url}")
         yield metrics
+
+
+@asynccontextmanager
+async def seen_by(metrics: CrewMetrics, queue: Queue, run: Run) -> AsyncIterator[None]:
+    """Have the metrics know how a run is, for as long as it is worked on."""
+    progress = Progress(queue, run.id)
+    looking = asyncio.create_task(_look(metrics, progress))
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+        # The last look may have been before the end.
+        with suppress(QueueError, TimeoutError):
+            async with asyncio.timeout(LAST_LOOK):
+                metrics.saw(await progress.look())
+
+
+async def _look(metrics: CrewMetrics, progress: Progress) -> None:
+    while True:
+        with suppress(QueueError):
+            metrics.saw(await progress.look())
+        await asyncio.sleep(LOOK_EVERY)
 
 
 @contextmanager

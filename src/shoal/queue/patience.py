@@ -9,6 +9,7 @@ from shoal.core.errors import QueueUnavailable
 
 FIRST_WAIT = 0.05  # seconds
 LONGEST_WAIT = 2.0
+UNNOTICED = 0.5  # a call that is answered by then has not been held up for anyone to see
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +36,18 @@ class Patience:
 
     def __init__(self, address: str, patience: timedelta) -> None:
         self._address = address
-        self._give_up = asyncio.get_running_loop().time() + patience.total_seconds()
+        self._began = asyncio.get_running_loop().time()
+        self._give_up = self._began + patience.total_seconds()
         self._wait = FIRST_WAIT
         self.tries = 0
 
     async def again(self, reason: str, error: BaseException) -> None:
         """Wait before the next try; raises QueueUnavailable when there shall be none."""
         self.tries += 1
-        if asyncio.get_running_loop().time() + self._wait > self._give_up:
+        now = asyncio.get_running_loop().time()
+        if now + self._wait > self._give_up:
             raise QueueUnavailable(self._address, reason) from error
-        if self._wait >= LONGEST_WAIT / 4:  # the first few pass in a blink
+        if now + self._wait - self._began >= UNNOTICED:
             log.warning("Waiting for the queue at %s: %s (try %d)", self._address, reason, self.tries)
         # Jittered: a fleet that lost its server together must not come back together.
         await asyncio.sleep(self._wait * random.uniform(0.5, 1.5))

@@ -1,6 +1,6 @@
 """Which follow-up tasks may pass: those in scope, not too deep, and not in a trap."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from threading import Lock
@@ -38,9 +38,7 @@ class Gate:
         self._is_followed = False  # before the first link there is nothing to get lost in
         self._lock = Lock()
 
-    def admit(
-        self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Dropped
-    ) -> list[Task]:
+    def admit(self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Dropped) -> list[Task]:
         """Return the follow-up tasks of a page that may pass, and count the others by reason."""
         near = [inherited(task, parent) for task in tasks]
         self._is_followed = self._is_followed or bool(near)
@@ -56,6 +54,21 @@ class Gate:
             for way in fresh:
                 self._seen.add(way)
             return passed
+
+    def share_by(self, key: bytes) -> None:
+        """Count links as all gates do that have this key, so that they can be told what was spent."""
+        with self._lock:
+            self._budgets.share_by(key)
+
+    def worth_telling(self, most: int) -> list[str]:
+        """Return so many kinds of links at most that other gates should hear of."""
+        with self._lock:
+            return self._budgets.worth_telling(most)
+
+    def exchange(self, shared: Mapping[str, bytes | None]) -> dict[str, bytes]:
+        """Hear what others have spent on these kinds of links, and return what is news to them."""
+        with self._lock:
+            return self._budgets.exchange(shared)
 
     def _passed_by(self, parent: Task, items: list[Any]) -> list[Task]:
         if items and self._mazes and parent.url:

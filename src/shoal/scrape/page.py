@@ -1,5 +1,6 @@
 """A page as a step sees it: what came back, and the verbs that get at what is in it."""
 
+import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ import msgspec
 from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed, shorten
-from shoal.core.exchange import Headers, Response
+from shoal.core.exchange import Headers, Live, Response
 from shoal.core.model import Task
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
@@ -75,6 +76,17 @@ class Page:
     def body(self) -> bytes:
         """The bytes of the page, decompressed."""
         return self.response.body
+
+    @property
+    def browser(self) -> Live:
+        """The page in its browser, as long as the step runs; raises InvalidInput where there is none."""
+        if self.response.live is None:
+            raise InvalidInput(
+                f"{shorten(self.url)} did not come by a browser. Write fetch='browser' on its step or scraper"
+            )
+        if not _is_in_loop():
+            raise InvalidInput("page.browser needs a step that is defined with 'async def'")
+        return self.response.live
 
     @property
     def payload(self) -> Mapping[str, Any]:
@@ -227,6 +239,14 @@ class Page:
             return json.loads(self.html)
         except (ValueError, RecursionError) as error:
             raise ParseFailed(f"{shorten(self.url)} is not JSON: {error}") from error
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def step_name(step: Named | str) -> str:

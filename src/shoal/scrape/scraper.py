@@ -16,6 +16,7 @@ from shoal.core.values import read_positive_duration, read_whole
 from shoal.scrape.gate import Gate
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import check_of
+from shoal.scrape.login import Login
 from shoal.scrape.page import Named, Page, step_name
 from shoal.scrape.settings import ScraperSettings, read_fetch
 from shoal.scrape.step import Step
@@ -33,6 +34,7 @@ class Scraper:
         self.name = _checked_name("The name of a scraper", name)
         self.settings = ScraperSettings.read(**settings)
         self.steps: dict[str, Step] = {}
+        self.login_function: Login | None = None
         self._gate = Gate(self.settings)
 
     @overload
@@ -69,6 +71,7 @@ class Scraper:
                 function=_checked_function(function),
                 item=item,
                 fetch=self.settings.fetch if fetch is _AS_THE_SCRAPER else read_fetch("fetch", fetch),
+                as_scraper=fetch is _AS_THE_SCRAPER,
                 lease=None if lease is None else read_positive_duration("lease", lease),
                 retries=None if retries is None else self._retries(retries),
                 timeout=None if timeout is None else read_positive_duration("timeout", timeout),
@@ -81,6 +84,15 @@ class Scraper:
             return step
 
         return added if function is None else added(function)
+
+    def login(self, function: Login) -> Login:
+        """Let a function log in every session of this scraper before it is used; see `sessions`."""
+        if not inspect.iscoroutinefunction(function):
+            raise InvalidInput("A login is an async function of one argument: async def login(session)")
+        if self.login_function:
+            raise InvalidSetting(f"login of {self.name!r}", "is there already; a scraper has one")
+        self.login_function = function
+        return function
 
     @property
     def first(self) -> Step:
@@ -115,9 +127,11 @@ class Scraper:
         """Return this scraper with some settings changed; its steps stay as they are."""
         other = type(self)(self.name)
         other.settings = self.settings.replace(**changes)
+        other.login_function = self.login_function
         other._gate = Gate(other.settings)
         for name, step in self.steps.items():
-            other.steps[name] = replace(step, gate=other._gate, route=other._routed)
+            fetch = other.settings.fetch if step.as_scraper else step.fetch
+            other.steps[name] = replace(step, fetch=fetch, gate=other._gate, route=other._routed)
         return other
 
     def parse(

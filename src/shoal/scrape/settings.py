@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
+from shoal.core.browsing import BrowserSettings
 from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
 from shoal.core.values import (
@@ -23,14 +24,20 @@ from shoal.core.values import (
     read_whole,
     read_words,
 )
+from shoal.core.ways import ProxyRules
+from shoal.scrape.browsing import read_browser
 from shoal.scrape.keeping import CacheSettings, read_cache, read_replay, read_warc
+from shoal.scrape.proxying import exits_of, read_proxies
 from shoal.scrape.scope import Scope
+from shoal.scrape.sessions import SessionSettings, read_sessions
+from shoal.scrape.tokens import TokenSettings, read_tokens
+from shoal.scrape.tor import TorSettings, read_tor
 
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
 # Accepted by name, so that a scraper written for a later version is told what this one lacks.
-NOT_YET = ("proxies", "tor", "tokens")
+NOT_YET: tuple[str, ...] = ()
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -51,7 +58,8 @@ class ScraperSettings:
     max_depth: int = 20
     max_pages: int | None = None
     max_per_pattern: int | None = None
-    fetch: Literal["http"] | None = "http"
+    fetch: Literal["http", "browser", "auto"] | None = "http"
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
     headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     user_agent: str | None = None
     delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
@@ -61,6 +69,10 @@ class ScraperSettings:
     max_body: int = MAX_BODY
     allow_private: tuple[str, ...] = ()
     cache: CacheSettings | None = None
+    proxies: ProxyRules | None = None
+    tokens: TokenSettings | None = None
+    sessions: SessionSettings | None = None
+    tor: TorSettings | None = None
     warc: Path | None = None
     replay: Path | None = None
     recrawl: bool = False
@@ -83,7 +95,9 @@ class ScraperSettings:
         if changed.replay:
             # Nobody is asked: there is no host to spare, and what was recorded will not get better.
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
-            changed = replace(changed, recrawl=False, again=None)
+            changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
+        if changed.tor and changed.proxies:
+            raise InvalidSetting("tor", "and proxies do not go together; turn one off, such as proxies=off")
         if changed.warc and changes.get("cache"):
             raise InvalidSetting("warc", "and cache do not go together: a kept page would not be recorded")
         if changed.warc:
@@ -96,9 +110,10 @@ class ScraperSettings:
 
     def run_settings(self, *, retries: int = 0) -> RunSettings:
         """Return what the queue must know; `retries` is the most that one of the steps asks for."""
+        exits = exits_of(self.proxies)
         return RunSettings(
-            host_delay=self.delay,
-            per_host=self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP),
+            host_delay=self.delay / exits,
+            per_host=exits * (self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)),
             max_attempts=1 if self.at_most_once else max(self.retries, retries) + 1,
             ttl=self.ttl,
         )
@@ -135,10 +150,8 @@ def _optional(reader: Reader) -> Reader:
 
 
 def read_fetch(key: str, value: Any) -> str | None:
-    """Read how pages come home: "http", or None for steps that fetch nothing."""
-    if value == "browser":
-        raise InvalidSetting(key, "'browser' is not available in this version of Shoal; write 'http'")
-    return None if value is None or value == "none" else read_choice(key, value, ("http",))
+    """Read how pages come home: "http", "browser" or "auto", or None for steps that fetch nothing."""
+    return None if value is None or value == "none" else read_choice(key, value, ("http", "browser", "auto"))
 
 
 def _headers(key: str, value: Any) -> Mapping[str, str]:
@@ -198,6 +211,7 @@ _READERS: dict[str, Reader] = {
     "max_pages": _optional(partial(read_whole, least=1)),
     "max_per_pattern": _optional(partial(read_whole, least=1)),
     "fetch": read_fetch,
+    "browser": read_browser,
     "headers": _headers,
     "user_agent": _optional(_line),
     "delivery": partial(read_choice, known=("at_least_once", "at_most_once")),
@@ -207,6 +221,10 @@ _READERS: dict[str, Reader] = {
     "max_body": read_size,
     "allow_private": _private,
     "cache": read_cache,
+    "proxies": read_proxies,
+    "tokens": read_tokens,
+    "sessions": read_sessions,
+    "tor": read_tor,
     "warc": _optional(read_warc),
     "replay": _optional(read_replay),
     "recrawl": read_flag,

@@ -22,13 +22,14 @@ class Step:
     """A named function that handles tasks, and what it does differently from its scraper.
 
     `lease`, `retries` and `timeout` are None where the scraper's own hold; `fetch` is None for a step that is
-    handed tasks instead of pages.
+    handed tasks instead of pages, and `as_scraper` says that it is the scraper's own.
     """
 
     name: str
     function: Callable[..., Any]
     item: type | None = None
     fetch: str | None = "http"
+    as_scraper: bool = False
     lease: timedelta | None = None
     retries: int | None = None
     timeout: timedelta | None = None

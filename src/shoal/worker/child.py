@@ -16,11 +16,13 @@ from typing import NoReturn
 import uvloop
 
 from shoal.core.errors import ShoalError
+from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
 from shoal.worker.fetching import open_fetchers, open_revisits, open_robots
 from shoal.worker.handling import Tools
+from shoal.worker.hiding import all_secrets
 from shoal.worker.line import STOP, Ended, Failed, Line, Order, read_order
 from shoal.worker.lookout import Lookout
 from shoal.worker.marks import CELLS, Marks
@@ -36,8 +38,9 @@ def main(descriptor: int, marks: int) -> NoReturn:
     sock = socket.socket(fileno=descriptor)
     # The terminal sends Ctrl-C to the whole group; only the keeper decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    allow_many_files()
     line = Line(sock)
+    _may_leave_at_once(line)
+    allow_many_files()
     try:
         order = read_order(sock)
         reason = uvloop.run(work(order, line, sock, Marks(marks)))
@@ -66,7 +69,14 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(order.queue))
         run = await queue.run(order.run_id)
-        fetchers = await open_fetchers(settings, queue, user_agent=agent, run_id=run.id)
+        fetchers = await open_fetchers(
+            settings,
+            queue,
+            user_agent=agent,
+            run_id=run.id,
+            login=scraper.login_function,
+            wanted={step.fetch for step in scraper.steps.values()},
+        )
         for fetcher in fetchers.values():
             stack.push_async_callback(fetcher.close)
         revisits = open_revisits(settings, queue, run)
@@ -88,6 +98,7 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
                 threads,
                 lookout.marks(marks),
                 revisits,
+                redactor(all_secrets(order.queue, settings, os.environ)),
             ),
             worker_id=order.worker_id,
             lease=order.lease,
@@ -109,6 +120,17 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
             on_call = OnCall(queue, run, worker, worker_id=order.worker_id, listening=order.listening)
             await stack.enter_async_context(on_call)
         return await worker.run()
+
+
+def _may_leave_at_once(line: Line) -> None:
+    """Obey a SIGTERM that comes, or came, before there is anything to finish: that is no death."""
+
+    def leave(*_: object) -> NoReturn:
+        line.tell(Ended("stopped"))
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def listen(sock: socket.socket, stop: Callable[[Stop], None]) -> None:

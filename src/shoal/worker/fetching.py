@@ -1,5 +1,7 @@
 """How the pages of one worker come home: from a record, from the cache, or from their hosts."""
 
+from collections.abc import Collection
+
 from shoal.core.model import Run
 from shoal.export.warc import WarcWriter
 from shoal.export.warc_read import WarcRecord
@@ -15,24 +17,46 @@ from shoal.fetch.replay import ReplayFetcher
 from shoal.fetch.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.keeping import CacheSettings
+from shoal.scrape.login import Login
 from shoal.scrape.settings import ScraperSettings
+from shoal.worker.proxying import by_proxies
+from shoal.worker.rendering import by_name, with_browser
 from shoal.worker.revisits import Revisits
+from shoal.worker.tor import by_tor, tor_door
+from shoal.worker.visiting import as_visitors, realm_of, with_tokens
 
 MOST_RULES = 64 << 20  # bytes of robots.txt that the fleet keeps
 
 
 async def open_fetchers(
-    settings: ScraperSettings, queue: Queue, *, user_agent: str, run_id: str
+    settings: ScraperSettings,
+    queue: Queue,
+    *,
+    user_agent: str,
+    run_id: str,
+    login: Login | None = None,
+    wanted: Collection[str | None] = ("http",),
 ) -> dict[str, Fetcher]:
-    """Return the fetchers that a scraper's steps may ask for, by name; a replay has no way to the network."""
+    """Return the fetchers that a scraper's steps may ask for, by name; a replay has no way to the network.
+
+    `wanted` are the names that they do ask for.
+    """
     limits = Limits(max_body=settings.max_body)
     if settings.replay:
         record = WarcRecord(settings.replay, most=settings.max_body)
-        return {"http": ReplayFetcher(record.find, record=record.name, limits=limits)}
-    fetcher: Fetcher = HttpFetcher(limits, egress=Egress(settings.allow_private), user_agent=user_agent)
+        replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
+        return dict.fromkeys(("http", "browser", "auto"), replayed)
+    egress = tor_door(settings) or Egress(settings.allow_private)
+    fetcher: Fetcher = HttpFetcher(limits, egress=egress, user_agent=user_agent)
+    fetcher = with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent)
+    fetcher = await by_tor(settings, queue, fetcher, run_id=run_id)
+    fetcher = await by_proxies(settings, queue, fetcher, run_id=run_id)
+    fetcher = as_visitors(settings, queue, fetcher, login)
+    fetcher = await with_tokens(settings, queue, fetcher, run_id=run_id)
     if settings.warc:
         writer = WarcWriter.open(settings.warc, user_agent=user_agent, run_id=run_id)
         fetcher = RecordingFetcher(fetcher, writer)
+    either = fetcher
     if settings.cache:
         fetcher = CachingFetcher(
             fetcher,
@@ -41,9 +65,9 @@ async def open_fetchers(
             lifetime=settings.cache.lifetime,
             limits=limits,
             block=settings.block,
-            realm=" ".join(sorted(settings.allow_private)),
+            realm=realm_of(settings, run_id),
         )
-    return {"http": fetcher}
+    return by_name(settings, queue, fetcher, either, wanted)
 
 
 def open_robots(

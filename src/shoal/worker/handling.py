@@ -11,14 +11,16 @@ from datetime import timedelta
 from pathlib import Path
 
 from shoal.core.errors import NotNow, ShoalError, StepTimeout
-from shoal.core.exchange import Request, Response
+from shoal.core.exchange import Live, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
+from shoal.core.redact import Redact, redacted
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.answer import accepted
-from shoal.fetch.cache import NOTHING_KEPT, CachingFetcher
+from shoal.fetch.cache import NOTHING_KEPT, CachingFetcher, Look
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.robots import Robots
+from shoal.fetch.rotation import begin_task
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
@@ -29,6 +31,10 @@ from shoal.worker.revisits import Revisits
 from shoal.worker.room import Room
 from shoal.worker.stock import Start, host_of
 from shoal.worker.tally import Tally
+
+
+class NothingKnown(Exception):
+    """Whether a page may be had is not known without asking its host."""
 
 
 class TooLate(Exception):
@@ -44,6 +50,22 @@ class Tools:
     threads: Executor
     marks: Marks
     revisits: Revisits | None = None
+    redact: Redact = redacted
+
+
+@dataclass(slots=True)
+class Visit:
+    """A task on its way, and whether its host was asked for anything."""
+
+    start: Start
+    number: int
+    look: Look | None = None  # what a look before its start has found
+    asked: bool = False
+    live: Live | None = None  # the page in its browser
+
+    @property
+    def task(self) -> Task:
+        return self.start.lease.task
 
 
 class Handling:
@@ -67,23 +89,77 @@ class Handling:
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self.manners = Manners(run.settings.host_delay)
         self._room = room
+        self._held_up: set[int] = set()
         self._deadlines = Deadlines()
+        self._gap = run.settings.host_delay
+        self._may_look = not tools.revisits and any(
+            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
+        )
 
-    async def outcome(self, start: Start, number: int) -> Outcome:
+    def may_be_kept(self, lease: Lease) -> bool:
+        """Say whether a page may be at hand, so that it is worth a look before its start."""
+        waits = bool(self._gap or lease.start_in)
+        return self._may_look and waits and lease.attempt == 1 and lease.task.url is not None
+
+    async def look(self, lease: Lease, number: int) -> Look | None:
+        """Look whether a page is at hand; None where that is not known without asking its host."""
+        try:
+            return await self._look(lease.task, number)
+        except Exception:
+            self.forget(number)
+            return None  # whoever handles it will say what is wrong
+
+    def forget(self, number: int) -> None:
+        """Let go of the page that a look has found."""
+        self._room.give(number)
+
+    async def _look(self, task: Task, number: int) -> Look | None:
+        step = self._scraper.handler(task)
+        fetcher = self._tools.fetchers[step.fetch] if step.fetch else None
+        if not isinstance(fetcher, CachingFetcher) or task.url is None:
+            return None
+        await self._check_known(task.url)
+
+        async def on_hop(url: str) -> None:
+            self._settings.scope.check(url, origin=task.url)
+            await self._check_known(url)
+
+        return await fetcher.look(self._request(task.url, step, number, self._settings.headers, on_hop))
+
+    async def _check_known(self, url: str) -> None:
+        """Raise where robots.txt does not allow a page, or would have to be asked for."""
+        robots = self._tools.robots
+        if robots and not await robots.recall(url):
+            raise NothingKnown
+        if robots:
+            await robots.check(url)
+
+    async def outcome(self, start: Start, number: int, look: Look | None = None) -> Outcome:
         """Handle one task, whatever happens, and return what is to become of it."""
-        lease = start.lease
+        visit = Visit(start, number, look)
+        outcome = await self._outcome(visit)
+        return outcome if visit.asked else replace(outcome, asked=False)
+
+    async def _outcome(self, visit: Visit) -> Outcome:
+        lease = visit.start.lease
         host = host_of(lease)
+        begin_task()
         try:
             step = self._scraper.handler(lease.task)
-            harvest, was_asked = await self._gathered(step, start, number)
+            harvest = await self._gathered(step, visit)
         except TooLate:
+            # Its start is spent all the same: else a machine that is always late would claim without end.
+            visit.asked = True
             return Release(lease)
         except NotNow as wait:
             return self._put_off(lease, wait)
         except Exception as error:
             return self._failed(lease, host, error)
         finally:
-            self._room.give(number)
+            self._room.give(visit.number)
+            self._held_up.discard(visit.number)
+            if visit.live:
+                visit.live.let_go()
         for reason, count in harvest.dropped.items():
             self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
         return Done(
@@ -92,7 +168,7 @@ class Handling:
             follow=harvest.follow,
             rejects=harvest.rejects,
             slow_host=(self._wished(lease.task.url, host) or self.manners.succeeded(host))
-            if was_asked
+            if visit.asked
             else None,
         )
 
@@ -100,71 +176,93 @@ class Handling:
         wish = self._tools.robots.crawl_delay(url) if self._tools.robots and url else None
         return self.manners.wishes(host, wish) if host and wish else None
 
-    async def _gathered(self, step: Step, start: Start, number: int) -> tuple[Harvest, bool]:
-        """Return what a task gives, and whether its host was asked."""
-        task = start.lease.task
+    async def _gathered(self, step: Step, visit: Visit) -> Harvest:
+        """Return what a task gives."""
         if step.fetch is None:
-            return await self._harvest(step, task, number), True
+            visit.asked = True  # what the step asks for on its own is not known here
+            return await self._harvest(step, visit.task, visit.number)
         if self._tools.revisits:
-            return await self._revisited(self._tools.revisits, step, start, number), True
-        response = await self._fetched(step.fetch, step, start, number, self._settings.headers)
-        return await self._harvest(step, self._page(response, task), number), not response.kept
+            return await self._revisited(self._tools.revisits, step, visit)
+        response = await self._fetched(step.fetch, step, visit, self._settings.headers)
+        return await self._harvest(step, self._page(response, visit.task), visit.number)
 
-    async def _revisited(self, revisits: Revisits, step: Step, start: Start, number: int) -> Harvest:
+    async def _revisited(self, revisits: Revisits, step: Step, visit: Visit) -> Harvest:
         """Return what a page gives, or gave if it is still the same; and remember it."""
-        task = start.lease.task
+        task = visit.task
         past = await revisits.past(task)
         headers = {**self._settings.headers, **past.conditions}
-        response = await self._fetched(step.fetch or "", step, start, number, headers)
+        response = await self._fetched(step.fetch or "", step, visit, headers)
         if revisits.is_gone(past, response) and response.status not in self._settings.statuses:
             await revisits.note_gone(task, past)
             return Harvest()
         harvest = revisits.same(past, response)
         if harvest is None:
-            harvest = await self._harvest(step, self._page(response, task), number)
+            harvest = await self._harvest(step, self._page(response, task), visit.number)
         await revisits.note(task, past, response, harvest)
         return harvest
 
     def _page(self, response: Response, task: Task) -> Page:
         return Page(accepted(response, also=self._settings.statuses, block=self._settings.block), task)
 
-    async def _fetched(
-        self, fetch: str, step: Step, start: Start, number: int, headers: Mapping[str, str]
-    ) -> Response:
-        task = start.lease.task
-        assert task.url is not None, "handler() has seen to it"
-        if self._tools.robots:
-            await self._tools.robots.check(task.url)
-        request = Request(
-            url=task.url,
-            headers=headers,
-            timeout=step.timeout or self._settings.timeout,
-            on_hop=lambda url: self._hop(task, url),
-            on_bytes=lambda size: self._room.take(number, size),
-        )
-        response = await self._response(self._tools.fetchers[fetch], request, start)
+    async def _fetched(self, fetch: str, step: Step, visit: Visit, headers: Mapping[str, str]) -> Response:
+        url = visit.task.url
+        assert url is not None, "handler() has seen to it"
+        await self._check_robots(visit, url)
+        request = self._request(url, step, visit.number, headers, lambda url: self._hop(visit, url))
+        if fetch != "http":
+            # It may have to wait for a tab, and says itself when it asks.
+            self._held_up.add(visit.number)
+            request = replace(request, on_ask=lambda: self._begin_asking(visit))
+        response = await self._response(self._tools.fetchers[fetch], request, visit)
+        visit.live = response.live
         self._tally.bytes += len(response.body)
         return response
 
-    async def _response(self, fetcher: Fetcher, request: Request, start: Start) -> Response:
+    def _request(
+        self, url: str, step: Step, number: int, headers: Mapping[str, str], on_hop: OnHop
+    ) -> Request:
+        return Request(
+            url=url,
+            headers=headers,
+            timeout=step.timeout or self._settings.timeout,
+            on_hop=on_hop,
+            on_bytes=lambda size: self._room.take(number, size),
+        )
+
+    async def _response(self, fetcher: Fetcher, request: Request, visit: Visit) -> Response:
         """Return the page that is kept, or ask the host for it if the moment is right."""
-        look = NOTHING_KEPT
+        look = visit.look or NOTHING_KEPT
         # A page that failed once may have been kept as it failed: then the host is asked anew.
-        if isinstance(fetcher, CachingFetcher) and start.lease.attempt == 1:
+        if isinstance(fetcher, CachingFetcher) and visit.start.lease.attempt == 1 and visit.look is None:
             look = await fetcher.look(request)
         if look.page:
             self._tally.kept += 1
             return look.page
-        if not self._in_time(start):
-            raise TooLate
+        if not request.on_ask:
+            self._begin_asking(visit)
         return await (
             fetcher.ask(request, look) if isinstance(fetcher, CachingFetcher) else fetcher.fetch(request)
         )
 
-    async def _hop(self, task: Task, url: str) -> None:
-        self._settings.scope.check(url, origin=task.url)
-        if self._tools.robots:
-            await self._tools.robots.check(url)
+    def is_held_up(self, number: int) -> bool:
+        """Tell whether a task waits for something of this worker's own, and its host was not asked yet."""
+        return number in self._held_up
+
+    def _begin_asking(self, visit: Visit) -> None:
+        self._held_up.discard(visit.number)
+        if not self._in_time(visit.start):
+            raise TooLate
+        visit.asked = True
+
+    async def _hop(self, visit: Visit, url: str) -> None:
+        self._settings.scope.check(url, origin=visit.task.url)
+        await self._check_robots(visit, url)
+
+    async def _check_robots(self, visit: Visit, url: str) -> None:
+        robots = self._tools.robots
+        if robots:
+            visit.asked = visit.asked or not await robots.recall(url)
+            await robots.check(url)
 
     async def _harvest(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         span = step.lease or self._settings.lease
@@ -197,21 +295,25 @@ class Handling:
         now = time.monotonic()
         delay = self.manners.delay(host, now)
         policy = self._policies.get(lease.task.step, self._policy)
-        outcome = judge(lease, error, policy, jitter=random.random(), host_delay=delay)
+        outcome = judge(
+            lease,
+            error,
+            policy,
+            jitter=random.random(),
+            host_delay=delay,
+            by_proxies=bool(self._settings.proxies or self._settings.tor),
+        )
         if self._settings.replay:
             # What was recorded will not get better, and no host is to be spared.
             outcome = Bury(lease, error)
         self.manners.slowed(host, outcome.slow_host, now)
-        # As text: an error knows the frames that it came through, and they hold the page.
-        return replace(
-            outcome, error=error_text(error) if isinstance(error, ShoalError) else _with_place(error)
-        )
+        # As text: an error knows the frames that it came through, and they hold the page. Without secrets:
+        # it is kept in the queue, and shown to whoever asks.
+        text = self._tools.redact(error_text(error))
+        return replace(outcome, error=text if isinstance(error, ShoalError) else text + _place(error))
 
 
-def _with_place(error: Exception) -> str:
-    """Return an error of the user's code with the line that raised it."""
+def _place(error: Exception) -> str:
+    """Return the line of the user's code that raised an error."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return error_text(error)
-    last = frames[-1]
-    return f"{error_text(error)} ({Path(last.filename).name}:{last.lineno} in {last.name})"
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""

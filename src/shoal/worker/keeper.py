@@ -93,6 +93,11 @@ class Keeper:
         """The worker's process id."""
         return self._process.pid if self._process else None
 
+    @property
+    def is_manned(self) -> bool:
+        """Whether the worker's process is there; when it has ended, its leases are still to be settled."""
+        return self._process is not None and not self._process.has_ended
+
     def stop(self) -> None:
         """Ask the worker to stop; the second time it hands back everything at once."""
         self._stops += 1

@@ -28,11 +28,11 @@ class WorkerProcess:
     def __init__(self, pid: int, register: asyncio.StreamReader, pipe: asyncio.ReadTransport) -> None:
         self.pid = pid
         self._register, self._pipe = register, pipe
-        self._ended = False
+        self.has_ended = False
 
     def kill(self) -> None:
         """End it now."""
-        if not self._ended:
+        if not self.has_ended:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
@@ -42,7 +42,7 @@ class WorkerProcess:
             line = await self._register.readline()
         finally:
             self._pipe.close()
-        self._ended = True
+        self.has_ended = True
         return int(line) if line else None
 
 
@@ -180,8 +180,6 @@ def _live(line: int, marks: int, output: int) -> NoReturn:
     """Be a worker, and forget the nursery."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)

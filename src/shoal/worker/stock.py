@@ -18,12 +18,15 @@ CATCH_UP, LEAST_CATCH_UP = 0.02, 0.001  # of the gap; seconds
 MOST_RECENT = 20
 FORGET_AFTER = 10_000  # hosts
 
+Name = tuple[str, int]  # a lease's task and token
+
 
 class Start(NamedTuple):
-    """A lease, and when by the worker's clock its host may be asked."""
+    """A lease, and when by the worker's clock its host may be asked, unless its page is at hand."""
 
     lease: Lease
     due: float
+    kept: bool = False
 
 
 class Stock:
@@ -35,12 +38,13 @@ class Stock:
         self._tolerance = max(self._gap * TOLERANCE, LEAST_TOLERANCE)
         self._shortest = self._gap - max(self._gap * CATCH_UP, LEAST_CATCH_UP)
         self._heap: list[tuple[float, int, Start]] = []
+        self._places: dict[Name, int] = {}  # of every lease; what lies in the heap under another is void
         self._counter = 0
         self._last_asked: dict[str, float] = {}
         self._late: deque[bool] = deque(maxlen=MOST_RECENT)
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._places)
 
     def put(self, leases: Iterable[Lease], claimed_at: float) -> None:
         """Keep leases that were claimed at this moment of the worker's clock."""
@@ -48,12 +52,18 @@ class Stock:
             due = claimed_at + lease.start_in.total_seconds() + self._lag
             self._push(due, Start(lease, due))
 
+    def hasten(self, lease: Lease) -> None:
+        """Let a lease start now, for its page is at hand; if it is still here."""
+        if _name(lease) in self._places:
+            self._push(0.0, Start(lease, 0.0, kept=True))
+
     def pop(self, now: float) -> Start | None:
         """Return a lease whose start has come, or None."""
-        while self._heap and self._heap[0][0] <= now:
+        while (due := self.next_due()) is not None and due <= now:
             _, _, start = heappop(self._heap)
-            earliest = self._earliest(host_of(start.lease))
+            earliest = 0.0 if start.kept else self._earliest(host_of(start.lease))
             if earliest <= now:
+                del self._places[_name(start.lease)]
                 return start
             self._push(earliest, start)
         return None
@@ -74,16 +84,21 @@ class Stock:
 
     def next_due(self) -> float | None:
         """Return when the next lease may start, by the worker's clock."""
+        while self._heap and self._places.get(_name(self._heap[0][2].lease)) != self._heap[0][1]:
+            heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def empty(self) -> list[Lease]:
         """Take out every lease that was not started."""
-        leases = [start.lease for _, _, start in self._heap]
+        leases = {_name(start.lease): start.lease for _, _, start in self._heap}
+        kept = [leases[name] for name in self._places]
         self._heap.clear()
-        return leases
+        self._places.clear()
+        return kept
 
     def _push(self, due: float, start: Start) -> None:
         self._counter += 1
+        self._places[_name(start.lease)] = self._counter
         heappush(self._heap, (due, self._counter, start))
 
     def _earliest(self, host: str | None) -> float:
@@ -95,6 +110,10 @@ class Stock:
             recent = {name: asked for name, asked in self._last_asked.items() if asked + self._gap > now}
             self._last_asked = recent
         self._last_asked[host] = now
+
+
+def _name(lease: Lease) -> Name:
+    return lease.task_id, lease.token
 
 
 def host_of(lease: Lease) -> str | None:

@@ -64,7 +64,8 @@ class Teller(Watcher):
 
     def settled(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
         if fate is Fate.STALE:
-            self.note(Level.INFO, RESULT_REFUSED, **_about(outcome.lease))
+            kind = type(outcome).__name__.lower()
+            self.note(Level.INFO, RESULT_REFUSED, **_about(outcome.lease), outcome=kind)
             return
         match outcome:
             case Retry() | Bury():

@@ -9,8 +9,10 @@ from enum import Enum, auto
 
 from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.core.model import Bury, Done, Fate, Grant, Lease, Outcome, Release, Retry, Run
-from shoal.queue.contract import Queue
+from shoal.fetch.cache import Look
+from shoal.queue.contract import Fence, Queue
 from shoal.scrape.scraper import Scraper
+from shoal.worker.allowance import Allowance
 from shoal.worker.callers import Callers, Verdict
 from shoal.worker.complaints import Complaints
 from shoal.worker.handling import Handling, Tools
@@ -18,6 +20,7 @@ from shoal.worker.line import Gone, Line, Progress
 from shoal.worker.room import MOST_BYTES, Room
 from shoal.worker.settlements import Settlements
 from shoal.worker.share import Share
+from shoal.worker.spending import Spending
 from shoal.worker.stock import Start, Stock
 from shoal.worker.storeclock import StoreClock
 from shoal.worker.tally import Tally
@@ -69,6 +72,9 @@ class Worker:
         self._me, self._lease = worker_id, lease
         self._at_once, self._batch = at_once, batch
         self._steps, self._partitions, self._share = steps, partitions, share
+        most = self._settings.max_pages
+        self._allowance = Allowance(queue, run.id, most) if most else None
+        self._spending = Spending(queue, scraper.first.gate, run.id)
         self._line = line or Line(None)
         self._settlements = Settlements(queue, self._settled)
         self._standby, self._callers = standby, Callers()
@@ -76,10 +82,12 @@ class Worker:
         self._numbers: dict[tuple[str, int], int] = {}  # of every lease in hand
         self._started: dict[int, Lease] = {}  # and not answered yet, by number
         self._running: set[asyncio.Task[None]] = set()
+        self._looks: dict[int, asyncio.Task[Look | None]] = {}  # before the start, by number
         self._slow: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._quick = 0  # running tasks that are not slow
         self._woken = asyncio.Event()
+        self._spared = asyncio.Event()  # a host that need not be asked after all
         self._stop: Stop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rest_until = 0.0
@@ -127,6 +135,7 @@ class Worker:
         settling = asyncio.create_task(self._settlements.run())
         telling = asyncio.create_task(self._tell())
         complaining = asyncio.create_task(Complaints(self._queue, self._handling.manners).run())
+        spending = asyncio.create_task(self._spending.run())
         planned = asyncio.create_task(self._follow_plan(self._share)) if self._share else None
         try:
             reason = await (self._stand_by() if self._standby else self._claim_until_end())
@@ -143,6 +152,7 @@ class Worker:
                 planned.cancel()
             telling.cancel()
             complaining.cancel()
+            spending.cancel()
             settling.cancel()
             self._line.tell(Progress(self.tally, len(self._numbers)))
 
@@ -157,18 +167,20 @@ class Worker:
             await self._settlements.room()
             # Before the look, not after it: what happens meanwhile may be what the next one waits for.
             self._woken.clear()
+            self._spared.clear()
             limit = self._wanted()
             if limit < max(1, self._batch // 2) and self._numbers:
                 await self._pause(LOOK_AGAIN)
                 continue
-            limit = await self._within_budget(limit)
+            limit = await self._allowed(limit)
             if limit <= 0 and not self._numbers:
                 return "budget"
-            grant = await self._claim(limit) if limit > 0 else Grant()
+            grant = await self._claim_in_turn(limit) if limit > 0 else Grant()
             if grant.drained:
                 return "drained"
-            if grant.outdated and self._share:
-                await self._keep_to_plan(self._share)
+            if grant.outdated:
+                if self._share:
+                    await self._keep_to_plan(self._share)
                 continue
             if not grant.leases:
                 await self._leave_to_others()
@@ -179,7 +191,9 @@ class Worker:
         # Where many workers wait for the same hosts, all look when one is free, and all but one in vain.
         # A worker that has something to start is in no hurry.
         if self._stock:
-            await asyncio.sleep(random.uniform(0, BACK_OFF))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(random.uniform(0, BACK_OFF)):
+                    await self._spared.wait()
 
     def _wanted(self) -> int:
         """Return how many more leases are worth holding: a free place for each, and one batch ahead."""
@@ -189,26 +203,34 @@ class Worker:
         ahead = 0 if self._settings.pause else self._batch
         return min(self._batch, at_once - self._quick + ahead - len(self._stock))
 
-    async def _within_budget(self, limit: int) -> int:
-        if self._settings.max_pages is None:
-            return limit
-        stats = await self._queue.stats(self._run.id)
-        return min(limit, self._settings.max_pages - stats.completed - stats.dead - stats.leased)
+    async def _allowed(self, limit: int) -> int:
+        """Return how much of this may be claimed, as far as can be said without a turn."""
+        with suppress(QueueUnavailable):
+            return min(limit, await self._allowance.left()) if self._allowance else limit
+        return limit
 
-    async def _claim(self, limit: int) -> Grant:
+    async def _claim_in_turn(self, limit: int) -> Grant:
+        """Claim; of a run that may have only so many pages, no more than it may still have."""
         try:
-            grant = await self._queue.claim(
-                self._me,
-                run_id=self._run.id,
-                limit=limit,
-                lease=self._lease,
-                steps=self._steps,
-                partitions=list(self._share.partitions) if self._share else self._partitions,
-                fence=self._share.fence if self._share else None,
-            )
+            if not self._allowance:
+                return await self._claim(limit, None)
+            async with self._allowance.turn() as fence:
+                limit = min(limit, await self._allowance.left())
+                return await self._claim(limit, fence) if limit > 0 else Grant()
         except QueueUnavailable:
             await self._pause(SERVER_AWAY)
             return Grant()
+
+    async def _claim(self, limit: int, fence: Fence | None) -> Grant:
+        grant = await self._queue.claim(
+            self._me,
+            run_id=self._run.id,
+            limit=limit,
+            lease=self._lease,
+            steps=self._steps,
+            partitions=list(self._share.partitions) if self._share else self._partitions,
+            fence=self._share.fence if self._share else fence,
+        )
         claimed_at = self._clock.local(grant.claimed_at, asyncio.get_running_loop().time())
         if grant.leases:
             self._take(grant.leases, claimed_at)
@@ -220,12 +242,27 @@ class Worker:
         # The plan may have changed while the answer was on its way.
         unwanted = [lease for lease in leases if not self._may_start(lease)]
         for lease in unwanted:
-            self._settlements.put(Release(lease))
+            self._settlements.put(Release(lease, asked=False))
         if unwanted:
             self._settlements.flush()
             leases = [lease for lease in leases if self._may_start(lease)]
         self._stock.put(leases, claimed_at)
+        self._look_ahead(leases)
         self._start_due()
+
+    def _look_ahead(self, leases: Sequence[Lease]) -> None:
+        """Look for pages that are at hand: their hosts are not asked, and they need not wait for them."""
+        loop = asyncio.get_running_loop()
+        for lease in filter(self._handling.may_be_kept, leases):
+            number = self._numbers[lease.task_id, lease.token]
+            self._looks[number] = loop.create_task(self._look(lease, number))
+
+    async def _look(self, lease: Lease, number: int) -> Look | None:
+        look = await self._handling.look(lease, number)
+        if look and look.page:
+            self._stock.hasten(lease)
+            self._start_due()
+        return look
 
     def _may_start(self, lease: Lease) -> bool:
         is_mine = self._share is None or lease.task.partition in self._share.partitions
@@ -249,7 +286,11 @@ class Worker:
 
     def _hand_back_stock(self) -> None:
         for lease in self._stock.empty():
-            self._settlements.put(Release(lease))
+            number = self._numbers[lease.task_id, lease.token]
+            if number in self._looks:
+                self._looks.pop(number).cancel()
+                self._handling.forget(number)
+            self._settlements.put(Release(lease, asked=False))
 
     async def _pause(self, seconds: float) -> None:
         """Wait until something has happened since the last look, and no longer than this."""
@@ -285,8 +326,10 @@ class Worker:
         # A task that takes its time must not keep the quick ones waiting.
         self._look_later(number)
         try:
-            outcome = await self._handling.outcome(start, number)
+            look = self._looks.pop(number, None)
+            outcome = await self._handling.outcome(start, number, await look if look else None)
         except asyncio.CancelledError:
+            self._handling.forget(number)
             outcome = self._let_go(start.lease)
         self._answer(number, outcome)
 
@@ -302,7 +345,8 @@ class Worker:
         self._timers[number] = loop.call_at(due, self._give_up_place, number, due)
 
     def _give_up_place(self, number: int, due: float) -> None:
-        if asyncio.get_running_loop().time() - due > LAGGING:
+        # One that waits for a tab of this worker's browser keeps its place: more tasks would wait for it too.
+        if self._handling.is_held_up(number) or asyncio.get_running_loop().time() - due > LAGGING:
             self._look_later(number)
             return
         self._slow.add(number)
@@ -322,11 +366,15 @@ class Worker:
             self._quick -= 1
         self._rest()
         # With nothing left to start, the next claim may be waiting for what this frees at its host.
-        self._settlements.hurry = self._standby or not self._stock
+        is_waited_for = self._standby or not self._stock or self._spares_host(outcome)
+        self._settlements.hurry = is_waited_for
         self._settlements.put(self._callers.withhold(outcome))
         self._start_due()
         if len(self._stock) <= self._batch // 2:
             self._woken.set()
+
+    def _spares_host(self, outcome: Outcome) -> bool:
+        return not outcome.asked and bool(self._run.settings.host_delay)
 
     def _rest(self) -> None:
         if self._settings.pause:
@@ -341,6 +389,8 @@ class Worker:
                 numbers.append(number)
             self._count(outcome, fate)
             self._callers.tell(outcome, fate)
+            if self._spares_host(outcome):
+                self._spared.set()
         self._line.tell(Gone(numbers))
         self._woken.set()
 

@@ -35,15 +35,18 @@ class Answer:
 class Origin:
     """Serves what `answer` says for a path, and counts the visits."""
 
-    def __init__(self, answer: Callable[[str], Answer] = lambda path: Answer()) -> None:
-        self.answer = answer
+    def __init__(
+        self, answer: Callable[[str], Answer] = lambda path: Answer(), *, address: str = "127.0.0.1"
+    ) -> None:
+        self.answer, self._address = answer, address
         self.visits: Counter[str] = Counter()
         self.moments: list[tuple[float, str]] = []
+        self.visitors: list[str] = []  # the address of each visitor, beside `moments`
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        self._server = await asyncio.start_server(self._serve, self._address, 0, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{self._address}:{self.port}"
         return self
 
     async def __aexit__(
@@ -58,6 +61,7 @@ class Origin:
                 path = head.split(b" ", 2)[1].decode()
                 self.visits[path] += 1
                 self.moments.append((time.monotonic(), path))
+                self.visitors.append(writer.get_extra_info("peername")[0])
                 answer = self.answer(path)
                 await asyncio.sleep(answer.after)
                 writer.write(answer.encode())

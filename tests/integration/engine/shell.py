@@ -25,9 +25,13 @@ class Typed:
         return row
 
 
-async def start(*words, folder, **environment):
-    """Start a command, in a group of its own, so that it can be killed with all it started."""
+async def start(*words, folder, within=(), **environment):
+    """Start a command, in a group of its own, so that it can be killed with all it started.
+
+    `within` is what another command needs in front of it to run it somewhere else.
+    """
     return await asyncio.create_subprocess_exec(
+        *within,
         sys.executable,
         "-m",
         "shoal",

@@ -77,12 +77,14 @@ async def test_how_a_worker_ended_is_known(nursery, cradles):
     worker.kill()  # does nothing, for its number may be another's by now
 
 
-async def test_a_worker_that_is_asked_to_leave_at_its_birth_leaves(nursery, cradles):
+async def test_a_worker_that_is_asked_to_leave_at_its_birth_leaves_and_that_is_no_death(nursery, cradles):
     for _ in range(20):
-        worker = await cradles().bear(nursery)
+        cradle = cradles()
+        worker = await cradle.bear(nursery)
         os.kill(worker.pid, signal.SIGTERM)
         async with asyncio.timeout(5):
-            assert await worker.wait() == -signal.SIGTERM
+            assert await worker.wait() == 0
+        assert b'"reason":"stopped"' in cradle.ours.recv(1_000)
 
 
 async def test_what_a_worker_says_last_is_heard(nursery, cradles):

@@ -156,26 +156,37 @@ async def has_pids(workers, count):
 async def is_manned(workers, count):
     # Again and again, as the scaler does: a worker that is gone counts until its leases are handed back.
     await workers.set(count)
-    return len(workers.pids) == count
+    return len(living(workers)) == count
 
 
-def is_there(pid):
+def living(workers):
+    """Return the processes of the workers that are there, each with its birth: numbers come again."""
+    return [(pid, birth) for pid in workers.pids if (birth := born(pid))]
+
+
+def born(pid):
+    """Return when a process began, None where there is none."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state == "Z" else int(fields[18])
 
 
-async def asked_to_leave(pids, sign=signal.SIGTERM):
+def is_there(process):
+    pid, birth = process
+    return born(pid) == birth
+
+
+async def asked_to_leave(processes, sign=signal.SIGTERM):
     """Send a signal to processes, wait until all are gone, and return how long that took."""
     began = time.monotonic()
-    for pid in pids:
-        if is_there(pid):
-            os.kill(pid, sign)
+    for process in processes:
+        if is_there(process):
+            os.kill(process[0], sign)
 
     async def gone():
-        return not any(map(is_there, pids))
+        return not any(map(is_there, processes))
 
     await until(gone, 4 * LONGEST_EXIT)
     return time.monotonic() - began
@@ -183,8 +194,9 @@ async def asked_to_leave(pids, sign=signal.SIGTERM):
 
 async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_charge_nothing(bench, origin):
     origin.answer = lambda path: Answer(after=random.uniform(0, 0.2))
-    pages, exits, all_pids = 2_000, [], set()
+    pages, exits, seen, said = 2_000, [], set(), []
     async with staffed(bench, origin, pages) as (queue, run, workers):
+        workers._on_event = said.append
         for _ in range(TERMS):
             if (await queue.stats(run.id)).pending < 2_000:  # workers of a drained run leave by themselves
                 await fill(queue, run, origin, 1_000, pages)
@@ -192,15 +204,16 @@ async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_ch
             await until(lambda: is_manned(workers, 8))
             await asyncio.sleep(random.uniform(0, 0.5))  # at any moment of their lives
             await until(lambda: is_manned(workers, 8))
-            pids = workers.pids
-            all_pids.update(pids)
-            exits.append(await asked_to_leave(pids))
+            asked = living(workers)
+            seen.update(asked)
+            exits.append(await asked_to_leave(asked))
         await until(lambda: is_manned(workers, 8))
         await until(lambda: is_gone(queue, run, workers), 120)
         stats = await queue.stats(run.id)
         items = Counter([item.task_id async for item in queue.items(run.id)])
     assert max(exits) < LONGEST_EXIT, exits
-    assert len(all_pids) >= 8 * TERMS and not any(map(is_there, all_pids))
+    assert len(seen) == 8 * TERMS and not any(map(is_there, seen))
+    assert said == []  # nobody died, and nobody was started in the place of a dead one
     # With no retries an attempt that is charged is a dead letter.
     assert (stats.completed, stats.dead, stats.remaining) == (pages, 0, 0)
     assert len(items) == pages and set(items.values()) == {1}
@@ -212,7 +225,7 @@ async def test_workers_that_are_killed_instead_ask_for_pages_twice(bench, origin
     async with staffed(bench, origin, 30) as (queue, run, workers):
         await workers.set(2)
         await until(lambda: has_begun(origin, 5))
-        await asked_to_leave(workers.pids, signal.SIGKILL)
+        await asked_to_leave(living(workers), signal.SIGKILL)
         await until(lambda: is_gone(queue, run, workers))
     assert max(origin.visits.values()) > 1
 

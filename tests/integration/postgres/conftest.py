@@ -53,7 +53,7 @@ class _OneTransaction(Server):
     async def _persist(self, attempt: Callable[[bool], Any]) -> Any:
         return await attempt(False)
 
-    async def _fetch(self, query: str, *args: Any) -> list[Any]:
+    async def _fetch(self, query: str, *args: Any, within: float | None = None) -> list[Any]:
         return list(await self._connection.fetch(query, *args))
 
 

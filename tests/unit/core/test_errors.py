@@ -18,6 +18,7 @@ from shoal.core.errors import (
     NotAnswered,
     NotNow,
     NotRecorded,
+    ProxyFailed,
     QueueFull,
     QueueReadOnly,
     QueueRefused,
@@ -38,6 +39,8 @@ CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if is
 
 ADDRESS = "postgresql://localhost/shoal"
 FACTS = {
+    errors.BrowserMissing: ("there is no Chromium here",),
+    errors.NoTokenLeft: (3, "Give new ones", MINUTE),
     InvalidUrl: ("example.com", "it has no scheme"),
     InvalidTask: (Task(), "step must not be empty"),
     InvalidItem: (object(), "it is not JSON"),
@@ -60,6 +63,7 @@ FACTS = {
     NotNow: ("every token rests", MINUTE),
     NotAnswered: ("ondemand_books", MINUTE, "the host may not be asked yet"),
     NotRecorded: ("https://example.com/", "pages.warc.gz"),
+    ProxyFailed: ("http://proxy.test:3128", "connection refused"),
     TaskDied: ("20260215_120000_ab12", "0" * 32, "https://example.com/", "status 500"),
 }
 

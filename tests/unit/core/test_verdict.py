@@ -150,3 +150,17 @@ def test_the_backoff_is_spread_between_zero_and_the_cap(attempt, jitter):
     policy = RetryPolicy()
     assert ZERO <= policy.backoff(attempt, jitter) <= policy.cap
     assert policy.backoff(attempt, 0) == ZERO
+
+
+@pytest.mark.parametrize("status", [403, 200])
+def test_a_host_that_dislikes_one_of_many_proxies_is_not_asked_less(status):
+    error = Blocked(status)
+    assert verdict(error, by_proxies=True) == Retry(lease(), error, after=SECOND / 2)
+    assert verdict(error, attempt=4, by_proxies=True) == Bury(lease(4), error)
+    assert verdict(error).slow_host
+
+
+@pytest.mark.parametrize("error", [Blocked(429), Blocked(503), Blocked(403, retry_after=MINUTE)], ids=str)
+def test_a_host_that_asks_for_rest_gets_it_by_whatever_way_it_was_asked(error):
+    assert verdict(error, by_proxies=True) == verdict(error)
+    assert verdict(error, by_proxies=True).slow_host

@@ -169,3 +169,9 @@ def test_only_so_many_hosts_are_remembered(jar, monkeypatch):
         "id=1",
         "id=1",
     ]
+
+
+def test_what_was_told_over_tls_is_not_said_in_the_clear(jar):
+    jar.keep("https://a.test/", "a.test", ["sid=1"])
+    assert jar.header("https://a.test/", "a.test") == "sid=1"
+    assert jar.header("http://a.test/", "a.test") is None

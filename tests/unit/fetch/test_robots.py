@@ -212,3 +212,13 @@ async def test_one_who_gives_up_does_not_take_the_answer_from_the_others():
     first.cancel()
     assert await second
     assert len(site.asked) == 1
+
+
+async def test_what_is_known_is_recalled_without_asking_and_nothing_else(clock):
+    site = Site(NO)
+    robots = Robots(site, "shoal", clock=clock)
+    assert not await robots.recall(PAGE) and site.asked == []
+    await robots.rules(PAGE)
+    assert await robots.recall(PAGE) and len(site.asked) == 1
+    clock.forward(LIFETIME)
+    assert not await robots.recall(PAGE) and len(site.asked) == 1

@@ -10,7 +10,8 @@ import pytest
 from shoal.core.errors import InvalidSetting
 from shoal.core.events import Event, Level
 from shoal.fleet.logfile import LogFile, LogFolder
-from shoal.fleet.logs import NO_LIBRARY, Library, LogFormat, LogPlan, as_json, as_text, secrets_of
+from shoal.fleet.logs import NO_LIBRARY, Library, LogFormat, LogPlan, as_json, as_text
+from shoal.worker.hiding import secrets_of
 
 
 def event(**fields):

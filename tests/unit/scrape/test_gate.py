@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
 from shoal.core.model import Task
-from shoal.scrape.budgets import CALENDAR, FACETS, PAIRS, VARIANTS, Budgets, Values
+from shoal.scrape.budgets import CALENDAR, FACETS, PAIRS, VALUE_BITS, VARIANTS, Budgets
 from shoal.scrape.gate import MAX_NAMES, OTHER_TRAPS, Gate
 from shoal.scrape.mazes import BARREN, MAX_FOLDERS, PER_PAGE, Mazes
 from shoal.scrape.seen import LATELY, Seen
 from shoal.scrape.settings import ScraperSettings
+from shoal.scrape.sketch import Sketch
 
 HOME = "https://a.test/"
 
@@ -204,7 +205,7 @@ def test_what_is_remembered_is_bounded():
 
 def test_the_number_of_values_is_estimated_well_enough():
     for true in (1, 10, 100, 1_000, 5_000):
-        values = Values()
+        values = Sketch(VALUE_BITS, b"key")
         for number in range(true):
             values.add(f"value {number}")
             values.add(f"value {number}")

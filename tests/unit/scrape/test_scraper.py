@@ -185,7 +185,7 @@ def test_a_scraper_needs_a_name(name):
 def test_wrong_options_of_a_step_name_the_option(books):
     for option, value in {
         "item": int,
-        "fetch": "browser",
+        "fetch": "carrier pigeon",
         "lease": "soon",
         "retries": -1,
         "timeout": 0,

@@ -122,9 +122,8 @@ def test_what_this_version_cannot_do_is_refused_and_never_ignored(key):
     assert read(**{key: None}) == read()
 
 
-def test_the_browser_is_refused_for_now():
-    with pytest.raises(InvalidSetting, match="fetch 'browser' is not available in this version"):
-        read(fetch="browser")
+def test_pages_come_by_http_by_a_browser_by_whichever_is_needed_or_not_at_all():
+    assert [read(fetch=name).fetch for name in ("http", "browser", "auto")] == ["http", "browser", "auto"]
     assert read(fetch=None).fetch is None
 
 

@@ -67,11 +67,11 @@ def handled(host, marks, tmp_path):
         started_at=datetime.now(UTC),
     )
     with ThreadPoolExecutor(1) as threads:
-        tools = Tools({"http": cache}, None, threads, marks)
 
-        async def handle(*, in_time=True, attempt=1):
+        async def handle(*, in_time=True, attempt=1, robots=None, only_look=False, look=None, room=None):
             tally = Tally()
-            handling = Handling(shop, run, tools, tally, in_time=lambda start: in_time, room=Room())
+            tools = Tools({"http": cache}, robots, threads, marks)
+            handling = Handling(shop, run, tools, tally, in_time=lambda start: in_time, room=room or Room())
             lease = Lease(
                 run_id="r",
                 task_id="0" * 32,
@@ -81,7 +81,10 @@ def handled(host, marks, tmp_path):
                 start_in=ZERO,
                 deadline_in=MINUTE,
             )
-            return await handling.outcome(Start(lease, 0.0), 1), tally
+            if only_look:
+                assert handling.may_be_kept(lease)
+                return await handling.look(lease, 1), tally
+            return await handling.outcome(Start(lease, 0.0), 1, look), tally
 
         yield handle
 
@@ -104,3 +107,62 @@ async def test_a_task_that_is_tried_again_asks_the_host_anew(handled, host):
     assert (outcome.items, tally.kept, host.asked) == ([{"body": "2"}], 0, 2)
     outcome, _ = await handled()
     assert outcome.items == [{"body": "2"}]
+
+
+async def test_an_outcome_says_whether_the_host_was_asked(handled):
+    assert (await handled())[0].asked
+    assert not (await handled())[0].asked
+    assert (await handled(attempt=2))[0].asked
+
+
+async def test_a_task_that_came_too_late_has_spent_its_start(handled):
+    outcome, _ = await handled(in_time=False)
+    assert isinstance(outcome, Release) and outcome.asked
+
+
+class Rules:
+    """What robots.txt says, as far as it is known."""
+
+    def __init__(self, known):
+        self.known, self.asked = known, 0
+
+    async def recall(self, url):
+        return self.known
+
+    async def check(self, url):
+        self.asked += not self.known
+
+    def crawl_delay(self, url):
+        return None
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_kept_page_for_which_robots_txt_had_to_be_asked_for_is_a_visit(handled, known):
+    await handled()
+    rules = Rules(known)
+    outcome, tally = await handled(robots=rules)
+    assert (tally.kept, outcome.asked, rules.asked) == (1, not known, int(not known))
+
+
+async def test_a_look_before_the_start_finds_the_page_and_asks_nobody(handled, host):
+    await handled()
+    look, tally = await handled(only_look=True)
+    assert look.page.body == b"1" and host.asked == 1
+    outcome, tally = await handled(look=look, in_time=False)
+    assert (outcome.items, outcome.asked, tally.kept) == ([{"body": "1"}], False, 1)
+
+
+async def test_a_look_before_the_start_does_not_ask_for_robots_txt(handled):
+    await handled()
+    rules = Rules(known=False)
+    look, _ = await handled(only_look=True, robots=rules)
+    assert look is None and rules.asked == 0
+
+
+async def test_a_page_that_a_look_has_found_takes_room_until_it_is_let_go(handled):
+    await handled()
+    room = Room()
+    await handled(only_look=True, room=room)
+    assert room.used == 1
+    await handled(look=(await handled(only_look=True, room=room))[0], room=room)
+    assert room.used == 0

@@ -101,3 +101,30 @@ def test_hosts_that_are_long_past_are_forgotten(monkeypatch):
         start = stock.pop(number + 1.0)
         assert stock.in_time(start, start.due)
     assert len(stock._last_asked) <= 10
+
+
+def test_a_lease_whose_page_is_at_hand_waits_neither_for_its_start_nor_for_its_host():
+    stock = Stock(GAP)
+    stock.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    first = stock.pop(10.0 + LONGEST_LAG)
+    assert stock.in_time(first, first.due)
+    stock.hasten(lease(1))
+    assert len(stock) == 1 and stock.next_due() == 0.0
+    assert name(stock.pop(first.due)) == "1"
+    assert len(stock) == 0 and stock.pop(20.0) is None
+
+
+def test_a_lease_that_was_started_cannot_be_hastened():
+    stock = Stock(GAP)
+    stock.put([lease()], claimed_at=10.0)
+    assert stock.pop(11.0)
+    stock.hasten(lease())
+    assert len(stock) == 0 and stock.next_due() is None
+
+
+def test_a_hastened_lease_is_handed_back_once():
+    stock = Stock(GAP)
+    stock.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    stock.hasten(lease(1))
+    assert sorted(held.task_id[-1] for held in stock.empty()) == ["0", "1"]
+    assert len(stock) == 0 and stock.next_due() is None

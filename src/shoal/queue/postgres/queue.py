@@ -139,7 +139,7 @@ class PostgresQueue(Queue):
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)
         self._intakes.pop(run_id, None)
-        await self._server.fetch(sql.PURGE, run_id)
+        await self._server.at_length(sql.PURGE, run_id)
 
     # Work
 
@@ -306,7 +306,8 @@ class PostgresQueue(Queue):
         return await self._dead_call(sql.DROP, run_id, ids, where)
 
     async def _dead_call(self, query: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
-        rows = await self._once(query, run_id, *filter_columns(ids, where))
+        await self.run(run_id)  # names the nearest one, where there is none
+        rows = await self._server.once_at_length(query, run_id, *filter_columns(ids, where))
         return int(rows[0][0])
 
     # Hosts and workers

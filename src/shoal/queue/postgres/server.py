@@ -16,7 +16,14 @@ from shoal.core.errors import (
     QueueRefused,
     UnknownRun,
 )
-from shoal.queue.patience import Patience
+from shoal.queue.patience import Obedience, Patience
+from shoal.queue.postgres.alive import (
+    ANSWER_WITHIN,
+    CLOSE_WITHIN,
+    CONNECT_WITHIN,
+    SESSION,
+    AliveConnection,
+)
 
 Answer = TypeVar("Answer")
 Connection = Any  # asyncpg has no types
@@ -63,7 +70,7 @@ class Server:
             return
         pool, self._pool = self._pool, None
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(CLOSE_WITHIN):
                 await pool.close()
         except TimeoutError:
             pool.terminate()
@@ -71,6 +78,10 @@ class Server:
     async def fetch(self, query: str, *args: Any) -> list[Any]:
         """Run a query that is safe to repeat."""
         return await self._persist(lambda again: self._fetch(query, *args))
+
+    async def at_length(self, query: str, *args: Any) -> list[Any]:
+        """Run a query that is safe to repeat, and that may take as long as it takes."""
+        return await self._persist(lambda again: self._fetch(query, *args, within=None))
 
     async def value(self, query: str, *args: Any) -> Any:
         """Run a query that is safe to repeat, and return its only value."""
@@ -81,6 +92,11 @@ class Server:
         """Run a query that must take effect once; it is handed its call's id and whether it is repeated."""
         call = uuid4()
         return await self._persist(lambda again: self._fetch(query, call, again, *args))
+
+    async def once_at_length(self, query: str, *args: Any) -> list[Any]:
+        """Run a query as `once` does, one that may take as long as it takes."""
+        call = uuid4()
+        return await self._persist(lambda again: self._fetch(query, call, again, *args, within=None))
 
     async def in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         """Do some work that is safe to repeat, in one transaction."""
@@ -110,21 +126,31 @@ class Server:
             max_size=MOST_CONNECTIONS,
             statement_cache_size=0 if pooled else 100,
             reset=_keep,
-            timeout=10,
+            timeout=CONNECT_WITHIN,
+            connection_class=AliveConnection,
+            server_settings={} if pooled else SESSION,
         )
         self._pool = pool
 
     async def _behind_a_pooler(self) -> bool:
-        connection = await asyncpg.connect(self._url, statement_cache_size=0, timeout=10)
+        connection = await asyncpg.connect(
+            self._url, statement_cache_size=0, timeout=CONNECT_WITHIN, command_timeout=CONNECT_WITHIN
+        )
         try:
             # A pooler makes up its own process number; the server's own is another.
             return bool(await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid())
         finally:
-            await connection.close()
+            await connection.close(timeout=CLOSE_WITHIN)
 
-    async def _fetch(self, query: str, *args: Any) -> list[Any]:
-        async with self._connections.acquire() as connection:
-            return list(await connection.fetch(query, *args))
+    async def _fetch(self, query: str, *args: Any, within: float | None = ANSWER_WITHIN) -> list[Any]:
+        async with self._connections.acquire(timeout=within) as connection:
+            try:
+                return list(await connection.fetch(query, *args, timeout=within))
+            except TimeoutError:
+                # Left, not called off: who is frozen hears nothing, and who is only slow may be about to end.
+                # The next try waits for that, and hears what this one has done.
+                connection.terminate()
+                raise
 
     async def _in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         async with self._connections.acquire() as connection, connection.transaction():
@@ -132,11 +158,12 @@ class Server:
 
     async def _persist(self, attempt: Callable[[bool], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        patience = Patience(self.address, self._patience)
+        patience, obedience = Patience(self.address, self._patience), Obedience()
         while True:
             try:
                 return await attempt(patience.tries > 0)
             except _PASSING as error:
+                obedience.check()
                 await patience.again(_reason(error), error)
             except asyncpg.PostgresError as error:
                 raise self._translate(error) from error
@@ -159,6 +186,8 @@ async def _keep(connection: Connection) -> None:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it does not answer"
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 

@@ -37,6 +37,7 @@ OUTCOME_TYPES = (
     *("text::int[]", "text::bytea[]", "text::text[]"),
     *("text::int[]", "text::bytea[]", "text::text[]", "text::text[]", "text::int[]"),
     *ENTRY_TYPES,
+    "bool[]",
 )
 
 DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
@@ -115,6 +116,7 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         texts([reason for _, _, _, reason in rejects]),
         numbers([position for position, _ in follow.values()]),
         *entry_columns([entry for _, entry in follow.values()]),
+        None if all(outcome.asked for outcome in outcomes) else [not outcome.asked for outcome in outcomes],
     ]
 
 
@@ -129,7 +131,7 @@ def _head(
         case Bury():
             return "B", None, error_text(outcome.error), outcome.pause_host, outcome.slow_host
         case Release():
-            return "F", None, None, None, None
+            return "F", outcome.after, None, None, None
         case _:
             assert_never(outcome)
 

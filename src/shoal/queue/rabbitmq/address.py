@@ -1,13 +1,16 @@
 """A RabbitMQ address: where the broker is, and where the Redis is that remembers for it."""
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.redact import shown_address
 from shoal.queue.redis import address as redis_address
 
 HEARTBEAT = 15  # seconds; after twice that a frozen worker's bundle is handed to others
 EXAMPLE = "amqp://user:password@localhost/?state=redis://localhost:6379/0"
+_STATE = re.compile("(?:^|&)state=([^&]*)")
 TLS_OPTIONS = ("cafile", "capath", "cadata", "keyfile", "certfile", "no_verify_ssl")
 
 
@@ -24,7 +27,7 @@ def read(url: str) -> Address:
     """Take an address apart; raises InvalidSetting."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    state = options.pop("state", "")
+    state = _state(options.pop("state", ""), parts.query)
     shown = _shown(url)
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
         raise InvalidSetting("queue", f"names no server: {shown!r}. Write {EXAMPLE}")
@@ -43,9 +46,12 @@ def read(url: str) -> Address:
     return Address(bare, shown, state)
 
 
+def _state(state: str, query: str) -> str:
+    """Return the address of the Redis: as it was typed, unless it was escaped as a whole."""
+    typed = _STATE.search(query)
+    return typed[1] if typed and "://" in typed[1] else state
+
+
 def _shown(url: str) -> str:
-    parts = urlsplit(url)._replace(query="")
-    if parts.password is None:
-        return parts.geturl()
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username or ''}:…@{host}").geturl()
+    # What comes behind is another address, with a password of its own.
+    return shown_address(re.split("[?&]state=", url)[0]).partition("?")[0]

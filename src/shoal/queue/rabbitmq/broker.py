@@ -72,6 +72,7 @@ class Broker:
         self._connection: AbstractConnection | None = None
         self._channels: dict[str, AbstractChannel] = {}
         self._declared: set[str] = set()
+        self._returning: set[asyncio.Future[Any]] = set()
         self._opening = asyncio.Lock()
         self._beginnings = 0
         self._closed = self._welcome = False
@@ -129,6 +130,19 @@ class Broker:
             await asyncio.gather(*sending, return_exceptions=True)
 
     async def _fetch(self, queue: QueueName) -> Delivery | None:
+        fetching = asyncio.ensure_future(self._fetch_whole(queue))
+        try:
+            return await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            # Half a question would close the channel for all who use it. And the message may be on its way:
+            # of one that comes to nobody the broker would think for ever that somebody has it.
+            if not fetching.done():
+                self._returning.add(fetching)
+                fetching.add_done_callback(self._returning.discard)
+                fetching.add_done_callback(self._return)
+            raise
+
+    async def _fetch_whole(self, queue: QueueName) -> Delivery | None:
         channel = await self._channel("in")
         await self._declare(channel, queue)
         try:
@@ -139,6 +153,14 @@ class Broker:
             raise TimeoutError(f"the queue {queue.name!r} does not answer") from error
         tag = getattr(message.delivery, "delivery_tag", None)  # an empty queue's answer has none
         return None if tag is None else Delivery(message.body, tag, channel)
+
+    def _return(self, fetching: "asyncio.Future[Delivery | None]") -> None:
+        """Put back a message that came when nobody waited for it any more."""
+        if fetching.cancelled() or fetching.exception() or not (delivery := fetching.result()):
+            return
+        returning = asyncio.ensure_future(self.put_back(delivery))
+        self._returning.add(returning)
+        returning.add_done_callback(self._returning.discard)
 
     async def _delete(self, name: str) -> None:
         channel = await self._channel("out")

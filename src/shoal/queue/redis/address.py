@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.redact import shown_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ def read(url: str) -> Address:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     cluster = options.pop("cluster", "false").lower()
-    shown = _without_password(url)
+    shown = shown_address(url)
     if parts.scheme not in ("redis", "rediss") or not parts.hostname:
         raise InvalidSetting("queue", f"names no server: {shown!r}. Write redis://localhost:6379/0")
     if cluster not in ("true", "false"):
@@ -32,11 +33,3 @@ def read(url: str) -> Address:
         raise InvalidSetting("queue", f"names a database, and a cluster has only one: {shown!r}")
     bare = parts._replace(query=urlencode(options)).geturl()
     return Address(bare, shown, cluster == "true")
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username or ''}:…@{host}").geturl()

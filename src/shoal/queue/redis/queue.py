@@ -204,7 +204,7 @@ class RedisQueue(Queue):
         grant = await claiming.grant()
         if await self._notes.stands(fence):
             return grant
-        await self.settle([Release(lease) for lease in grant.leases])
+        await self.settle([Release(lease, asked=False) for lease in grant.leases])
         return Grant(outdated=True)
 
     async def _claim(self, shard: int, takes: bool, run_id: str, *args: Argument) -> Any:

@@ -20,7 +20,7 @@ from shoal.queue.redis.wire import (
 )
 
 MOST, MOST_FOLLOW = 1_000, 2_000  # outcomes of one call, and follow-up tasks unless they are of one outcome
-Brakes = tuple[int, str, int | None, int | None]
+Extras = tuple[int, str, int | None, int | None, bool | None]
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Settlement:
     ids: list[bytes] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
-    extras: dict[int, Brakes] = field(default_factory=dict)
+    extras: dict[int, Extras] = field(default_factory=dict)
     items: list[tuple[int, int]] = field(default_factory=list)
     item_blobs: list[bytes] = field(default_factory=list)
     rejects: list[tuple[int, int]] = field(default_factory=list)
@@ -57,8 +57,9 @@ class Settlement:
             self._carry(place, outcome, intake)
         kind, after, error = _kind(outcome)
         pause, slow = _brakes(outcome)
-        if kind in "RB" or pause is not None or slow is not None:
-            self.extras[place] = (micros(after), error, _micros(pause), _micros(slow))
+        if kind in "RB" or after or pause is not None or slow is not None or not outcome.asked:
+            unused = None if outcome.asked else True
+            self.extras[place] = (micros(after), error, _micros(pause), _micros(slow), unused)
         self.positions.append(position)
         self.ids.append(bytes.fromhex(lease.task_id))
         self.tokens.append(lease.token)
@@ -182,7 +183,7 @@ def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
         case Bury():
             return "B", timedelta(0), error_text(outcome.error)
         case Release():
-            return "F", timedelta(0), ""
+            return "F", outcome.after, ""
         case _:
             assert_never(outcome)
 

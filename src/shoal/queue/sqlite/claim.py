@@ -9,10 +9,10 @@ import msgspec
 from shoal.core import pacing
 from shoal.core.model import Grant, Lease, RunState
 from shoal.queue.contract import Fence
-from shoal.queue.sqlite import notes, runs, sweep
+from shoal.queue.sqlite import notes, runs, starts, sweep
 from shoal.queue.sqlite.choose import Burst, DueLane, Pick, Waiting, bursts, choose, enough
 from shoal.queue.sqlite.moment import duration, micros, moment
-from shoal.queue.sqlite.rows import TaskRow
+from shoal.queue.sqlite.rows import NO_HOST, TaskRow
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.tally import LEASED, PENDING, Tally
 from shoal.queue.sqlite.texts import as_json
@@ -168,14 +168,27 @@ class _Claim:
     def _move_gates(self, picks: Sequence[Pick]) -> None:
         """Count the leases, and note the last start of every host."""
         tally = Tally()
-        starts: dict[int, int] = {}
+        fresh: dict[int, list[starts.Start]] = {}
         for pick in picks:
             tally.move(pick.lane.id, pick.lane.section, PENDING, LEASED)
             tally.touch(pick.lane.host)
-            starts[pick.lane.host] = self._now + pick.start_in
-        delay = self._look.host_delay
-        self._store.many("claim_gates", [(host, start, delay) for host, start in starts.items()])
+            start = self._now + pick.start_in, self._look.host_delay
+            fresh.setdefault(pick.lane.host, []).append(start)
+        starts.write(self._store, self._all_starts(picks, fresh).items())
         tally.write(self._store)
+
+    def _all_starts(
+        self, picks: Sequence[Pick], fresh: dict[int, list[starts.Start]]
+    ) -> dict[int, list[starts.Start]]:
+        """Return the starts of hosts with the new ones; where no gap is kept, none is worth remembering."""
+        delay = self._look.host_delay
+        live = {pick.lane.host: pick.lane.live for pick in picks if max(delay, pick.lane.delay)}
+        live.pop(NO_HOST, None)
+        known = {host.id: host.starts() for host in starts.read(self._store, live)} if live else {}
+        return {
+            host: starts.added(known[host], new, live[host]) if host in known else new[-1:]
+            for host, new in fresh.items()
+        }
 
     def _lease(self, row: LeaseRow) -> Lease:
         deadline_in = row.deadline - self._now

@@ -7,6 +7,7 @@ import msgspec
 
 from shoal.core.model import ZERO
 from shoal.queue.intake import Entry
+from shoal.queue.sqlite import starts
 from shoal.queue.sqlite.enqueue import put
 from shoal.queue.sqlite.moment import micros
 from shoal.queue.sqlite.rows import NO_HOST
@@ -40,6 +41,7 @@ class Held(msgspec.Struct, array_like=True):
     worker: int
     max_attempts: int
     ttl: int | None
+    start: int | None
 
 
 class Endings:
@@ -56,6 +58,7 @@ class Endings:
         self._rejects: list[tuple[int, int, int, int, str, str]] = []
         self._follow: dict[tuple[int, int | None], list[Entry]] = {}
         self._treatments: dict[int, list[int | None]] = {}
+        self._unused: dict[int, list[int]] = {}  # starts, by host
 
     def complete(
         self, held: Held, items: Sequence[str], rejects: Sequence[tuple[str, str]], follow: Sequence[Entry]
@@ -78,18 +81,12 @@ class Endings:
         if bury or held.attempt >= held.max_attempts:
             self._dead.append((held.run, held.place, held.attempt, self._now, error))
             self._end(held, DEAD)
-        elif after > ZERO:
-            due = self._now + micros(after)
-            self._delayed.append((held.run, held.lane, held.place, held.attempt, due))
-            self._end(held, DELAYED)
         else:
-            self._ready.append((held.lane, held.place, held.attempt))
-            self._end(held, PENDING)
+            self._wait(held, held.attempt, after)
 
-    def release(self, held: Held) -> None:
+    def release(self, held: Held, after: timedelta = ZERO) -> None:
         """The task was not tried: it gets its attempt back."""
-        self._ready.append((held.lane, held.place, held.attempt - 1))
-        self._end(held, PENDING)
+        self._wait(held, held.attempt - 1, after)
 
     def treat(self, held: Held, pause: timedelta | None, slow: timedelta | None) -> None:
         """Pause or slow the host of a lease."""
@@ -101,6 +98,11 @@ class Endings:
         if slow is not None:
             treatment[1] = micros(slow)
 
+    def give_back(self, held: Held) -> None:
+        """The host of a lease was not asked: another may have its start."""
+        if held.host != NO_HOST and held.start is not None:
+            self._unused.setdefault(held.host, []).append(held.start)
+
     def write(self) -> None:
         """Write all of it, in the caller's transaction."""
         store = self._store
@@ -111,9 +113,20 @@ class Endings:
         store.many("item_add", self._items)
         store.many("reject_add", self._rejects)
         store.many("host_treat", [(host, *how) for host, how in self._treatments.items()])
+        self._write_starts()
         for (run, ttl), entries in self._follow.items():
             self._tally.touch_lanes(put(store, run, ttl, entries, self._now).lanes)
         self._tally.write(store)
+
+    def _write_starts(self) -> None:
+        if self._unused:
+            hosts = starts.read(self._store, self._unused)
+            left = [
+                (host.id, starts.without(known, self._unused[host.id]))
+                for host in hosts
+                if len(known := host.starts()) > 1
+            ]
+            starts.write(self._store, left)
 
     def _write_waiting(self) -> None:
         self._store.many("ready_add", self._ready)
@@ -121,6 +134,15 @@ class Endings:
         places = [place for _, place, _ in self._ready] + [place for _, _, place, _, _ in self._delayed]
         if places:
             self._store.tell("mortal_again", places=as_json(places))
+
+    def _wait(self, held: Held, attempt: int, after: timedelta) -> None:
+        if after > ZERO:
+            due = self._now + micros(after)
+            self._delayed.append((held.run, held.lane, held.place, attempt, due))
+            self._end(held, DELAYED)
+        else:
+            self._ready.append((held.lane, held.place, attempt))
+            self._end(held, PENDING)
 
     def _end(self, held: Held, target: Column) -> None:
         self._ended.append(held.token)

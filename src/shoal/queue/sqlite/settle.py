@@ -48,6 +48,8 @@ def settle(store: Store, settlements: Sequence[Settlement]) -> list[Fate]:
         lease = _taken(held, settlement.outcome.lease)
         if lease:
             _obey(endings, lease, settlement)
+            if not settlement.outcome.asked:
+                endings.give_back(lease)
         fates.append(Fate.ACCEPTED if lease else Fate.STALE)
     if Fate.ACCEPTED in fates:
         endings.write()
@@ -88,7 +90,7 @@ def _obey(endings: Endings, held: Held, settlement: Settlement) -> None:
         case Bury(error=error, pause_host=pause, slow_host=slow):
             endings.fail(held, storable(error_text(error)), bury=True)
             endings.treat(held, pause, slow)
-        case Release():
-            endings.release(held)
+        case Release(after=after):
+            endings.release(held, after)
         case _:
             assert_never(settlement.outcome)

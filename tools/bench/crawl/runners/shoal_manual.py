@@ -2,8 +2,8 @@
 
 from shoal import Page, Scraper
 
-# Every process has 64 requests in the air, as all that are measured have. This one limit is the whole fleet's, and
-# counts what was claimed ahead and what waits to be settled too.
+# Every process has 64 requests in the air, as all that are measured have. This limit is the whole fleet's,
+# and counts what was claimed ahead and what waits to be settled too.
 FULL_SPEED = {"rate": None, "per_host": 256, "robots": False}
 
 known = Scraper("known", **FULL_SPEED)

@@ -227,8 +227,16 @@ BEGIN
                 LEFT JOIN (SELECT host, count(*)::int AS n FROM unnest(n_host) AS t(host) GROUP BY 1) t ON t.host = h.id;
 
                 UPDATE shoal.host h
-                SET last_at = ts + (g.given - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence)
-                FROM unnest(h_id, h_given, h_gap, h_low) AS g(id, given, gap, low)
+                SET last_at = ts + (g.given - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence),
+                    -- Only starts of live leases can be given back: so of what was there, the last that cannot be is among as many as there were live
+                    -- leases and one more, and all before it never count again. Where no gap is kept, none is worth remembering.
+                    earlier_at = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
+                        (h.earlier_at || h.last_at)[greatest(1, cardinality(h.earlier_at) + 1 - g.live) :]
+                        || ARRAY(SELECT ts + k * g.gap FROM generate_series(0, g.given - 2) AS k) END,
+                    earlier_gap = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
+                        (h.earlier_gap || h.last_gap)[greatest(1, cardinality(h.earlier_gap) + 1 - g.live) :]
+                        || array_fill(run.host_delay, ARRAY[g.given - 1]) END
+                FROM unnest(h_id, h_given, h_gap, h_low, h_live) AS g(id, given, gap, low, live)
                 WHERE h.id = ANY (h_id) AND h.id = g.id AND g.given > 0;
             END IF;
 

@@ -3,19 +3,20 @@
 
 CREATE OR REPLACE FUNCTION shoal.finish(
     p_run shoal.run, p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[],
-    p_pause interval[], p_slow interval[], p_items int[], p_rejects int[],
+    p_pause interval[], p_slow interval[], p_items int[], p_rejects int[], p_unused boolean[] DEFAULT NULL,
     OUT accepted bigint[], OUT freed int[], OUT lanes shoal.lanes
 )
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
-    ts timestamptz := clock_timestamp();
+    ts  timestamptz := clock_timestamp();
     got record;
+    one record;
 BEGIN
     WITH held AS (
         DELETE FROM shoal.lease l
-        USING unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects) WITH ORDINALITY
-            AS o(task, token, letter, after, error, pause, slow, items, rejects, ord)
+        USING unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused) WITH ORDINALITY
+            AS o(task, token, letter, after, error, pause, slow, items, rejects, unused, ord)
         WHERE l.task = ANY (p_tasks) AND l.task = o.task AND l.token = o.token
         RETURNING o.*, l.run, l.section, l.host, l.shard, l.priority, l.attempt, l.start_at, l.expires_at, l.worker,
                   o.letter = 'B' OR o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
@@ -30,7 +31,7 @@ BEGIN
         SELECT run, task, section, host, shard, attempt, ts, error FROM held WHERE held.buried ORDER BY ord
     ), back AS (
         SELECT host, section, shard, priority, CASE WHEN letter = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
-               CASE WHEN letter = 'R' AND after > interval '0' THEN ts + after END AS due_at, task
+               CASE WHEN after > interval '0' THEN ts + after END AS due_at, task
         FROM held WHERE letter IN ('R', 'L', 'F') AND NOT held.buried
     ), ready AS (
         INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
@@ -45,7 +46,7 @@ BEGIN
         SELECT h.section, h.host, h.worker, c.kind::smallint AS kind, sum(c.n)::int AS n
         FROM held h CROSS JOIN LATERAL (VALUES
             (2, -1),
-            (CASE WHEN h.buried THEN 4 WHEN h.letter = 'D' THEN 3 WHEN h.letter = 'R' AND h.after > interval '0' THEN 1 ELSE 0 END, 1),
+            (CASE WHEN h.buried THEN 4 WHEN h.letter = 'D' THEN 3 WHEN h.after > interval '0' THEN 1 ELSE 0 END, 1),
             (7, h.items), (8, h.rejects), (9, CASE WHEN h.letter IN ('R', 'B', 'L') THEN 1 ELSE 0 END)
         ) AS c(kind, n)
         WHERE c.n <> 0 GROUP BY 1, 2, 3, 4
@@ -57,17 +58,27 @@ BEGIN
     ), gates AS (
         SELECT host, max(pause) AS pause, (array_agg(slow ORDER BY ord DESC) FILTER (WHERE slow IS NOT NULL))[1] AS slow
         FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
+    ), unused AS (
+        SELECT h.host, h.start_at
+        FROM (SELECT host, start_at FROM held WHERE host <> 0 AND held.unused) h
+        CROSS JOIN LATERAL (SELECT true FROM shoal.host s WHERE s.id = h.host AND cardinality(s.earlier_at) > 0 OFFSET 0) known
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
            (SELECT ROW(array_agg(p_run.id), array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
-           (SELECT array_agg(host) FROM gates) AS hosts, (SELECT array_agg(pause) FROM gates) AS pauses, (SELECT array_agg(slow) FROM gates) AS delays
+           (SELECT array_agg(host) FROM gates) AS hosts, (SELECT array_agg(pause) FROM gates) AS pauses, (SELECT array_agg(slow) FROM gates) AS delays,
+           (SELECT array_agg(host) FROM unused) AS given, (SELECT array_agg(start_at) FROM unused) AS starts
     INTO got;
     accepted := got.accepted;
     freed := got.freed;
     lanes := got.lanes;
 
+    IF got.hosts IS NOT NULL OR got.given IS NOT NULL THEN
+        PERFORM 1 FROM shoal.host WHERE id = ANY (got.hosts || got.given) ORDER BY id FOR NO KEY UPDATE;
+    END IF;
+    FOR one IN SELECT u.host, array_agg(u.start_at) AS starts FROM unnest(got.given, got.starts) AS u(host, start_at) GROUP BY 1 LOOP
+        PERFORM shoal.give_back(one.host, one.starts);
+    END LOOP;
     IF got.hosts IS NOT NULL THEN
-        PERFORM 1 FROM shoal.host WHERE id = ANY (got.hosts) ORDER BY id FOR NO KEY UPDATE;
         UPDATE shoal.host h
         SET paused_until = greatest(h.paused_until, ts + c.pause), delay = coalesce(c.slow, h.delay)
         FROM unnest(got.hosts, got.pauses, got.delays) AS c(host, pause, slow)
@@ -85,7 +96,7 @@ CREATE OR REPLACE FUNCTION shoal.settle(
     p_reject_of int[], p_reject_task bytea[], p_reject_data text[], p_reject_reason text[],
     p_follow_of int[], p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
     p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
-    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[]
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -102,7 +113,7 @@ BEGIN
     IF run.id IS NULL THEN  -- purged: every lease of it is stale
         RETURN '{}';
     END IF;
-    SELECT * INTO ended FROM shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects);
+    SELECT * INTO ended FROM shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
     lanes := ended.lanes;
 
     IF cardinality(p_item_of) > 0 THEN

@@ -220,7 +220,7 @@ local function write_leases()
     for name, tokens in pairs(live) do
         local gate, host = gates[name], hosts[name]
         tell('SADD', P .. 'live:' .. name, tokens)
-        gate.last_at, gate.last_gap = now + (host.given - 1) * host.gap, run.delay
+        add_starts(gate, now, host.gap, host.given, host.live, run.delay)
         changed_gates[name] = true
     end
     count_worker(worker, W_LEASED, #leases)

@@ -1,6 +1,6 @@
 -- Obey outcomes of leases of one run; those whose lease is not live with this very token are stale.
 --
--- ARGV  4 run, 5 ids (16 bytes each), 6 tokens, 7 kinds (a letter each), 8 position -> {after, error, pause, slow},
+-- ARGV  4 run, 5 ids (16 bytes each), 6 tokens, 7 kinds (a letter each), 8 position -> {after, error, pause, slow, unused},
 --       9 {position, items} and 10 {position, rejects}, 11 columns of the follow-up tasks of this shard,
 --       12 {position, shard} of those of others, then one blob for each entry of 9, 10, 11 and 12
 -- Answers the positions that were accepted.
@@ -24,7 +24,7 @@ end
 local columns = unpacked(ARGV[11])
 section_numbers(run, columns[2])
 
-local accepted, list, hosts, freed = finish(run, ids, unpacked(ARGV[6]), function(i)
+local accepted, list, hosts, freed, starts = finish(run, ids, unpacked(ARGV[6]), function(i)
     local extra = extras[i]
     if extra then
         return kinds:sub(i, i), extra[2], extra[1]
@@ -55,19 +55,24 @@ local function store(stream, parts, kind, worker_kind)
     end
 end
 
--- Brakes, in the order of the outcomes. A host that has become quicker is woken, for its lanes may wait too long.
+-- Brakes, in the order of the outcomes, and starts that were not used. A host that has become quicker is woken, for its lanes may
+-- wait too long.
 local function treat()
     local touched, treated = {}, {}
     for _, i in ipairs(list) do
-        if extras[i] and (extras[i][3] or extras[i][4]) and hosts[i] ~= '' then
+        if extras[i] and (extras[i][3] or extras[i][4] or extras[i][5]) and hosts[i] ~= '' then
             touched[#touched + 1] = hosts[i]
         end
     end
     load_gates(touched)
     for _, i in ipairs(list) do
-        local pause, slow = extras[i] and extras[i][3], extras[i] and extras[i][4]
-        if (pause or slow) and hosts[i] ~= '' then
-            local gate = gates[hosts[i]]
+        local _, _, pause, slow, unused = unpack(extras[i] or {}, 1, 5)
+        local gate = gates[hosts[i]]
+        unused = unused and hosts[i] ~= '' and #gate.earlier > 0
+        if unused then
+            give_back(gate, starts[i])
+        end
+        if (pause or slow or unused) and hosts[i] ~= '' then
             gate.paused_until = max(gate.paused_until, pause and now + pause or 0)
             gate.delay = slow or gate.delay
             changed_gates[hosts[i]], treated[hosts[i]] = true, true

@@ -7,7 +7,7 @@
 --                        sent (entries that the outbox ever had)
 --   runs        hash     run id -> number
 --   run:N       hash     settings and state of run N, and how many of its tasks remain or ever entered
---   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked
+--   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked, earlier starts with their gaps
 --   hosts       list     every host, in the order of first sight
 --   lanes:H     intset   the lanes of host H that hold tasks: (run * 65536 + section) * 10 + priority
 --   live:H      intset   the tokens of the live leases of host H: per_host is counted here, never in a number

@@ -12,12 +12,13 @@ local function load_gates(hosts)
         end
     end
     for i, value in ipairs(read_fields(P .. 'gates', missing)) do
-        local last_at, last_gap, delay, paused_until, parked = 0, 0, 0, 0, 0
+        local last_at, last_gap, delay, paused_until, parked, earlier = 0, 0, 0, 0, 0, nil
         if value and value ~= '' then
-            last_at, last_gap, delay, paused_until, parked = unpacked(value)
+            last_at, last_gap, delay, paused_until, parked, earlier = unpacked(value)
         end
         gates[missing[i]] = {
             known = value, last_at = last_at, last_gap = last_gap, delay = delay, paused_until = paused_until, parked = parked,
+            earlier = earlier or {},
         }
     end
 end
@@ -50,7 +51,7 @@ local function write_gates()
     for host in pairs(changed_gates) do
         local gate = gates[host]
         fields[#fields + 1] = host
-        fields[#fields + 1] = pack(gate.last_at, gate.last_gap, gate.delay, gate.paused_until, gate.parked)
+        fields[#fields + 1] = pack(gate.last_at, gate.last_gap, gate.delay, gate.paused_until, gate.parked, gate.earlier)
     end
     tell('HSET', P .. 'gates', fields)
 end
@@ -58,6 +59,47 @@ end
 -- When a run may start a task of a host, the number of its leases aside.
 local function free_at(gate, run)
     return max(gate.paused_until, gate.last_at + max(run.delay, gate.last_gap, gate.delay))
+end
+
+-- The starts on a host and their gaps by turns, the last one last: a start that was not used is given back, and the one before it
+-- counts again. Only those of live leases can be given back: so of what was there, the last that cannot be is among as many as
+-- there were live leases and one more, and all before it never count again.
+local function starts_of(gate)
+    local starts = {}
+    for i, value in ipairs(gate.earlier) do
+        starts[i] = value
+    end
+    table.insert(starts, gate.last_at)
+    table.insert(starts, gate.last_gap)
+    return starts
+end
+
+local function add_starts(gate, first, gap, given, live, run_gap)
+    local starts, kept = starts_of(gate), {}
+    for i = max(1, #starts - 2 * live - 1), #starts do
+        kept[#kept + 1] = starts[i]
+    end
+    for i = 0, given - 2 do
+        kept[#kept + 1] = first + i * gap
+        kept[#kept + 1] = run_gap
+    end
+    -- Where no gap is kept, none is worth remembering.
+    gate.earlier = gap > 0 and kept or {}
+    gate.last_at, gate.last_gap = first + (given - 1) * gap, run_gap
+end
+
+-- What came before the first that is known is unknown, so that it stays.
+local function give_back(gate, start)
+    local starts = starts_of(gate)
+    for i = #starts - 1, 3, -2 do
+        if starts[i] == start then
+            table.remove(starts, i)
+            table.remove(starts, i)
+            break
+        end
+    end
+    gate.last_gap, gate.last_at = table.remove(starts), table.remove(starts)
+    gate.earlier = starts
 end
 
 local function arm(run, host, section, priority, at)

@@ -65,18 +65,19 @@ local function fail(run, id, lease, element, kind, message, after)
 end
 
 -- End the leases with these ids and tokens; `outcome(i)` says how: kind, error, after. Returns the positions that were
--- accepted as a set and a list, and the host of each; the others are stale and nothing of theirs happens.
+-- accepted as a set and a list, the host of each, the tokens by host, and the start of each; the others are stale and nothing of
+-- theirs happens.
 local function finish(run, ids, tokens, outcome)
-    local accepted, list, hosts, ended, freed = {}, {}, {}, {}, {}
+    local accepted, list, hosts, ended, freed, starts = {}, {}, {}, {}, {}, {}
     for i, value in ipairs(read_fields(run.R .. 'leases', ids)) do
-        local at, token, section, priority, _, _, expires, host, worker
+        local at, token, section, priority, start, _, expires, host, worker
         if value then
-            at, token, section, priority, _, _, expires, host, worker = unpack_limit(value, 8, 1)
+            at, token, section, priority, start, _, expires, host, worker = unpack_limit(value, 8, 1)
         end
         if value and token == tokens[i] then
             local kind, message, after = outcome(i)
             local element = value:sub(at + 1)
-            accepted[i], hosts[i] = true, host
+            accepted[i], hosts[i], starts[i] = true, host, start
             list[#list + 1] = i
             ended[#ended + 1] = ids[i]
             if host ~= '' then
@@ -90,7 +91,7 @@ local function finish(run, ids, tokens, outcome)
                 count_worker(worker, W_COMPLETED, 1)
                 accepted[i] = {section = section, worker = worker}
             elseif kind == RELEASE then
-                enter(host, section, priority, element, expires, 0)
+                enter(host, section, priority, element, expires, after > 0 and now + after or 0)
             else
                 local lease = {section = section, priority = priority, expires = expires, host = host, worker = worker}
                 fail(run, ids[i], lease, element, kind, message, after)
@@ -99,5 +100,5 @@ local function finish(run, ids, tokens, outcome)
     end
     tell('HDEL', run.R .. 'leases', ended)
     tell('ZREM', run.R .. 'deadlines', ended)
-    return accepted, list, hosts, freed
+    return accepted, list, hosts, freed, starts
 end

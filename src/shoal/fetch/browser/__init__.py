@@ -1,0 +1,1 @@
+"""How a page comes home from a browser: Chromium, spoken to directly, behind the same door as everything."""

@@ -1,0 +1,209 @@
+"""Fetching with a browser: a tab for each page, one deadline over it, a new browser for a worn one."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from time import perf_counter
+from typing import Any
+
+from shoal.core.browsing import BrowserSettings
+from shoal.core.errors import (
+    BrowserDown,
+    ConnectFailed,
+    FetchTimeout,
+    InvalidSetting,
+    PageCrashed,
+    ShoalError,
+)
+from shoal.core.exchange import Request, Response
+from shoal.core.urls import canonical, host_of
+from shoal.fetch.browser.chromium import find_chromium, start_chromium
+from shoal.fetch.browser.gate import Gate
+from shoal.fetch.browser.house import House
+from shoal.fetch.browser.live import LivePage
+from shoal.fetch.browser.seats import Seats
+from shoal.fetch.browser.tab import Tab
+from shoal.fetch.browser.trackers import is_tracker
+from shoal.fetch.browser.visit import WITHOUT_PAGE, Document, Visit
+from shoal.fetch.browser.wire import WireFailed
+from shoal.fetch.deadlines import Deadlines
+from shoal.fetch.egress import Egress
+from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+from shoal.fetch.shared import Shared
+
+DEFAULT_SETTINGS = BrowserSettings()
+OPENING = 30.0  # seconds for a tab to open
+TRY_AGAIN = timedelta(seconds=30)  # with a browser that does not start
+
+
+class BrowserFetcher:
+    """Fetches with Chromium; a response's body is the page as its scripts have made it.
+
+    Every response has its page in `live`, and a tab is taken until `live.let_go()`. Without a user agent of
+    the operator's the browser says its own, and `agent` after it.
+    """
+
+    def __init__(
+        self,
+        settings: BrowserSettings = DEFAULT_SETTINGS,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        egress: Egress,
+        agent: str,
+        user_agent: str | None = None,
+    ) -> None:
+        find_chromium(settings.executable)
+        self._settings, self._limits, self._egress = settings, limits, egress
+        self._agent, self._user_agent = agent, user_agent
+        self._gate = Gate(egress, is_tracker if "trackers" in settings.block else lambda _: False)
+        self._seats, self._deadlines = Seats(settings.tabs), Deadlines()
+        self._house: House | None = None
+        self._worn: set[House] = set()  # spent, with pages that are still open
+        self._starting: Shared[House] = Shared()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @property
+    def pids(self) -> list[int]:
+        """The first process of each browser."""
+        return [house.pid for house in (self._house, *self._worn) if house]
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the answer, whatever its status; raises FetchError, NotNow, or what `on_hop` raises."""
+        if self._closed:
+            raise ConnectFailed("This fetcher has been closed")
+        if request.post is not None:
+            raise InvalidSetting("fetch", "cannot be 'browser' where a form is sent; write 'http'")
+        await self._seats.take()
+        house: House | None = None
+        tab: Tab | None = None
+        try:
+            house, tab = await self._open(request)
+            if request.on_ask:
+                request.on_ask()
+            return await self._visit(request, house, tab)
+        except BaseException:
+            self._begin(self._leave(house, tab))
+            raise
+
+    async def close(self) -> None:
+        """End every browser; a fetch that is under way fails."""
+        self._closed = True
+        await self._starting.close()
+        for house in [one for one in (self._house, *self._worn) if one]:
+            await house.end()
+        self._house = None
+        while self._leaving:
+            await asyncio.wait(self._leaving)
+        await self._gate.close()
+
+    async def _visit(self, request: Request, house: House, tab: Tab) -> Response:
+        started = perf_counter()
+        visit = Visit(request, self._limits)
+        try:
+            with self._deadlines.within(request.timeout):
+                await self._egress_admits(request)
+                document = await tab.go(visit, house.user_agent)
+                body = await self._body(visit, tab, document)
+        except TimeoutError as exc:
+            tab.is_broken = True  # what hangs is not to be used again
+            raise FetchTimeout(f"No whole page within {request.timeout.total_seconds():g} s") from exc
+        live = LivePage(tab, visit, lambda: self._begin(self._leave(house, tab)))
+        if request.render:
+            request.render(live)
+        return Response(
+            url=document.url,
+            status=document.status,
+            headers=document.headers,
+            body=body,
+            redirects=tuple(hop.url for hop in visit.hops),
+            elapsed=timedelta(seconds=perf_counter() - started),
+            hops=tuple(visit.hops),
+            live=live,
+        )
+
+    async def _egress_admits(self, request: Request) -> None:
+        # Asked before the browser is, for a clear answer; the gate asks again, of everything.
+        if request.way:
+            self._egress.admit_beyond(request.url)
+        else:
+            await self._egress.admit(request.url)
+
+    async def _body(self, visit: Visit, tab: Tab, document: Document) -> bytes:
+        body = visit.raw
+        if body is None:
+            body = (
+                await visit.unless_failed(tab.html(self._limits.max_body))
+                if document.status not in WITHOUT_PAGE
+                else b""
+            )
+        if visit.request.on_bytes:
+            await visit.request.on_bytes(len(body))
+        await self._keep_cookies(visit, tab, document)
+        return body
+
+    async def _keep_cookies(self, visit: Visit, tab: Tab, document: Document) -> None:
+        """Give the visitor's own jar what the page has set."""
+        guise = visit.request.guise
+        if guise is None:
+            return
+        with suppress(WireFailed, ShoalError):
+            url = canonical(document.url)
+            found = (await tab.call("Network.getCookies", urls=[url]))["cookies"]
+            lines = (f"{one['name']}={one['value']}; Path={one['path']}" for one in found)
+            guise.cookies.keep(url, host_of(url), lines)
+
+    async def _open(self, request: Request) -> tuple[House, Tab]:
+        house = self._house
+        if house is None or house.is_spent:
+            house = await self._starting.do("", self._start)
+        opening = asyncio.ensure_future(house.open(request.way, request.guise))
+        try:
+            async with asyncio.timeout(OPENING):
+                return house, await asyncio.shield(opening)
+        except (WireFailed, TimeoutError) as error:
+            self._begin(house.end())
+            raise PageCrashed(f"The browser opens no page: {error}") from error
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda done: self._shut(house, done))
+            raise
+
+    def _shut(self, house: House, opened: "asyncio.Future[Tab]") -> None:
+        """Close a tab that nobody waits for any more."""
+        if not opened.cancelled() and not opened.exception():
+            self._begin(house.leave(opened.result()))
+
+    async def _start(self) -> House:
+        old, self._house = self._house, None
+        if old:
+            self._worn.add(old)
+            self._begin(self._end_when_empty(old))
+        if not self._gate.is_open:
+            await self._gate.open()
+        try:
+            chromium = await start_chromium(self._settings, proxy=self._gate.url)
+        except WireFailed as error:
+            raise BrowserDown(str(error), TRY_AGAIN) from error
+        agent = self._user_agent or f"{chromium.user_agent.replace('HeadlessChrome', 'Chrome')} {self._agent}"
+        self._house = House(chromium, self._settings, self._gate.passes, agent)
+        return self._house
+
+    async def _leave(self, house: House | None, tab: Tab | None) -> None:
+        try:
+            if house and tab:
+                await house.leave(tab)
+            if house in self._worn:
+                await self._end_when_empty(house)
+        finally:
+            self._seats.give()
+
+    async def _end_when_empty(self, house: House) -> None:
+        if house.is_empty:
+            self._worn.discard(house)
+            await house.end()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)

@@ -1,0 +1,201 @@
+"""One running browser with its contexts and tabs: opened for a page, or kept from page to page."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from shoal.core.browsing import BrowserSettings
+from shoal.core.exchange import Guise, Way
+from shoal.fetch.browser.chromium import Chromium
+from shoal.fetch.browser.memory import memory_of
+from shoal.fetch.browser.passes import Pass, Passes
+from shoal.fetch.browser.tab import Tab
+from shoal.fetch.browser.wire import WireFailed
+
+LOOK_EVERY = 1.0  # seconds between two looks at its memory
+FAR_TOO_MUCH = 2  # times its memory: then it is not waited for
+MOST_CONTEXTS = 64  # of visitors and ways that are remembered at a time
+PATIENCE = 5.0  # seconds for a tab to close
+
+Key = tuple[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """What pages share that belong together, and share with no others."""
+
+    id: str
+    shown: Pass
+    idle: list[Tab] = field(default_factory=list)
+    used: int = 0
+
+
+class House:
+    """A browser at work. It is spent after so many pages, or when it has grown, and then takes no more."""
+
+    def __init__(
+        self, chromium: Chromium, settings: BrowserSettings, passes: Passes, user_agent: str
+    ) -> None:
+        self._chromium, self._settings, self._passes = chromium, settings, passes
+        self.user_agent = user_agent
+        self._contexts: dict[Key, Context] = {}
+        self._homes: dict[Tab, Context] = {}
+        self._spare: asyncio.Task[tuple[Tab, Context]] | None = None
+        self._pages = self._opening = self._count = 0
+        self._is_large = self._is_ended = False
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        return self._chromium.pid
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the next page should have another browser."""
+        is_worn = self._pages >= self._settings.max_pages or self._is_large
+        return is_worn or self._is_ended or not self._chromium.wire.is_open
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no page is open."""
+        return not self._homes and not self._opening
+
+    async def open(self, way: Way | None, guise: Guise | None) -> Tab:
+        """Return a tab for one page; raises WireFailed."""
+        self._pages += 1
+        self._opening += 1
+        try:
+            return await self._opened(way, guise)
+        finally:
+            self._opening -= 1
+
+    async def _opened(self, way: Way | None, guise: Guise | None) -> Tab:
+        if self._settings.context == "task":
+            return await self._fresh_tab(way)
+        key = (guise.key if guise else "", way.name if way else "")
+        context = self._contexts.get(key)
+        if context is None:
+            await self._make_room()
+            context = self._contexts[key] = await self._new_context(way)
+        self._count += 1
+        context.used = self._count
+        while context.idle:
+            tab = context.idle.pop()
+            if not tab.is_broken:
+                return self._take(tab, context)
+        await self._close_idle()
+        return self._take(*await self._new_tab(context))
+
+    async def _fresh_tab(self, way: Way | None) -> Tab:
+        """Return a tab with a context of its own: the one that was made ready, or a new one."""
+        spare, self._spare = self._spare, None
+        tab, context = await (spare or self._new_pair())
+        context.shown.way = way
+        if not self.is_spent:
+            # Made while the page loads: a host's moment would pass while a context is opened.
+            self._spare = asyncio.get_running_loop().create_task(self._new_pair())
+            self._spare.add_done_callback(_seen)
+        return self._take(tab, context)
+
+    async def _new_pair(self) -> tuple[Tab, Context]:
+        return await self._new_tab(await self._new_context(None))
+
+    def _take(self, tab: Tab, context: Context) -> Tab:
+        self._homes[tab] = context
+        return tab
+
+    async def _close_idle(self) -> None:
+        """Close the tabs that have waited longest, until there is one to spare."""
+        waiting = sorted(self._contexts.values(), key=lambda context: context.used)
+        spare = len(self._homes) + sum(len(context.idle) for context in waiting) + 1 - self._settings.tabs
+        for context in waiting:
+            while context.idle and spare > 0:
+                spare -= 1
+                await self._close_tab(context.idle.pop(0))
+
+    async def _make_room(self) -> None:
+        """Close the context that was used longest ago, when there are many."""
+        open_ones = set(self._homes.values())
+        if len(self._contexts) < MOST_CONTEXTS:
+            return
+        closable = [key for key, context in self._contexts.items() if context not in open_ones]
+        if closable:
+            oldest = self._contexts.pop(min(closable, key=lambda key: self._contexts[key].used))
+            for tab in oldest.idle:
+                tab.close()
+            self._passes.take_back(oldest.shown)
+            await self._chromium.wire.call("Target.disposeBrowserContext", browserContextId=oldest.id)
+
+    async def leave(self, tab: Tab) -> None:
+        """Take a tab back, and let nothing of its page go on."""
+        context = self._homes.pop(tab, None)
+        if context is None or self._is_ended:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if self._settings.context == "session" and not tab.is_broken and not self.is_spent:
+                    await tab.blank()
+                    context.idle.append(tab)
+                elif self._settings.context == "session":
+                    await self._close_tab(tab)
+                else:
+                    await self._close_context(context, tab)
+        except (WireFailed, TimeoutError):
+            tab.close()
+            self._is_large = True  # not to be trusted with another page
+
+    async def end(self) -> None:
+        """End the browser and all its processes."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._watching.cancel()
+        if self._spare:
+            self._spare.cancel()
+        for tab, context in self._homes.items():
+            tab.close()
+            self._passes.take_back(context.shown)
+        for context in self._contexts.values():
+            self._passes.take_back(context.shown)
+        await self._chromium.kill()
+
+    async def _new_context(self, way: Way | None) -> Context:
+        made = await self._chromium.wire.call("Target.createBrowserContext", disposeOnDetach=True)
+        shown = self._passes.give(way)
+        context = Context(made["browserContextId"], shown)
+        self._chromium.wire.call("Browser.setDownloadBehavior", behavior="deny", browserContextId=context.id)
+        return context
+
+    async def _new_tab(self, context: Context) -> tuple[Tab, Context]:
+        wire = self._chromium.wire
+        made = await wire.call("Target.createTarget", url="about:blank", browserContextId=context.id)
+        attached = await wire.call("Target.attachToTarget", targetId=made["targetId"], flatten=True)
+        tab = Tab(wire, attached["sessionId"], made["targetId"], context.shown, self._settings)
+        await tab.prepare(self.user_agent)
+        return tab, context
+
+    async def _close_tab(self, tab: Tab) -> None:
+        tab.close()
+        await self._chromium.wire.call("Target.closeTarget", targetId=tab.frame)
+
+    async def _close_context(self, context: Context, tab: Tab) -> None:
+        tab.close()
+        self._passes.take_back(context.shown)
+        self._chromium.wire.call("Target.closeTarget", targetId=tab.frame)
+        await self._chromium.wire.call("Target.disposeBrowserContext", browserContextId=context.id)
+
+    async def _watch(self) -> None:
+        while self._chromium.wire.is_open:
+            used = await asyncio.to_thread(memory_of, self._chromium.pid)
+            self._is_large = self._is_large or used > self._settings.memory
+            if used > FAR_TOO_MUCH * self._settings.memory:
+                with suppress(Exception):
+                    await self._chromium.kill()
+                return
+            await asyncio.sleep(LOOK_EVERY)
+
+
+def _seen(task: "asyncio.Task[tuple[Tab, Context]]") -> None:
+    if not task.cancelled():
+        task.exception()  # looked at, though nobody may come for the tab

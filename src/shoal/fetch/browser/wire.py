@@ -1,0 +1,135 @@
+"""Chromium's own protocol, spoken over the pipes of its process: calls, answers, events."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+Event = dict[str, Any]
+OnEvent = Callable[[str, Event], None]
+
+MOST_UNREAD = 256 << 20  # bytes of one message; no page that is within its limits comes near
+
+
+class WireFailed(Exception):
+    """The browser refused a call, or is gone."""
+
+
+class Message(msgspec.Struct, gc=False):
+    """What the browser says: the answer to a call, or an event."""
+
+    id: int = 0
+    method: str = ""
+    params: Event = {}
+    result: Event = {}
+    error: Event | None = None
+    sessionId: str = ""
+
+
+_decoder = msgspec.json.Decoder(Message)
+_written = msgspec.json.Encoder().encode
+
+
+class Wire(asyncio.SubprocessProtocol):
+    """The line to one browser process. What it is asked after the end fails, and so does all that waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._unread = bytearray()
+        self._waiting: dict[int, asyncio.Future[Event]] = {}
+        self._hearing: dict[str, OnEvent] = {}
+        self._count = 0
+        self._process: asyncio.SubprocessTransport | None = None
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.exited: asyncio.Future[None] = self._loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._process = cast(asyncio.SubprocessTransport, transport)
+        self._out = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        part = cast(bytes, data)
+        self._unread += part
+        if b"\0" in part:
+            *messages, rest = self._unread.split(b"\0")
+            self._unread = rest
+            for message in messages:
+                self._hear(_read(bytes(message)))
+        elif len(self._unread) > MOST_UNREAD:
+            self._end()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._end()
+
+    def process_exited(self) -> None:
+        self._end()
+        self.exited.set_result(None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the browser is there."""
+        return not self.ended.done()
+
+    def listen(self, session: str, on_event: OnEvent) -> None:
+        """Hand the events of a session to somebody."""
+        self._hearing[session] = on_event
+
+    def forget(self, session: str) -> None:
+        """Let the events of a session go unheard."""
+        self._hearing.pop(session, None)
+
+    def call(self, method: str, session: str = "", /, **params: Any) -> asyncio.Future[Event]:
+        """Ask for something; the answer comes later, or WireFailed. Nobody need wait for it."""
+        answer: asyncio.Future[Event] = self._loop.create_future()
+        answer.add_done_callback(_seen)
+        if not self.is_open:
+            answer.set_exception(WireFailed("The browser has ended"))
+            return answer
+        self._count += 1
+        self._waiting[self._count] = answer
+        asked: dict[str, Any] = {"id": self._count, "method": method, "params": params}
+        if session:
+            asked["sessionId"] = session
+        self._out.write(_written(asked) + b"\0")
+        return answer
+
+    def _hear(self, message: Message) -> None:
+        if not message.id:
+            hearing = self._hearing.get(message.sessionId)
+            if hearing:
+                hearing(message.method, message.params)
+            return
+        answer = self._waiting.pop(message.id, None)
+        if answer is None or answer.done():
+            return
+        if message.error:
+            answer.set_exception(WireFailed(str(message.error.get("message", ""))))
+        else:
+            answer.set_result(message.result)
+
+    def _end(self) -> None:
+        if not self.is_open:
+            return
+        self.ended.set_result(None)
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(WireFailed("The browser has ended"))
+        self._waiting.clear()
+        for hearing in list(self._hearing.values()):
+            hearing("Inspector.detached", {"reason": "The browser has ended"})
+        self._hearing.clear()
+
+
+def _read(message: bytes) -> Message:
+    try:
+        return _decoder.decode(message)
+    except msgspec.DecodeError:
+        # Half an emoji, which scripts may write and JSON may not hold.
+        return msgspec.convert(json.loads(message), Message)
+
+
+def _seen(answer: "asyncio.Future[Event]") -> None:
+    if not answer.cancelled():
+        answer.exception()  # looked at, though nobody may have waited

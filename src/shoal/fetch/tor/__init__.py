@@ -1,0 +1,1 @@
+"""Fetching by Tor: a Tor process for each worker, and a circuit for each host."""

@@ -1,0 +1,173 @@
+"""One life of a Tor process, from its start to its end."""
+
+import asyncio
+import logging
+import re
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from shoal.fetch.tor.control import Control, ControlFailed
+from shoal.fetch.tor.program import complaint
+
+START_PATIENCE = 30.0  # seconds until Tor opens its control socket
+END_PATIENCE = 5.0  # seconds until it has ended when it is asked to
+TRY_EVERY = 0.02
+MOST_WARNINGS = 20  # of one life that are logged
+LONGEST_LINE = 1 << 16
+_PROGRESS = re.compile(r'BOOTSTRAP PROGRESS=(\d+)(?:.*?SUMMARY="([^"]*)")?(?:.*?WARNING="([^"]*)")?')
+_WARNED = re.compile(r"\[(?:warn|err)\] (.*)")
+
+log = logging.getLogger("shoal.fetch.tor")
+
+
+class StartFailed(Exception):
+    """Tor did not start."""
+
+
+class TorProcess:
+    """A Tor that runs, and that ends when we do, however that comes about."""
+
+    def __init__(self, process: Process, on_change: Callable[[], None]) -> None:
+        self._process, self._on_change = process, on_change
+        self._control: Control | None = None
+        self._lines: deque[str] = deque(maxlen=20)
+        self._warnings: set[str] = set()
+        self._listening = asyncio.create_task(self._listen())
+        self.port = 0
+        self.progress, self.doing = 0, "Starting"
+        self.has_circuits = False
+
+    @classmethod
+    async def start(cls, command: Sequence[str], folder: Path, on_change: Callable[[], None]) -> Self:
+        """Start a Tor and become its owner; raises StartFailed. It has no circuits yet."""
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=folder,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            limit=LONGEST_LINE,
+            start_new_session=True,  # Ctrl-C in the terminal is for those who know what to do about it
+        )
+        tor = cls(process, on_change)
+        try:
+            await tor._own(folder / "control", folder / "cookie")
+        except (ControlFailed, OSError, TimeoutError, ValueError) as error:
+            await tor.end()
+            raise StartFailed(complaint("\n".join(tor._lines)) if tor._lines else str(error)) from error
+        except BaseException:
+            await tor.end()
+            raise
+        return tor
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_up(self) -> bool:
+        """Whether pages can come through it."""
+        return self.progress == 100 and self.has_circuits
+
+    async def ask(self, line: str) -> list[str]:
+        """Ask over the control socket; raises ControlFailed."""
+        if self._control is None:
+            raise ControlFailed("Tor is not connected")
+        return await self._control.ask(line)
+
+    async def has_circuit_now(self) -> bool:
+        """Ask Tor whether it has a circuit; raises ControlFailed when it does not answer."""
+        return (await self.ask("GETINFO status/circuit-established"))[0].endswith("=1")
+
+    async def until_ended(self) -> None:
+        """Return when Tor has ended or hung up."""
+        assert self._control is not None
+        waits = [
+            asyncio.create_task(self._process.wait()),
+            asyncio.create_task(self._control.until_closed()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def kill(self) -> None:
+        """End it now."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def end(self) -> int | None:
+        """End it, and return its exit code when it has ended."""
+        if self._control:
+            await self._control.close()  # which ends a Tor that is owned
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+        try:
+            async with asyncio.timeout(END_PATIENCE):
+                await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+        await asyncio.wait([self._listening], timeout=1.0)  # its last words
+        self._listening.cancel()
+        return self._process.returncode
+
+    async def _own(self, socket: Path, cookie: Path) -> None:
+        async with asyncio.timeout(START_PATIENCE):
+            self._control = await self._connect(socket, cookie)
+        await self._control.ask("TAKEOWNERSHIP")
+        listeners = await self._control.info("net/listeners/socks")
+        self.port = int(listeners.strip('"').rpartition(":")[2])
+        await self._control.ask("SETEVENTS STATUS_CLIENT")
+        self._hear(await self._control.info("status/bootstrap-phase"))
+        log.info("tor started pid=%d port=%d", self.pid, self.port)
+
+    async def _connect(self, socket: Path, cookie: Path) -> Control:
+        while True:
+            if self._process.returncode is not None:
+                await asyncio.wait([self._listening], timeout=1.0)
+                raise ControlFailed(f"it ended with code {self._process.returncode}")
+            try:
+                return await Control.open(socket, cookie, self._hear)
+            except (FileNotFoundError, ConnectionRefusedError):
+                await asyncio.sleep(TRY_EVERY)
+
+    def _hear(self, event: str) -> None:
+        was_up = self.is_up
+        if found := _PROGRESS.search(event):
+            self.progress, self.doing = int(found[1]), found[3] or found[2] or self.doing
+            self.has_circuits = self.has_circuits or self.progress == 100
+        elif "CIRCUIT_NOT_ESTABLISHED" in event:
+            self.has_circuits = False
+        elif "CIRCUIT_ESTABLISHED" in event:
+            self.has_circuits = True
+        if self.is_up != was_up:
+            log.info("tor is up" if self.is_up else "tor has no circuits")
+            self._on_change()
+
+    async def _listen(self) -> None:
+        """Keep the last lines that Tor writes, and pass on its warnings."""
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                continue  # longer than anybody wants to read
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip()
+            self._lines.append(text)
+            if found := _WARNED.search(text):
+                self._warn(found[1])
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings and len(self._warnings) < MOST_WARNINGS:
+            self._warnings.add(text)
+            log.info("tor warns message=%s", text)

@@ -1,0 +1,54 @@
+"""A browser that may ask this machine by any name, and origins for it to ask."""
+
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shoal.core.browsing import BrowserSettings
+from shoal.core.exchange import Request, Response
+from shoal.fetch.browser.chromium import find_chromium
+from shoal.fetch.browser.fetcher import BrowserFetcher
+from shoal.fetch.egress import Egress
+from tests.conftest import or_skip
+from tests.integration.fetch.conftest import LOOPBACK, certificate, loopback, origin, tls_origin
+
+__all__ = ["certificate", "origin", "tls_origin"]
+
+OpenBrowser = Callable[..., BrowserFetcher]
+AGENT = "shoal-test/1.0"
+
+
+@pytest.fixture
+async def browse() -> AsyncIterator[OpenBrowser]:
+    """Opens browsers that are ended after the test."""
+    or_skip(find_chromium)
+    opened: list[BrowserFetcher] = []
+
+    def make(egress: Egress | None = None, limits: Any = None, **settings: Any) -> BrowserFetcher:
+        more = {"limits": limits} if limits else {}
+        door = egress or Egress([LOOPBACK], lookup=loopback)
+        made = BrowserFetcher(
+            BrowserSettings(**{"wait": "load", **settings}), egress=door, agent=AGENT, **more
+        )
+        opened.append(made)
+        return made
+
+    yield make
+    for fetcher in opened:
+        await fetcher.close()
+
+
+@pytest.fixture
+def browser(browse: OpenBrowser) -> BrowserFetcher:
+    """A browser as it is by default, but for what it waits for."""
+    return browse()
+
+
+async def fetch(fetcher: BrowserFetcher, url: str, *, seconds: float = 20, **more: Any) -> Response:
+    """Fetch a page and close it."""
+    response = await fetcher.fetch(Request(url=url, timeout=timedelta(seconds=seconds), **more))
+    assert response.live is not None
+    response.live.let_go()
+    return response

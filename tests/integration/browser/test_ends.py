@@ -1,0 +1,235 @@
+"""Nothing is left over: of pages, of crashes, of worn browsers, of workers that were killed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from shoal.core.errors import FetchError, FetchTimeout, NoTabFree, PageCrashed, TooLarge
+from shoal.core.exchange import Guise, Request
+from shoal.fetch.browser import seats, tab
+from shoal.fetch.browser.chromium import FOLDER
+from shoal.fetch.browser.memory import family, memory_of
+from shoal.fetch.cookies import CookieJar
+from tests.integration.browser.conftest import fetch
+from tests.integration.browser.test_pages import html
+
+PAGES = int(os.environ.get("SHOAL_PAGES", "40"))
+ROOT = Path(__file__).parents[3]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def gone(pids: list[int], seconds: float = 10) -> list[int]:
+    """Wait until none of them is alive; return those that are."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := [pid for pid in pids if is_alive(pid)]) and loop.time() < until:
+        await asyncio.sleep(0.05)
+    return left
+
+
+def renderers(pid: int) -> list[int]:
+    def is_one(one: int) -> bool:
+        with suppress(OSError):
+            return b"--type=renderer" in Path(f"/proc/{one}/cmdline").read_bytes()
+        return False
+
+    return [one for one in family(pid) if is_one(one)]
+
+
+def folders() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}{os.getpid()}-*")}
+
+
+@pytest.mark.parametrize("context", ["task", "session"])
+async def test_browsers_are_recycled_and_nothing_grows(browse, origin, context):
+    browser = browse(context=context, max_pages=max(10, PAGES // 5), wait="#made")
+    url = origin.on("/", html("<body><script>document.body.innerHTML = '<p id=made>made'</script>"))
+    pids, counts, sizes = set(), [], []
+
+    async def visit(count):
+        for _ in range(count):
+            assert b'id="made"' in (await fetch(browser, url)).body
+            pids.update(browser.pids)
+            counts.append(sum(len(family(pid)) for pid in browser.pids))
+            sizes.append(sum(memory_of(pid) for pid in browser.pids))
+
+    await asyncio.gather(*(visit(PAGES // 4) for _ in range(4)))
+    everybody = [one for pid in pids for one in family(pid)]
+    print(f"{context}: {len(pids)} browsers, at most {max(counts)} processes, {max(sizes) >> 20} MB")
+    assert len(pids) >= 4
+    # Two browsers at most, each with a few processes of its own, one for each tab, and some that are ending.
+    assert max(counts) < 2 * (8 + 3 * 4)
+    third = len(sizes) // 3
+    assert max(sizes[-third:]) < 2 * max(sizes[third : 2 * third])
+    await browser.close()
+    assert await gone([*everybody, *pids]) == []
+    assert folders() == set()
+
+
+async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin):
+    browser = browse(wait="#never", tabs=2)
+    url = origin.on("/", html("<p>"))
+    fetching = asyncio.create_task(fetch(browser, url))
+    while "/" not in origin.paths:
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.3)
+    for pid in renderers(browser.pids[0]):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(PageCrashed):
+        await fetching
+    origin.on("/", html("<p id=never>"))
+    assert (await fetch(browser, url)).status == 200
+
+
+async def test_a_crashed_browser_is_replaced(browse, origin):
+    browser = browse(wait="#never")
+    url = origin.on("/", html("<p>"))
+    fetching = asyncio.create_task(fetch(browser, url))
+    while "/" not in origin.paths:
+        await asyncio.sleep(0.05)
+    first = browser.pids[0]
+    everybody = family(first)
+    os.kill(first, signal.SIGKILL)
+    with pytest.raises(PageCrashed):
+        await fetching
+    origin.on("/", html("<p id=never>"))
+    assert (await fetch(browser, url)).status == 200
+    assert browser.pids[0] != first
+    assert await gone(everybody) == []
+
+
+async def test_a_page_that_hangs_is_gone_after_its_deadline(browse, origin):
+    browser = browse()
+    url = origin.on("/", html("<script>while (true) {}</script>"))
+    assert (await fetch(browser, origin.on("/well", html("<p>")))).status == 200
+    with pytest.raises(FetchTimeout):
+        await fetch(browser, url, seconds=1)
+    # The process that turned in a circle is gone, and takes no more of the machine.
+    async with asyncio.timeout(10):
+        while any(_busy(pid) for pid in renderers(browser.pids[0])):
+            await asyncio.sleep(0.5)
+    assert (await fetch(browser, origin.url("/well"))).status == 200
+
+
+def _busy(pid: int) -> bool:
+    def ticks() -> int:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    with suppress(OSError):
+        before = ticks()
+        time.sleep(0.2)
+        return ticks() - before >= 10
+    return False
+
+
+async def test_a_browser_that_takes_far_too_much_memory_is_ended(browse, origin):
+    browser = browse(memory=64 << 20, wait="#never")
+    greedy = "const kept = []; setInterval(() => kept.push(new Uint8Array(8 << 20).fill(1)), 5)"
+    with pytest.raises(FetchError):
+        await fetch(browser, origin.on("/", html(f"<script>{greedy}</script>")), seconds=15)
+    assert (await fetch(browse(), origin.on("/well", html("<p>")))).status == 200
+
+
+async def test_who_comes_when_all_tabs_are_taken_waits_or_is_sent_back(browse, origin, monkeypatch):
+    monkeypatch.setattr(seats, "IN_LINE", 4)
+    browser = browse(tabs=1)
+    url = origin.on("/", html("<p>"))
+    first = await browser.fetch(Request(url=url))
+    asked = len(origin.asked)
+    waiting = [asyncio.create_task(fetch(browser, url)) for _ in range(4)]
+    await asyncio.sleep(0.2)
+    with pytest.raises(NoTabFree):
+        await fetch(browser, url)
+    assert len(origin.asked) == asked
+    waiting[1].cancel()
+    first.live.let_go()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [getattr(answer, "status", None) for answer in answers] == [200, None, 200, 200]
+
+
+async def test_what_is_raised_before_asking_asks_nobody(browse, origin):
+    browser = browse(tabs=1)
+    url = origin.on("/", html("<p>"))
+
+    def too_late():
+        raise LookupError("too late")
+
+    with pytest.raises(LookupError):
+        await browser.fetch(Request(url=url, on_ask=too_late))
+    assert origin.asked == []
+    assert (await fetch(browser, url)).status == 200
+
+
+WORKER = """
+import asyncio, sys
+from datetime import timedelta
+from shoal.core.browsing import BrowserSettings
+from shoal.core.exchange import Guise, Request
+from shoal.fetch.browser.fetcher import BrowserFetcher
+from shoal.fetch.browser.memory import family
+from shoal.fetch.egress import Egress
+
+async def main():
+    fetcher = BrowserFetcher(BrowserSettings(wait="load", tabs=3), egress=Egress(["127.0.0.0/8"]), agent="x")
+    hang = asyncio.create_task(fetcher.fetch(Request(url=sys.argv[1] + "hang")))
+    kept = [await fetcher.fetch(Request(url=sys.argv[1])) for _ in range(2)]
+    await asyncio.sleep(0.5)
+    print(*(one for pid in fetcher.pids for one in family(pid)), flush=True)
+    await asyncio.sleep(600)
+
+import uvloop
+uvloop.run(main())
+"""
+
+
+async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
+    browse()  # which skips the test where there is no browser
+    origin.on("/", html("<p>"))
+    origin.on("/hang", html("<script>while (true) {}</script>"))
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WORKER, origin.url("/"), stdout=subprocess.PIPE, cwd=ROOT / "src"
+    )
+    async with asyncio.timeout(60):
+        pids = list(map(int, (await worker.stdout.readline()).split()))
+    assert len(pids) > 3 and all(map(is_alive, pids))
+    worker.kill()
+    await worker.wait()
+    assert await gone(pids) == []
+    # What it wrote is removed by the next who starts a browser.
+    assert list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
+    await fetch(browse(), origin.url("/"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
+
+
+async def test_visitors_and_ways_come_and_go_and_tabs_stay_few(browse, origin):
+    browser = browse(context="session", tabs=2)
+    url = origin.on("/", html("<p>"))
+    for number in range(12):
+        await fetch(browser, url, guise=Guise(key=str(number), cookies=CookieJar()))
+    await asyncio.sleep(0.3)
+    # One for each tab, and one that Chromium keeps ready.
+    assert len(renderers(browser.pids[0])) <= 4
+
+
+async def test_a_page_that_never_stops_doing_things_is_ended(browse, origin, monkeypatch):
+    monkeypatch.setattr(tab, "MOST_EVENTS", 2_000)
+    frames = "setInterval(() => { document.body.innerHTML = '<iframe srcdoc=x></iframe>'.repeat(50) }, 1)"
+    browser = browse(wait="#never")
+    with pytest.raises(TooLarge, match="more than 2,000 things"):
+        await fetch(browser, origin.on("/", html(f"<body><script>{frames}</script>")))
+    assert (await fetch(browse(), origin.on("/well", html("<p>")))).status == 200

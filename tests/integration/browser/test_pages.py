@@ -1,0 +1,254 @@
+"""What a browser brings home."""
+
+import asyncio
+import socket
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.errors import (
+    ConnectFailed,
+    DnsFailed,
+    FetchTimeout,
+    InvalidInput,
+    InvalidSetting,
+    OutOfScope,
+    TlsFailed,
+    TooLarge,
+)
+from shoal.core.exchange import Guise, Request
+from shoal.fetch.cookies import CookieJar
+from shoal.fetch.egress import Egress
+from shoal.fetch.limits import Limits
+from tests.integration.browser.conftest import AGENT, fetch
+from tests.integration.fetch.conftest import loopback
+from tests.integration.fetch.hostile import endless, page, raw, redirect
+
+HTML = "Content-Type: text/html; charset=utf-8"
+WRITTEN = b"""<!doctype html><title>x</title><div id=app></div><script>
+fetch('/data').then(r => r.json()).then(d => { app.innerHTML = '<p class=row>' + d.name + '</p>' })
+</script>"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def html(text: str, *headers: str, status: str = "200 OK") -> bytes:
+    return page(text.encode(), HTML, *headers, status=status)
+
+
+async def test_a_page_comes_home_as_its_scripts_have_made_it(browse, origin):
+    url = origin.on("/", page(WRITTEN, HTML, "X-Mine: 1"))
+    origin.on("/data", page('{"name": "Ünal \U0001f41f"}'.encode()))
+    for wait in (".row", "idle"):
+        response = await fetch(browse(wait=wait), url)
+        assert '<p class="row">Ünal \U0001f41f</p>' in response.body.decode()
+        assert (response.url, response.status, response.headers["x-mine"]) == (url, 200, "1")
+    assert origin.asked[0].headers["user-agent"].endswith(f" {AGENT}")
+    assert "Headless" not in origin.asked[0].headers["user-agent"]
+
+
+async def test_redirects_are_followed_told_and_asked_about(browser, origin):
+    for status in (301, 302, 303, 307, 308):
+        url = origin.on(f"/a{status}", redirect("/b", status=f"{status} Moved"))
+        origin.on("/b", redirect("/end"))
+        end = origin.on("/end", html("<p>end"))
+        seen = []
+
+        async def on_hop(hop, seen=seen):
+            seen.append(hop)
+
+        response = await fetch(browser, url, on_hop=on_hop)
+        assert (response.url, response.redirects) == (end, (url, origin.url("/b")))
+        assert [hop.status for hop in response.hops] == [status, 302]
+        assert seen == [origin.url("/b"), end]
+
+
+@pytest.mark.parametrize("how", ["302", "meta", "script"])
+async def test_where_a_page_may_not_lead_is_not_asked(browse, origin, how):
+    there = origin.on("/there", html("secret"))
+    answers = {
+        "302": redirect(there),
+        "meta": html(f'<meta http-equiv=refresh content="0;url={there}">'),
+        "script": html(f"<script>location = '{there}'</script>"),
+    }
+
+    async def on_hop(url):
+        raise OutOfScope("not there")
+
+    with pytest.raises(OutOfScope, match="not there"):
+        await fetch(browse(wait="idle"), origin.on("/", answers[how]), on_hop=on_hop)
+    assert "/there" not in origin.paths
+
+
+async def test_a_circle_of_redirects_or_scripts_ends(browse, origin):
+    browser = browse(wait="idle")
+    with pytest.raises(OutOfScope, match="more than 10 times"):
+        await fetch(browser, origin.on("/", redirect("/")))
+    assert len(origin.asked) == 11
+    turn = "<script>location = '/turn?' + Math.random()</script>"
+    with pytest.raises(OutOfScope, match="more than 10 times"):
+        await fetch(browser, origin.on("/turn", html(turn)))
+
+
+async def test_statuses_come_as_they_are_and_are_not_waited_for(browse, origin):
+    browser = browse(wait=".never")
+    for status in ("404 Not Found", "503 Busy", "429 Slow"):
+        response = await fetch(
+            browser, origin.on("/", html("<p>no", "Retry-After: 7", status=status)), seconds=5
+        )
+        assert (response.status, response.headers["retry-after"]) == (int(status[:3]), "7")
+
+
+async def test_a_host_that_wants_a_password_is_not_given_one(browser, origin):
+    url = origin.on("/", html("<p>no", 'WWW-Authenticate: Basic realm="x"', status="401 Who are you"))
+    assert (await fetch(browser, url)).status == 401
+    assert "authorization" not in origin.asked[-1].headers
+
+
+async def test_a_page_that_has_not_changed_is_told_so(browser, origin):
+    url = origin.on("/", page(b"", status="304 Not Modified"))
+    response = await fetch(browser, url, headers={"If-None-Match": '"1"'}, seconds=5)
+    assert (response.status, response.body) == (304, b"")
+    assert origin.asked[0].headers["if-none-match"] == '"1"'
+
+
+async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
+    browser = browse(context="session")
+    url = origin.on("/", html("<p>", "Set-Cookie: new=2"))
+    guises = [Guise(key=key, cookies=CookieJar()) for key in "ab"]
+    guises[0].cookies.keep(url, f"127.0.0.1:{origin.port}", ["old=1"])
+    for guise in guises:
+        await fetch(browser, url, guise=guise)
+    assert [asked.headers.get("cookie") for asked in origin.asked] == ["old=1", None]
+    for guise in guises:
+        assert "new=2" in guise.cookies.header(url, f"127.0.0.1:{origin.port}")
+
+
+async def test_what_is_no_page_comes_as_its_bytes(browser, origin):
+    for kind, body in {
+        "application/json": b'{"a": [1, 2]}',
+        "text/plain": b"<p>plain",
+        "application/pdf": bytes(range(256)),
+        "application/xml": b"<a/>",
+    }.items():
+        url = origin.on("/raw", page(body, f"Content-Type: {kind}"))
+        assert (await fetch(browser, url)).body == body
+    url = origin.on("/file", page(b"<p>saved", HTML, "Content-Disposition: attachment; filename=a.html"))
+    assert (await fetch(browser, url)).body == b"<p>saved"
+    assert (await fetch(browser, origin.on("/none", page(b"", status="204 No Content")))).status == 204
+
+
+async def test_limits_hold(browse, origin):
+    browser = browse(limits=Limits(max_body=100_000), wait="idle")
+    with pytest.raises(TooLarge, match="announces 100,001 bytes"):
+        await fetch(browser, origin.on("/long", page(b"x" * 100_001, HTML)))
+    with pytest.raises(TooLarge):
+        await fetch(browser, origin.on("/raw", page(b"x" * 100_001, "Content-Type: text/plain")))
+    with pytest.raises(TooLarge, match="grown larger"):
+        await fetch(browser, origin.on("/grown", html("<script>document.write('y'.repeat(200000))</script>")))
+    stream = endless(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>", b"z" * 20_000)
+    with pytest.raises(TooLarge, match="what it loads"):
+        await fetch(browser, origin.on("/stream", stream))
+
+
+async def test_failures_are_told_apart(browse, origin, tls_origin):
+    async def lookup(name):
+        if name == "nowhere.test":
+            raise OSError("no such name")
+        return ["127.0.0.1"]
+
+    browser = browse(Egress(["127.0.0.0/8"], lookup=lookup))
+    with pytest.raises(DnsFailed, match=r"nowhere\.test"):
+        await fetch(browser, "http://nowhere.test/")
+    with pytest.raises(DnsFailed, match=r"nowhere\.test"):
+        await fetch(browser, origin.on("/", redirect("http://nowhere.test/")))
+    with pytest.raises(TlsFailed):
+        await fetch(browser, tls_origin.url())
+    with pytest.raises(ConnectFailed):
+        await fetch(browser, f"https://127.0.0.1:{free_port()}/")  # where nobody listens
+    with pytest.raises(InvalidSetting, match="no CSS selector"):
+        await fetch(browse(wait="p[["), origin.on("/", html("<p>")))
+
+
+async def test_a_page_without_an_end_is_left_at_its_deadline(browser, origin):
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(FetchTimeout):
+        await fetch(browser, origin.on("/", raw(b"", stay=True)), seconds=1)
+    with pytest.raises(FetchTimeout):
+        await fetch(browser, origin.on("/", html("<script>while (true) {}</script>")), seconds=2)
+    assert loop.time() - began < 8
+    assert (await fetch(browser, origin.on("/", html("<p>well")))).status == 200
+
+
+async def test_dialogs_popups_and_downloads_hold_nothing_up(browse, origin):
+    browser = browse(wait="#end")
+    told = "alert(1); confirm(2); prompt(3); window.open('/popup'); onbeforeunload = () => 'stay';"
+    get = "const a = document.createElement('a'); a.href = '/file'; a.download = 'x'; a.click();"
+    url = origin.on("/", html(f"<body><script>{told}{get}document.body.innerHTML = '<p id=end>'</script>"))
+    origin.on("/file", page(b"x" * 1000, "Content-Disposition: attachment"))
+    for _ in range(2):
+        assert b'id="end"' in (await fetch(browser, url, seconds=10)).body
+    await asyncio.sleep(0.3)
+    assert "/popup" not in origin.paths
+
+
+async def test_images_fonts_media_and_trackers_are_left_out_unless_wanted(browse, origin):
+    parts = "<img src=/a.png><video src=/b.mp4 preload=auto></video>"
+    font = "<style>@font-face{font-family:f;src:url(/c.woff)}p{font-family:f}</style><p>text"
+    tracker = f"<script src=http://cdn.quantserve.com:{origin.port}/t.js></script>"
+    url = origin.on("/", html(parts + font + tracker))
+    await fetch(browse(wait="idle"), url)
+    assert origin.paths == ["/"]
+    await fetch(browse(wait="idle", block=frozenset()), url)
+    assert {"/a.png", "/b.mp4", "/c.woff", "/t.js"} <= set(origin.paths)
+
+
+async def test_a_step_can_use_the_page(browse, origin, tmp_path):
+    browser = browse(wait="load")
+    form = "<form><input id=q><button id=go type=button>go</button></form><div id=out></div>"
+    answer = "setTimeout(() => { out.innerHTML = '<b>' + q.value + '</b>' }, 50)"
+    script = f"<script>go.onclick = () => {answer}</script>"
+    url = origin.on("/", html(form + script, "Set-Cookie: seen=1"))
+    response = await browser.fetch(Request(url=url, timeout=timedelta(seconds=10)))
+    live = response.live
+    await live.fill("#q", 'a "quoted" fish')
+    await live.click("#go")
+    await live.wait_for("#out b")
+    assert await live.evaluate("document.querySelector('#out b').textContent") == 'a "quoted" fish'
+    assert await live.evaluate("new Promise(done => setTimeout(() => done({a: [1]}), 10))") == {"a": [1]}
+    assert "<b>a &quot;quoted" in await live.html() or '<b>a "quoted' in await live.html()
+    picture = await live.screenshot(tmp_path / "shot.png")
+    assert picture.startswith(b"\x89PNG") and (tmp_path / "shot.png").read_bytes() == picture
+    assert [cookie["name"] for cookie in await live.cookies()] == ["seen"]
+    with pytest.raises(FetchTimeout, match=r"Nothing matches '\.never' within 0\.2 s"):
+        await live.wait_for(".never", timeout=0.2)
+    live.let_go()
+    with pytest.raises(InvalidInput, match="gone once its step has ended"):
+        await live.html()
+
+
+async def test_where_a_click_leads_is_asked_about_too(browser, origin):
+    async def on_hop(url):
+        raise OutOfScope("not there")
+
+    origin.on("/there", html("secret"))
+    url = origin.on("/", html("<a id=on href=/there>on</a>"))
+    response = await browser.fetch(Request(url=url, timeout=timedelta(seconds=10), on_hop=on_hop))
+    with pytest.raises(OutOfScope, match="not there"):
+        await response.live.click("#on")
+        await response.live.wait_for(".never", timeout=5)
+    response.live.let_go()
+    assert "/there" not in origin.paths
+
+
+async def test_contexts_share_nothing_and_sessions_do(browse, origin):
+    url = origin.on("/", html("<p>", "Set-Cookie: seen=1"))
+    for context, sent in (("task", None), ("session", "seen=1")):
+        browser = browse(context=context, egress=Egress(["127.0.0.0/8"], lookup=loopback))
+        await fetch(browser, url)
+        await fetch(browser, url)
+        assert origin.asked[-1].headers.get("cookie") == sent

@@ -1,0 +1,108 @@
+"""A run that may have only so many pages has exactly so many, however many workers are at it."""
+
+import asyncio
+import itertools
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import ZERO, Done, Release, RunSettings, Task
+from shoal.queue.open import open_queue
+from shoal.worker import allowance
+from shoal.worker.allowance import Allowance
+from tests.integration.engine.origin import Answer
+
+ENDLESS = """
+endless = Scraper("endless", rate=None, robots=False, max_pages=61, per_host=500, {more})
+
+@endless.step
+async def page(page: Page):
+    for link in page.links():
+        yield page.follow(link)
+"""
+MOST = 40
+MINUTE = timedelta(minutes=1)
+
+
+def two_ways_on(path):
+    number = int(path.strip("/") or 0)
+    return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>", after=0.02)
+
+
+@pytest.mark.parametrize("sharing", [None, "auto"])
+async def test_many_workers_together_ask_for_as_many_pages_as_a_run_may_have(any_bench, origin, sharing):
+    origin.answer = two_ways_on
+    more = {"workers": 4, "batch": 8, "at_once": 8}
+    if sharing:
+        more["partitions"] = [sharing]
+    summary = await any_bench.run(ENDLESS.format(more=""), [f"{origin.url}/"], **more)
+    stats = summary.snapshot.stats
+    assert (stats.completed, stats.dead, stats.leased) == (61, 0, 0) and stats.remaining > 0
+    assert sum(origin.visits.values()) == 61
+    assert "budget" in summary.ending.reasons
+
+
+@asynccontextmanager
+async def claimers(url, count):
+    """Yield workers, each with a queue of its own, and a run with more pages than it may have."""
+    async with AsyncExitStack() as stack:
+        queues = [await stack.enter_async_context(open_queue(url)) for _ in range(count)]
+        run = await queues[0].start_run("pages", settings=RunSettings(host_delay=ZERO, per_host=10_000))
+        await queues[0].enqueue(run.id, [Task(url=f"http://a.example/{n}") for n in range(5 * MOST)])
+        yield run, [Claimer(queue, run, f"worker-{n}") for n, queue in enumerate(queues)]
+
+
+class Claimer:
+    """Claims pages, and does them or not."""
+
+    def __init__(self, queue, run, name):
+        self.queue, self._run, self._name = queue, run, name
+        self._allowance = Allowance(queue, run.id, MOST)
+        self._numbers = itertools.count(1)
+
+    async def work(self, claim):
+        """Claim until nothing is left; every fifth page is handed back."""
+        while await self._allowance.left() > 0:
+            leases = await claim(self)
+            await self.queue.settle(
+                [Done(lease) if next(self._numbers) % 5 else Release(lease) for lease in leases]
+            )
+
+    async def in_turn(self):
+        async with self._allowance.turn() as fence:
+            return await self._claimed(await self._allowance.left(), fence)
+
+    async def at_once(self):
+        return await self._claimed(await self._allowance.left(), None)
+
+    async def _claimed(self, left, fence):
+        await asyncio.sleep(0.02)  # the answer is on its way
+        if left <= 0:
+            return []
+        grant = await self.queue.claim(
+            self._name, run_id=self._run.id, limit=min(7, left), lease=MINUTE, fence=fence
+        )
+        return grant.leases
+
+
+async def test_no_two_workers_are_given_the_same_pages_of_what_is_left(any_bench):
+    async with claimers(any_bench.queue_url, 5) as (run, workers), asyncio.timeout(60):
+        await asyncio.gather(*(worker.work(Claimer.in_turn) for worker in workers))
+        assert (await workers[0].queue.stats(run.id)).completed == MOST
+
+
+async def test_without_turns_the_same_workers_do_more_than_they_may(bench):
+    async with claimers(bench.queue_url, 5) as (run, workers), asyncio.timeout(60):
+        await asyncio.gather(*(worker.work(Claimer.at_once) for worker in workers))
+        assert (await workers[0].queue.stats(run.id)).completed > MOST
+
+
+async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_bench, monkeypatch):
+    monkeypatch.setattr(allowance, "LONGEST_TURN", timedelta(seconds=0.2))
+    async with claimers(any_bench.queue_url, 2) as (run, (sleeper, other)), asyncio.timeout(30):
+        async with sleeper._allowance.turn() as old, other._allowance.turn() as new:
+            late = await sleeper.queue.claim("s", run_id=run.id, limit=5, lease=MINUTE, fence=old)
+            assert late.outdated and not late.leases
+        again = await other.queue.claim("o", run_id=run.id, limit=5, lease=MINUTE, fence=new)
+        assert again.outdated

@@ -1,0 +1,48 @@
+"""What workers have spent on links of one kind, told through the queue."""
+
+import asyncio
+from collections import Counter
+from datetime import date
+
+from shoal.core.model import Task
+from shoal.queue.open import open_queue
+from shoal.scrape.budgets import CALENDAR
+from shoal.scrape.gate import Gate
+from shoal.scrape.settings import ScraperSettings
+from shoal.worker.spending import Spending
+
+WORKERS = 4
+
+
+def a_gate():
+    return Gate(ScraperSettings.read(scope="any"), today=lambda: date(2026, 6, 1))
+
+
+def sheets(first, count):
+    """Return pages of a calendar that has a new one for every click."""
+    urls = [f"http://a.example/calendar/2026/{1 + n % 12}?p={n}" for n in range(first, first + count)]
+    return [Task(url=url, depth=1) for url in urls]
+
+
+async def followed(url, exchange):
+    """Let workers follow a calendar without end, a hundred links between two looks; count what passed."""
+    home, passed = Task(url="http://a.example/"), 0
+    async with open_queue(url) as queue:
+        gates = [a_gate() for _ in range(WORKERS)]
+        told = [Spending(queue, gate, "run") for gate in gates]
+        for round_ in range(40):
+            for number, gate in enumerate(gates):
+                links = sheets(100 * round_ + 25 * number, 25)
+                passed += len(gate.admit(links, home, [], Counter()))
+            if exchange:
+                await asyncio.gather(*(one.exchange() for one in told))
+    return passed
+
+
+async def test_a_fleet_follows_a_trap_about_as_far_as_one_worker_would(any_bench):
+    # All tell at once, so that some are not quick enough, and hear of the rest a look later.
+    assert CALENDAR <= await followed(any_bench.queue_url, exchange=True) <= CALENDAR + 3 * 100
+
+
+async def test_workers_that_do_not_tell_each_other_follow_it_several_times_as_far(bench):
+    assert await followed(bench.queue_url, exchange=False) == WORKERS * CALENDAR

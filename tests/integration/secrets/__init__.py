@@ -1,0 +1,1 @@
+"""What must not be written down or told to others, looked for everywhere."""

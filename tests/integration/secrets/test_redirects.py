@@ -1,0 +1,231 @@
+"""What a caller shows one origin is shown to no other, wherever redirects lead."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.errors import FetchError, InvalidSetting
+from shoal.core.exchange import Guise, Request, Way
+from shoal.fetch.cookies import CookieJar
+from shoal.fetch.tokens.fetcher import TokenFetcher
+from shoal.fetch.tokens.pool import TokenPool
+from shoal.fetch.tokens.token import Placement, Source
+from shoal.queue.open import open_queue
+from tests.integration.fetch.hostile import Origin, page, redirect
+
+STATUSES = ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"]
+HEADERS = {
+    "Authorization": "Bearer canary-authorization",
+    "Cookie": "sid=canary-cookie",
+    "X-Api-Key": "canary-key",
+    "X-Auth-Token": "canary-auth-token",
+    "Referer": "https://example.com/?canary-referer",
+}
+LED_AWAY = "/led-away"
+
+
+@dataclass
+class Roads:
+    """Origins that differ from http://site.test in one thing each, and who listens there."""
+
+    plain: Origin
+    other: Origin
+    secure: Origin
+
+    def start(self, crossing):
+        """Return where a walk begins."""
+        match crossing:
+            case "to http":
+                return self.secure, self.secure.url("/", "site.test")
+            case "to the parent":
+                return self.plain, self.plain.url("/", "sub.site.test")
+            case _:
+                return self.plain, self.plain.url("/", "site.test")
+
+    def end(self, crossing):
+        """Return where it leads."""
+        listener, host = {
+            "origin": (self.plain, "other.test"),
+            "port": (self.other, "site.test"),
+            "to https": (self.secure, "site.test"),
+            "to http": (self.plain, "site.test"),
+            "to a subdomain": (self.plain, "sub.site.test"),
+            "to the parent": (self.plain, "site.test"),
+            "nowhere else": (self.plain, "site.test"),
+        }[crossing]
+        return listener, listener.url(LED_AWAY, host)
+
+
+CROSSINGS = ["origin", "port", "to https", "to http", "to a subdomain", "to the parent"]
+
+
+@pytest.fixture
+async def roads(origin, tls_origin):
+    async with Origin() as other:
+        for listener in (origin, other, tls_origin):
+            listener.on(LED_AWAY, page())
+        yield Roads(origin, other, tls_origin)
+
+
+@pytest.fixture
+def fetcher(make_fetcher, certificate):
+    return make_fetcher(authorities=certificate.file)
+
+
+def shown(listener):
+    """Return all that was shown where the redirect led."""
+    asked = [one for one in listener.asked if one.path.startswith(LED_AWAY)]
+    return json.dumps([(one.line, one.headers) for one in asked]), len(asked)
+
+
+async def walk(fetcher, url, **more):
+    more.setdefault("timeout", timedelta(seconds=10))
+    with suppress(FetchError, InvalidSetting):  # one engine knows no proxies
+        await fetcher.fetch(Request(url=url, **more))
+
+
+async def led(fetcher, roads, crossing, *answer, status="302 Found", **more):
+    """Walk from one origin to the other; return what was shown there, and how often it was asked."""
+    listener, url = roads.start(crossing)
+    end, away = roads.end(crossing)
+    listener.on("/", redirect(away, *answer, status=status))
+    await walk(fetcher, url, **more)
+    return shown(end)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("crossing", CROSSINGS)
+async def test_a_callers_headers_stay_with_the_origin_they_were_for(fetcher, roads, crossing, status):
+    said, times = await led(fetcher, roads, crossing, status=status, headers=HEADERS)
+    assert times == 1
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("crossing", CROSSINGS)
+async def test_a_hosts_cookies_stay_with_it(fetcher, roads, crossing, status):
+    cookies = ["Set-Cookie: sid=canary-1; Path=/", "Set-Cookie: wide=canary-2; Path=/; Domain=site.test"]
+    said, times = await led(fetcher, roads, crossing, *cookies, status=status)
+    assert times == 1
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+async def test_a_visitors_cookies_stay_with_their_host(fetcher, roads, crossing):
+    guise = Guise(key="one", cookies=CookieJar())
+    cookie = "Set-Cookie: sid=canary; Path=/; Domain=site.test"
+    said, times = await led(fetcher, roads, crossing, cookie, guise=guise)
+    assert times == 1
+    assert "canary" not in said
+
+
+async def test_within_the_origin_they_are_shown(fetcher, roads):
+    """The control: a canary that is shown is seen."""
+    said, times = await led(fetcher, roads, "nowhere else", "Set-Cookie: sid=canary-set", headers=HEADERS)
+    assert times == 1
+    for word in (
+        "canary-authorization",
+        "canary-cookie",
+        "canary-key",
+        "canary-auth-token",
+        "canary-referer",
+        "canary-set",
+    ):
+        assert word in said
+
+
+async def test_what_comes_back_to_the_first_origin_by_way_of_another_is_shown_nothing(fetcher, roads):
+    """Else a host could have a form of its own answered in the caller's name."""
+    roads.plain.on("/", redirect(roads.other.url("/back", "other.test")))
+    roads.other.on("/back", redirect(roads.plain.url(LED_AWAY, "site.test")))
+    await walk(fetcher, roads.plain.url("/", "site.test"), headers=HEADERS)
+    said, times = shown(roads.plain)
+    assert times == 1
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("name", ["Proxy-Authorization", "proxy-authorization"])
+async def test_no_caller_can_send_proxy_authorization(fetcher, roads, name):
+    with pytest.raises(InvalidSetting) as refused:
+        await fetcher.fetch(
+            Request(url=roads.plain.url("/", "site.test"), headers={name: "Basic canary-proxy"})
+        )
+    assert "canary" not in str(refused.value)
+    assert roads.plain.asked == []
+
+
+@pytest.mark.parametrize("secret", ["canary-user", "canary-password"])
+async def test_what_opens_a_proxy_is_shown_to_no_target(make_fetcher, roads, engine, secret):
+    """The proxy is one that passes everything on; where the engine has no proxies, nothing goes out."""
+    roads.other.on("/", page())
+    way = Way(name="p", url=f"http://canary-user:canary-password@127.0.0.1:{roads.other.port}")
+    await walk(make_fetcher(), roads.plain.url("/", "site.test"), way=way)
+    for one in roads.other.asked:
+        without = {name: value for name, value in one.headers.items() if name != "proxy-authorization"}
+        assert secret not in json.dumps([one.line, without])
+    assert roads.plain.asked == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        page(b"<meta http-equiv=refresh content='0; url=%s'>"),
+        page(b"<script>location = '%s'</script>", "Content-Type: text/html"),
+        page(b"", "Refresh: 0; url=%s"),
+    ],
+    ids=["meta refresh", "script", "refresh header"],
+)
+async def test_a_page_cannot_send_the_fetcher_on(fetcher, roads, reply):
+    away = roads.other.url(LED_AWAY, "other.test").encode()
+    body = reply.replace(b"%s", away)
+    head, _, rest = body.partition(b"\r\n\r\n")
+    head = head.replace(b"Content-Length: ", b"X-Was: ") + b"\r\nContent-Length: %d" % len(rest)
+    roads.plain.on("/", head + b"\r\n\r\n" + rest)
+    await walk(fetcher, roads.plain.url("/", "site.test"), headers=HEADERS)
+    assert (len(roads.plain.asked), roads.other.asked) == (1, [])
+
+
+@pytest.fixture
+async def with_token(fetcher, roads, tmp_path):
+    """Returns fetchers that send a token to the first origin of a crossing."""
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        opened = []
+
+        async def make(crossing, **where):
+            url = roads.start(crossing)[1]
+            pool = await TokenPool.open(queue, Source(given=("canary-token",)), run_id="r")
+            placement = Placement(origins=frozenset({url.removesuffix("/")}), **where)
+            opened.append(pool)
+            return TokenFetcher(fetcher, pool, placement, queue=queue)
+
+        yield make
+        for pool in opened:
+            await pool.close()
+
+
+@pytest.mark.parametrize("where", [{}, {"header": "X-Api-Key", "form": "{}"}, {"query": "key"}])
+@pytest.mark.parametrize("crossing", CROSSINGS)
+async def test_a_token_stays_with_the_origin_it_is_for(with_token, roads, crossing, where):
+    fetcher = await with_token(crossing, **where)
+    for status in STATUSES:
+        said, _ = await led(fetcher, roads, crossing, status=status)
+        assert "canary" not in said
+    listener, _ = roads.start(crossing)
+    # The control: the first origin is shown it.
+    first = [one for one in listener.asked if not one.path.startswith(LED_AWAY)]
+    assert "canary-token" in json.dumps([(one.line, one.headers) for one in first])
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+async def test_a_token_in_the_query_is_not_led_away_by_a_host_that_repeats_it(with_token, roads, crossing):
+    fetcher = await with_token(crossing, query="key")
+    listener, url = roads.start(crossing)
+    end, away = roads.end(crossing)
+    for spelled in ("canary-token", "canary%2Dtoken", "%63anary-token"):
+        listener.on("/", redirect(f"{away}?key={spelled}"))
+        await walk(fetcher, url)
+        said, _ = shown(end)
+        assert "anary" not in said

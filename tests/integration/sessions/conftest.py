@@ -1,0 +1,1 @@
+from tests.integration.engine.conftest import Bench, bench  # noqa: F401

@@ -1,0 +1,47 @@
+"""No name is resolved on this machine: the kernel would end whoever tries."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from tests.integration.tor.walled import SYSTEMS
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(os.uname().machine not in SYSTEMS, reason="the wall is not known for this machine"),
+]
+ROOT = Path(__file__).parents[3]
+
+
+async def walled(*words):
+    """Run the program behind the wall; return its exit code and what it said."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.integration.tor.walled", *map(str, words)),
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+    )
+    async with asyncio.timeout(90):
+        said, complaint = await process.communicate()
+    if b"no wall can be built here" in complaint:
+        pytest.skip(complaint.decode())
+    return process.returncode, said.decode(), complaint.decode()
+
+
+async def test_whoever_looks_up_a_name_is_ended():
+    """The negative control: the wall is there."""
+    code, _, complaint = await walled("lookup", "http://www.faraway.test/")
+    assert code == -signal.SIGSYS, complaint
+
+
+async def test_neither_a_worker_nor_its_tor_looks_up_a_name(tor_network, target):
+    code, said, complaint = await walled(tor_network.torrc, target.url("/page", host="www.hidden.test"))
+    assert (code, said in tor_network.exits) == (0, True), complaint
+    assert [visit.path for visit in target.visits] == ["/robots.txt", "/page"]
+    assert "www.hidden.test" in tor_network.names.asked

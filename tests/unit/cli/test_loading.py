@@ -1,0 +1,66 @@
+"""A command loads what it needs: what a run does not use would make every run begin later."""
+
+import subprocess
+import sys
+
+import pytest
+
+LOADS = """
+import sys
+from shoal.cli.commands import app_for
+from shoal.queue.open import load_backend
+app_for("run")
+import shoal.cli.job, shoal.cli.live, shoal.cli.seeds, shoal.fleet.named, shoal.worker.nursery
+load_backend("sqlite:///books.db")
+print("\\n".join(sys.modules))
+"""
+OF_OTHERS = (
+    "asyncpg",
+    "importlib.metadata",
+    "pyarrow",
+    "pydantic",
+    "redis",
+    "rich",
+    "shoal.cli.fleet",
+    "shoal.discover.sitemaps",
+    "shoal.export.csv",
+    "shoal.fetch.browser",
+    "shoal.fetch.proxies",
+    "shoal.fetch.sessions",
+    "shoal.fetch.tokens",
+    "shoal.fetch.tor",
+    "shoal.queue.postgres",
+    "shoal.queue.redis",
+    "warcio",
+)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", LOADS], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+@pytest.mark.parametrize("module", OF_OTHERS)
+def test_a_run_on_sqlite_does_without(loaded, module):
+    assert not {name for name in loaded if name == module or name.startswith(f"{module}.")}
+
+
+def test_a_run_on_sqlite_has_loaded_what_its_workers_need(loaded):
+    assert {"shoal.queue.sqlite.queue", "shoal.worker.child", "shoal.fetch.http", "wreq"} <= loaded
+
+
+def test_no_command_is_missing_from_the_help():
+    help = subprocess.run(
+        [sys.executable, "-m", "shoal", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert all(f"\n  {name} " in help for name in ("run", "work", "dead", "bench"))
+
+
+def test_a_word_that_is_no_command_is_answered_with_one_that_is():
+    typed = subprocess.run([sys.executable, "-m", "shoal", "rnu"], capture_output=True, text=True)
+    assert typed.returncode == 2
+    assert "run" in typed.stderr

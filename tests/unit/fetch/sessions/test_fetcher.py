@@ -1,0 +1,153 @@
+"""Pages fetched as one of several visitors: what belongs to one never goes out with another."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.errors import NoProxyLeft, NoSession
+from shoal.core.exchange import Headers, Request, Response
+from shoal.core.model import SECOND
+from shoal.fetch.sessions.fetcher import MOST_RETURNS, SessionFetcher
+from shoal.fetch.sessions.pool import FIRST_WAIT, SessionRules
+from shoal.fetch.sparing import Sparing
+
+SHOP = "https://shop.test"
+
+
+class Host:
+    """Answers as it is told to, and remembers who asked."""
+
+    def __init__(self):
+        self.asked, self.status, self.body = [], 200, b"page"
+
+    async def fetch(self, request):
+        self.asked.append(request)
+        if isinstance(self.status, Exception):
+            raise self.status
+        return Response(url=request.url, status=self.status, headers=Headers(), body=self.body)
+
+    def keys(self):
+        return [request.guise.key if request.guise else None for request in self.asked]
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def host():
+    return Host()
+
+
+def fetcher(host, size=1, login=None, **more):
+    return SessionFetcher(host, SessionRules(size=size), login=login, **more)
+
+
+async def visit(fetching, path="/", origin=SHOP, **more):
+    return await fetching.fetch(Request(url=f"{origin}{path}", **more))
+
+
+async def test_pages_of_one_host_are_asked_for_by_its_visitors_in_turn(host):
+    fetching = fetcher(host, size=2)
+    for number in range(4):
+        await visit(fetching, f"/{number}")
+    keys = host.keys()
+    assert keys[0] == keys[2] != keys[1] == keys[3]
+
+
+async def test_each_host_has_visitors_of_its_own_unless_the_run_shares_them(host):
+    for per_host, count in ((True, 2), (False, 1)):
+        host.asked.clear()
+        fetching = fetcher(host, per_host=per_host)
+        await visit(fetching)
+        await visit(fetching, origin="https://other.test")
+        assert len(set(host.keys())) == count
+
+
+async def test_robots_txt_is_asked_for_under_our_own_name(host):
+    await visit(fetcher(host), "/robots.txt")
+    assert host.keys() == [None]
+
+
+@pytest.mark.parametrize("trouble", ["status", "page"])
+async def test_a_visitor_that_is_blocked_again_and_again_is_replaced(host, trouble):
+    fetching = fetcher(host, block=re.compile("captcha"))
+    host.status, host.body = (403, b"") if trouble == "status" else (200, b"a captcha")
+    for _ in range(4):
+        await visit(fetching)
+    keys = host.keys()
+    assert keys[0] == keys[1] == keys[2] != keys[3]
+
+
+async def test_a_status_that_a_step_wants_to_see_is_no_block(host):
+    fetching = fetcher(host, also={403})
+    host.status = 403
+    for _ in range(6):
+        await visit(fetching)
+    assert len(set(host.keys())) == 1
+
+
+async def test_trouble_on_the_way_is_not_the_visitors_fault(host):
+    fetching = SessionFetcher(host, SessionRules(size=1, max_uses=1))
+    host.status = NoProxyLeft("none", SECOND)
+    for _ in range(5):
+        with pytest.raises(NoProxyLeft):
+            await visit(fetching)
+    assert len(set(host.keys())) == 1
+
+
+async def test_what_a_login_learns_goes_out_with_its_visitor_to_its_host_alone(host):
+    async def login(session, name, send):
+        await send(Request(url=f"{SHOP}/login", post=b"user=me"))
+        session.say(name, "Authorization", f"Bearer {session.number}")
+
+    fetching = fetcher(host, login=login, per_host=False)
+    await visit(fetching)
+    await visit(fetching, origin="https://other.test")
+    await visit(fetching, origin="http://shop.test")
+    first, page, elsewhere, in_the_clear = host.asked
+    assert first.post == b"user=me" and first.guise.key == page.guise.key
+    assert page.headers["Authorization"] == "Bearer 0"
+    assert "Authorization" not in elsewhere.headers
+    assert "Authorization" not in in_the_clear.headers
+    await fetching.close()
+
+
+async def test_a_visitor_that_is_logged_in_no_longer_is_replaced_at_no_cost(host):
+    logins = []
+
+    async def login(session, name, send):
+        logins.append(session.key)
+
+    fetching = fetcher(host, login=login)
+    host.status = 401
+    for _ in range(MOST_RETURNS):
+        with pytest.raises(NoSession):
+            await visit(fetching)
+    assert (await visit(fetching)).status == 401
+    assert len(set(logins)) == len(logins) == MOST_RETURNS + 1
+    await fetching.close()
+
+
+async def test_without_a_login_a_401_is_an_answer_like_any_other(host):
+    host.status = 401
+    assert (await visit(fetcher(host))).status == 401
+
+
+async def test_while_nobody_can_log_in_the_queue_is_told_once_to_hold_the_host_back(host):
+    paused = []
+
+    class Queue:
+        async def pause_host(self, name, duration):
+            paused.append((name, duration))
+
+    async def login(session, origin, send):
+        raise ValueError
+
+    fetching = fetcher(host, login=login, sparing=Sparing(Queue()))
+    for _ in range(5):
+        with pytest.raises(NoSession):
+            await visit(fetching)
+    ((name, pause),) = paused
+    assert name == "shop.test" and timedelta(seconds=4) < pause <= FIRST_WAIT
+    assert host.asked == []
