@@ -5,10 +5,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from types import TracebackType
 from typing import Self
-
-REASONS = {200: "OK", 301: "Moved", 404: "Not Found", 429: "Too Many Requests", 500: "Broken", 503: "Away"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Answer:
             **self.headers,
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        return f"HTTP/1.1 {self.status} {REASONS[self.status]}\r\n{head}\r\n".encode() + body
+        return f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}\r\n{head}\r\n".encode() + body
 
 
 class Origin:

@@ -55,6 +55,7 @@ class Scene:
             "SHOP_TOKENS": self.canaries["token_of_environment"],
             "AWS_SECRET_ACCESS_KEY": self.canaries["of_somebody_else"],
             "OTEL_TRACES_EXPORTER": "console",
+            "PYTHONDONTWRITEBYTECODE": "1",  # a scraper that was compiled is its owner's own text
             "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={self.canaries['otlp']}",
         }
         words = ("authorization", "cookie", "api_key", "custom_header", "login")

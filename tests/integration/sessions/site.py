@@ -4,12 +4,12 @@ import asyncio
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs
 
 PASSWORD = "open-s3same"
-REASONS = {200: "OK", 303: "See Other", 401: "Unauthorized", 403: "Forbidden"}
 
 
 @dataclass
@@ -92,5 +92,5 @@ class MembersShop:
 
 def _page(status: int, body: str, *fields: str) -> bytes:
     lines = "".join(f"{line}\r\n" for line in ("Content-Type: text/html", *fields))
-    head = f"HTTP/1.1 {status} {REASONS[status]}\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
     return (head + body).encode()
