@@ -1,12 +1,14 @@
 """`shoal shell`: fetch one page and try selectors on it."""
 
 import code
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli import options
 from shoal.cli.console import put_json, say
+from shoal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from shoal.scrape.page import Page
@@ -18,16 +20,20 @@ def shell(
         str | None, typer.Option("--css", help="Print the texts that this selector finds, and end.")
     ] = None,
     robots: Annotated[bool, typer.Option(help="Obey robots.txt.")] = True,
+    fetch: options.Fetch = None,
+    proxies: options.Proxies = None,
+    tor: options.Tor = None,
     allow_private: options.AllowPrivate = None,
     as_json: options.Json = False,
 ) -> None:
     """Fetch a page as a worker would, and try out what a step would see.
 
-    Example: shoal shell https://example.com --css h1
+    Example: shoal shell https://example.com --css h1 --fetch browser
     """
     import uvloop
 
-    page = uvloop.run(_fetch(url, robots, allow_private or []))
+    given = {"robots": robots, "proxies": proxies, "tor": tor}
+    page = uvloop.run(_fetch(url, _ways(fetch), given, allow_private or []))
     if css is not None:
         for node in page.css(css):
             put_json(node.text()) if as_json else typer.echo(node.text())
@@ -43,22 +49,32 @@ def shell(
     )
 
 
-async def _fetch(url: str, robots: bool, allow_private: list[str]) -> "Page":
+def _ways(fetch: str | None) -> str:
+    if fetch not in (None, "http", "browser"):
+        raise InvalidInput(f"--fetch must be http or browser here, got {fetch!r}")
+    return fetch or "http"
+
+
+async def _fetch(url: str, fetch: str, given: dict[str, Any], allow_private: list[str]) -> "Page":
     from shoal.cli.job import typed_private
     from shoal.core.exchange import Request
     from shoal.core.model import Task
     from shoal.core.urls import canonical
-    from shoal.fetch.egress import Egress
-    from shoal.fetch.http import HttpFetcher
     from shoal.fetch.robots import Robots
     from shoal.scrape.page import Page
+    from shoal.scrape.scraper import Scraper
     from shoal.worker.child import USER_AGENT
+    from shoal.worker.fetching import open_fetcher
 
     address = canonical(url)
-    fetcher = HttpFetcher(egress=Egress([*allow_private, *typed_private([address])]), user_agent=USER_AGENT)
+    allowed = [*allow_private, *typed_private([address])]
+    settings = Scraper("shell", **given, allow_private=allowed).settings
+    fetcher = await open_fetcher(settings, user_agent=USER_AGENT, fetch=fetch)
     try:
-        if robots:
+        if settings.robots:
             await Robots(fetcher, USER_AGENT).check(address)
-        return Page(await fetcher.fetch(Request(url=address)), Task(url=address))
+        render = (lambda live: None) if fetch == "browser" else None
+        response = await fetcher.fetch(Request(url=address, timeout=settings.timeout, render=render))
+        return Page(replace(response, live=None), Task(url=address))
     finally:
         await fetcher.close()

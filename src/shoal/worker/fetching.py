@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from shoal.core.model import Run
+from shoal.core.model import MINUTE, Run
 from shoal.export.warc import WarcWriter
 from shoal.export.warc_read import WarcRecord
 from shoal.fetch.cache import CachingFetcher
@@ -26,6 +26,7 @@ from shoal.worker.tor import by_tor, tor_door
 from shoal.worker.visiting import as_visitors, realm_of, with_tokens
 
 MOST_RULES = 64 << 20  # bytes of robots.txt that the fleet keeps
+TOR_PATIENCE = 2 * MINUTE  # of one who has no queue
 
 
 async def open_fetchers(
@@ -46,9 +47,7 @@ async def open_fetchers(
         record = WarcRecord(settings.replay, most=settings.max_body)
         replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
         return dict.fromkeys(("http", "browser", "auto"), replayed)
-    egress = tor_door(settings) or Egress(settings.allow_private)
-    fetcher: Fetcher = HttpFetcher(limits, egress=egress, user_agent=user_agent)
-    fetcher = with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent)
+    fetcher = _direct(settings, limits, wanted, user_agent)
     fetcher = await by_tor(settings, queue, fetcher, run_id=run_id)
     fetcher = await by_proxies(settings, queue, fetcher, run_id=run_id)
     fetcher = as_visitors(settings, queue, fetcher, login)
@@ -68,6 +67,31 @@ async def open_fetchers(
             realm=realm_of(settings, run_id),
         )
     return by_name(settings, queue, fetcher, either, wanted)
+
+
+async def open_fetcher(
+    settings: ScraperSettings, *, user_agent: str, limits: Limits | None = None, fetch: str = "http"
+) -> Fetcher:
+    """Return a fetcher by the ways of a run, for one who has no queue: it waits where a task would go back.
+
+    Raises TorDown when Tor does not come up.
+    """
+    fetcher = _direct(settings, limits or Limits(max_body=settings.max_body), {fetch}, user_agent)
+    if settings.tor or settings.proxies:
+        from shoal.fetch.proxies.patient import PatientFetcher  # others begin sooner without
+
+        fetcher = await by_tor(settings, None, fetcher, wait=TOR_PATIENCE)
+        fetcher = PatientFetcher(await by_proxies(settings, None, fetcher))
+    return fetcher
+
+
+def _direct(
+    settings: ScraperSettings, limits: Limits, wanted: Collection[str | None], user_agent: str
+) -> Fetcher:
+    """Return what opens connections: by HTTP, and with a browser where that is wanted."""
+    egress = tor_door(settings) or Egress(settings.allow_private)
+    fetcher = HttpFetcher(limits, egress=egress, user_agent=user_agent)
+    return with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent)
 
 
 def open_robots(

@@ -9,8 +9,11 @@ import apsw
 import pytest
 
 from shoal.cli.exits import Exit
+from shoal.fetch.browser.chromium import find_chromium
+from tests.conftest import or_skip
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
+from tests.servers.proxies import TinyProxy
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -294,6 +297,22 @@ async def test_shell_shows_what_a_selector_finds(tmp_path, origin):
     origin.answer = lambda path: Answer("" if path == "/robots.txt" else "<h1>Hello</h1>")
     shown = await typed("shell", origin.url, "--css", "h1", folder=tmp_path)
     assert shown.out == "Hello\n"
+
+
+async def test_shell_goes_by_a_proxy_and_with_a_browser(tmp_path, origin):
+    or_skip(find_chromium)
+    script = "<div id=root></div><script>root.innerHTML = '<h1>Hello</h1>'</script>"
+    origin.answer = lambda path: Answer("" if path == "/robots.txt" else script)
+    shell = ("shell", origin.url, "--css", "h1")
+    assert (await typed(*shell, folder=tmp_path)).out == ""
+    with or_skip(TinyProxy) as proxy:
+        (tmp_path / "proxies.txt").write_text(proxy.url)
+        shown = await typed(*shell, "--fetch", "browser", "--proxies", "proxies.txt", folder=tmp_path)
+        assert shown.out == "Hello\n"
+        assert len(proxy.visits()) >= 2  # robots.txt and the page
+    gone = await typed(*shell, "--proxies", "proxies.txt", folder=tmp_path)
+    assert gone.code == Exit.FAILED and "every proxy is benched" in gone.err
+    assert (await typed(*shell, "--fetch", "auto", folder=tmp_path)).code == Exit.USAGE
 
 
 async def test_the_demo_ends_well_and_what_it_says_can_be_typed(tmp_path):
