@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix lint types imports bench-queue bench-crawl setup servers pins clean
+.PHONY: help demo test check fix lint types imports bench-queue bench-crawl bench-hardship setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ bench-queue: setup $(VENV)/installed-bench ## Measure the queue beside its peers
 bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
 	@tools/servers.sh wrk
 	PYTHONPATH=. $(BIN)/python tools/bench_crawl.py $(ARGS)
+
+bench-hardship: setup ## Measure slow hosts, killed workers and the pace of hosts; ARGS='--only pace'
+	PYTHONPATH=. $(BIN)/python tools/bench_hardship.py $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 

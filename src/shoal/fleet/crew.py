@@ -20,7 +20,7 @@ from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
 from shoal.worker.tally import Tally
 
-MOST_RESTARTS = 5  # in a row, without a page in between
+MOST_RESTARTS = 5  # in a row, without a task that was settled in between
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 LATE_CLAIMS = (1.0, 5.0)  # seconds after a worker's death; what it had asked for may come after its end
 
@@ -128,7 +128,7 @@ class Crew:
                 self._ended_well(last.reason, ending)
                 return
             # A worker that its task has killed, or that had begun to work, is no worse than a new one.
-            deaths = 1 if last.blamed or last.tally.pages else deaths + 1
+            deaths = 1 if last.blamed or last.settled else deaths + 1
             if last.reason == "failed" or deaths > MOST_RESTARTS:
                 self._give_up(number, last, ending)
                 return

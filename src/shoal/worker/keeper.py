@@ -51,6 +51,7 @@ class Ending:
     reason: str  # "drained", "stopped", "budget", "failed", "died"
     message: str = ""
     blamed: int = 0  # tasks that were charged with its death
+    settled: int = 0  # tasks that it came to an end with
     tally: Tally = field(default_factory=Tally)
     last_lines: list[str] = field(default_factory=list)  # of what it wrote
 
@@ -77,6 +78,7 @@ class Keeper:
     ) -> None:
         self.order, self.tally = order, Tally()
         self.in_hand: dict[int, Lease] = {}
+        self._settled = 0
         self._queue, self._nursery, self._on_output = queue, nursery, on_output
         self._on_told, self._condition = on_told, Condition(order)
         self._last_lines: deque[str] = deque(maxlen=20)
@@ -166,6 +168,7 @@ class Keeper:
             case Took(first=first, leases=leases):
                 self.in_hand.update(enumerate(leases, first))
             case Gone(numbers=numbers):
+                self._settled += len(numbers)
                 for number in numbers:
                     self.in_hand.pop(number, None)
             case Progress(tally=tally):
@@ -227,7 +230,8 @@ class Keeper:
             with suppress(QueueError):
                 # What it claimed and could not tell any more.
                 await self._queue.abandon(self.order.worker_id)
-        ending.tally, ending.last_lines = self.tally, list(self._last_lines)
+        ending.tally, ending.settled = self.tally, self._settled
+        ending.last_lines = list(self._last_lines)
         await self._beat_once("ended" if self._ending else "died")
         return ending
 

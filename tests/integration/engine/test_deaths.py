@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.fleet import launch as launching
+from shoal.fleet.crew import MOST_RESTARTS
 from shoal.worker.keeper import Keeper
 from tests.integration.engine.origin import Answer
 
@@ -140,6 +141,29 @@ async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench,
     assert "exit code 7" in summary.ending.failures[0]
     assert "no licence for this machine" in summary.ending.failures[0]
     assert summary.snapshot.stats.remaining == 1
+
+
+async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given_up(
+    bench, origin, monkeypatch
+):
+    """A worker says twice a second how far it has come; these die before they have said it once."""
+    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    origin.answer = lambda path: Answer(after=0.02)
+    code = """
+    import os, signal, sys, threading
+    if sys.argv[0] == "shoal.worker.child":
+        threading.Timer(0.45, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    brief = Scraper("brief", rate=None, robots=False, per_host=1)
+
+    @brief.step
+    async def page(page: Page):
+        yield {"url": page.url}
+    """
+    summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(150)])
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({str(number): 1 for number in range(150)}) and not letters
+    deaths = [line for line in bench.witness.said_lines if "starting another" in line]
+    assert len(deaths) > MOST_RESTARTS
 
 
 async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):

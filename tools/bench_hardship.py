@@ -1,0 +1,112 @@
+"""Measure Shoal where hosts are slow, workers are killed, and every host's pace is to be kept."""
+
+import argparse
+import random
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from tests.servers.postgres import PostgresServer
+from tools.bench.hardship.origin import Asked
+from tools.bench.hardship.stage import Hosts, run
+
+HEALTHY, SLOW, PAGES = 9_000, 1_000, 3  # hosts, and pages of each
+KILLED_PAGES, KILL_EVERY, AT_ONCE = 20_000, 0.25, 64
+POLITE_HOSTS, POLITE_PAGES, DELAY = 50, 200, 0.1
+
+Line = tuple[str, str, str]  # what was measured, the figure, the bar
+
+
+def slow_hosts(folder: Path) -> Iterator[Line]:
+    """Yield what healthy hosts keep of their pace when one host in ten drips."""
+    rates = []
+    for slow in (0, SLOW):
+        place = _fresh(folder, f"slow-{slow}")
+        with Hosts(slow=SLOW) as hosts:
+            urls = [hosts.url(host, page) for page in range(PAGES) for host in _mixed(slow)]
+            run(place, urls, {"rate": None, "timeout": "20s", "retries": 0}, workers=1)
+            rates.append(_rate([one for one in hosts.asked() if one[0] >= SLOW]))
+    yield (
+        f"{SLOW:,} dripping hosts among {SLOW + HEALTHY:,}",
+        f"{rates[1]:,.0f} of {rates[0]:,.0f} healthy pages/s: {rates[1] / rates[0]:.2f}",
+        ">= 0.90",
+    )
+
+
+def _mixed(slow: int) -> list[int]:
+    """Return the numbers of the hosts, the slow ones spread over the healthy."""
+    hosts = list(range(SLOW - slow, SLOW + HEALTHY))
+    random.Random(7).shuffle(hosts)
+    return hosts
+
+
+def kills(folder: Path) -> Iterator[Line]:
+    """Yield what it costs that a worker is killed every second, on two queues."""
+    with PostgresServer(durable=True) as postgres:
+        postgres.sql("CREATE DATABASE kills")
+        for name, queue in (("SQLite", None), ("PostgreSQL", postgres.url("kills"))):
+            yield _killed(_fresh(folder, f"kills-{name}"), name, queue)
+
+
+def _killed(folder: Path, name: str, queue: str | None) -> Line:
+    with Hosts() as hosts:
+        urls = [hosts.url(0, page) for page in range(KILLED_PAGES)]
+        settings = {"rate": None, "per_host": 256}
+        done = run(folder, urls, settings, workers=4, queue=queue, kill_every=KILL_EVERY)
+        extra = len(hosts.asked()) - KILLED_PAGES
+    items = Counter(item["url"] for item in done.items)
+    once = sum(count == 1 for count in items.values())
+    return (
+        f"{done.kills} kills of 4 workers, {KILLED_PAGES:,} pages, {name}",
+        f"{once:,} pages with one item, {len(items) - once} with more; {extra} extra fetches",
+        f"{KILLED_PAGES:,}, 0; <= {done.kills * AT_ONCE}",
+    )
+
+
+def pace(folder: Path) -> Iterator[Line]:
+    """Yield how well eight workers keep fifty hosts' pace, as the hosts see it."""
+    with Hosts() as hosts:
+        urls = [hosts.url(host, page) for page in range(POLITE_PAGES) for host in range(POLITE_HOSTS)]
+        run(_fresh(folder, "pace"), urls, {"rate": f"{1 / DELAY:g}/s", "per_host": 8}, workers=8)
+        moments: dict[int, list[float]] = defaultdict(list)
+        for host, _, moment in hosts.asked():
+            moments[host].append(moment)
+    gaps = [later - sooner for times in moments.values() for sooner, later in pairwise(sorted(times))]
+    early = sum(gap < 0.95 * DELAY for gap in gaps)
+    spans = [max(times) - min(times) for times in moments.values()]
+    used = POLITE_HOSTS * (POLITE_PAGES - 1) * DELAY / sum(spans)
+    what = f"8 workers, {POLITE_HOSTS} hosts, {1 / DELAY:g}/s each"
+    yield what, f"{early} of {len(gaps):,} gaps below 0.95; shortest {min(gaps) / DELAY:.3f}", "0"
+    yield what, f"{100 * used:.1f} % of the allowed rate used", ">= 97 %"
+
+
+def _rate(asked: Asked) -> float:
+    moments = sorted(moment for _, _, moment in asked)
+    return (len(moments) - 1) / (moments[-1] - moments[0])
+
+
+def _fresh(folder: Path, name: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    return made
+
+
+HARDSHIPS = {"slow": slow_hosts, "kills": kills, "pace": pace}
+
+
+def main() -> None:
+    """Print a line for each figure."""
+    parser = argparse.ArgumentParser(prog="make bench-hardship", description=__doc__)
+    parser.add_argument("--only", choices=list(HARDSHIPS))
+    only = parser.parse_args().only
+    with tempfile.TemporaryDirectory() as folder:
+        for name, measure in HARDSHIPS.items():
+            if only in (None, name):
+                for what, figure, bar in measure(Path(folder)):
+                    print(f"{what:50}  {figure}  (bar: {bar})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
