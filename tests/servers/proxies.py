@@ -4,10 +4,11 @@ import asyncio
 import shutil
 import socket
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.servers.process import ServerProcess, find_program
+from tests.servers.process import START_TIMEOUT, ServerFailed, ServerProcess, find_program, wait_until
 
 TINY = """
 Port {port}
@@ -38,13 +39,39 @@ class Proxy(ServerProcess):
         """Its address for everybody's eyes."""
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
+    def command(self) -> list[str | Path]:
+        """Return what starts it."""
         raise NotImplementedError
+
+    def begin(self) -> Self:
+        """Start it, without waiting for it: many begin sooner side by side."""
+        self._spawn(self.command(), lambda: True)
+        return self
+
+    def wait(self) -> Self:
+        """Return when it listens."""
+        wait_until(lambda: self._exited() or self._is_ready(), f"{self.name} to start", START_TIMEOUT)
+        if self._exited():
+            raise ServerFailed(f"{self.name} ended at its start:\n{self.log_tail()}")
+        return self
+
+    def stop(self) -> None:
+        """End it at once: it has nothing to bring to an end."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        return self.begin().wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _family(self) -> list[int]:
+        return [] if self._process is None or self._exited() else [self.pid]  # it has no children
 
     def _is_ready(self) -> bool:
         with socket.socket() as probe:
@@ -69,9 +96,9 @@ class TinyProxy(Proxy):
             if self.user:
                 shutil.chown(path, self.user)
 
-    def __enter__(self) -> Self:
-        self._spawn([self._program, "-d", "-c", self.folder / "tiny.conf"], self._is_ready)
-        return self
+    def command(self) -> list[str | Path]:
+        """Return what starts it."""
+        return [self._program, "-d", "-c", self.folder / "tiny.conf"]
 
     def visits(self) -> list[float]:
         """When requests came, in seconds of the day, by its log."""
@@ -93,10 +120,10 @@ class MicroSocks(Proxy):
         self._program = find_program("microsocks", "microsocks")
         super().__init__(login)
 
-    def __enter__(self) -> Self:
+    def command(self) -> list[str | Path]:
+        """Return what starts it."""
         login = ["-u", self.login[0], "-P", self.login[1]] if self.login else []
-        self._spawn([self._program, "-i", "127.0.0.1", "-p", str(self.port), *login], self._is_ready)
-        return self
+        return [self._program, "-i", "127.0.0.1", "-p", str(self.port), *login]
 
 
 class SlowLine:

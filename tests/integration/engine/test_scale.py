@@ -211,6 +211,7 @@ async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_ch
         await until(lambda: is_gone(queue, run, workers), 120)
         stats = await queue.stats(run.id)
         items = Counter([item.task_id async for item in queue.items(run.id)])
+    print(f"\n{len(seen)} exits, each within {max(exits):.2f} s; {stats.dead} of {pages} tasks were charged")
     assert max(exits) < LONGEST_EXIT, exits
     assert len(seen) == 8 * TERMS and not any(map(is_there, seen))
     assert said == []  # nobody died, and nobody was started in the place of a dead one

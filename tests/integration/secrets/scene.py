@@ -3,7 +3,10 @@
 import asyncio
 import os
 import signal
-from contextlib import suppress
+import socket
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -40,6 +43,7 @@ async def page(page: Page):
     yield {{"title": page.text("title")}}
 """
 DEBUG = ["--log-level", "debug"]
+LONGEST = 60.0  # seconds that anything may take
 
 
 class Scene:
@@ -85,16 +89,25 @@ class Scene:
         self.hear(f"{next(self._numbers)} shoal {words[0]}", done.out + done.err)
         return done
 
-    async def type_within(
-        self, seconds: float, *words: object, how: signal.Signals = signal.SIGKILL, **environment: str
-    ):
-        """Type a command, end it with all it started if it does not end by itself, and keep what it says."""
-        process = await start(*words, folder=self.folder, **self.environment | environment)
-        kill = asyncio.get_running_loop().call_later(seconds, _end, process.pid, how)
-        out, err = await process.communicate()
-        kill.cancel()
-        self.hear(f"{next(self._numbers)} shoal {words[0]}", out + err)
+    async def type_within(self, seconds: float, *words: object, **environment: str):
+        """Type a command, kill it with all it started if it does not end by itself, and keep what it says."""
+        async with self.typing(*words, **environment) as saying:
+            await asyncio.wait([saying], timeout=seconds)
+        process, out, err = saying.result()
         return Typed(process.returncode, out.decode(), err.decode())
+
+    @asynccontextmanager
+    async def typing(self, *words: object, how: signal.Signals = signal.SIGKILL, **environment: str):
+        """Have a command run within the block, end it there with all it started, and keep what it says."""
+        process = await start(*words, folder=self.folder, **self.environment | environment)
+        saying = asyncio.create_task(_heard(process))
+        try:
+            yield saying
+        finally:
+            if not saying.done():
+                _end(process.pid, how)
+            _, out, err = await asyncio.wait_for(saying, LONGEST)
+            self.hear(f"{next(self._numbers)} shoal {words[0]}", out + err)
 
     def hear(self, place: str, text: str | bytes) -> None:
         """Keep what was written somewhere."""
@@ -103,6 +116,23 @@ class Scene:
     def hits(self, *allowed: str) -> list[str]:
         """Return the secrets that were written, and where."""
         return self.canaries.hits(self.written | files(self.folder, self._given), allowed)
+
+
+async def until(found: Callable[[], object], seconds: float = LONGEST) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while not found():
+            await asyncio.sleep(0.02)
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody listens at a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def _heard(process: Process) -> tuple[Process, bytes, bytes]:
+    return process, *await process.communicate()
 
 
 def _end(group: int, how: signal.Signals) -> None:

@@ -16,10 +16,11 @@ import pytest
 
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.secrets.canaries import files, spellings
-from tests.integration.secrets.scene import DEBUG, Scene
+from tests.integration.secrets.scene import DEBUG, Scene, listens, until
 from tests.servers.process import free_port
 from tests.servers.redis import RedisServer
 
+PATIENCE = {"SHOAL_PATIENCE": "3s"}  # for a queue that is away: it is said, and after a while it is an error
 LOOKS = [
     ["runs"],
     ["status"],
@@ -42,6 +43,27 @@ def scene(tmp_path):
 async def site(scene):
     async with Origin(scene.site) as origin:
         yield origin
+
+
+@pytest.fixture
+async def strict(scene):
+    """The same site at another address, which is another host."""
+    async with Origin(scene.site, address="127.0.0.2") as origin:
+        yield origin
+
+
+@pytest.fixture
+async def gruff():
+    """The port of a server that speaks plain HTTP to everybody, and lets nobody in."""
+
+    async def refuse(reader, writer):
+        await reader.read(4096)
+        writer.write(b"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
 
 
 def urls_of(site, *paths):
@@ -84,10 +106,15 @@ async def scraped(scene, port):
 
 
 @pytest.mark.parametrize("form", ["human", "json"])
-async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, form):
+async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, strict, gruff, form):
     queue, port, secret = "sqlite:///shoal.db", free_port(), scene.canaries["query"]
-    paths = ["/ok", "/500", "/403", "/raise", "/die", f"/raise?key={secret}"]
-    away = [f"--url=http://127.0.0.1:{free_port()}/", f"--url=https://127.0.0.1:{site.port}/no-tls"]
+    paths = ["/ok", "/500", "/raise", "/die", f"/raise?key={secret}"]
+    # A host that says 403 is left alone for a while, so that it is not the one with the other pages.
+    away = [
+        f"--url=http://127.0.0.1:{free_port()}/",
+        f"--url=https://127.0.0.1:{gruff}/no-tls",
+        f"--url={strict.url}/403",
+    ]
     logs = ["--log-dir", "logs", "--log-format", form, *DEBUG]
     reading = asyncio.create_task(scraped(scene, port))
     done = await scene.type(
@@ -98,9 +125,9 @@ async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, for
     run_id = json.loads(done.out.splitlines()[-1])["run_id"]
     letters = await look(scene, run_id, queue, how=["--json"] if form == "json" else [])
     await scene.type("export", run_id, "--to", "items.csv", "--envelope", "--queue", queue)
-    assert {"ValueError", "HttpStatus", "Blocked", "WorkerDied", "ConnectFailed"} <= {
+    assert {"ValueError", "HttpStatus", "Blocked", "WorkerDied", "ConnectFailed", "TlsFailed"} == {
         letter["error"].partition(":")[0] for letter in letters
-    } | {"Blocked"}
+    }
     assert scene.hits("query") == []
     # The URL that was asked for is in the queue and where tasks are looked at, and nowhere else.
     places = {hit.removeprefix("query in ").lstrip("0123456789 ").partition("-")[0] for hit in scene.hits()}
@@ -109,18 +136,10 @@ async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, for
     assert scene.written["metrics"]
 
 
-async def test_proxies_that_fail(scene, site):
-    async def refuse(reader, writer):
-        await reader.read(4096)
-        writer.write(b"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-    refusing = server.sockets[0].getsockname()[1]
+async def test_proxies_that_fail(scene, site, gruff):
     lines = [
         f"{scheme}://{scene.canaries[f'{scheme}_user_{kind}']}:{scene.canaries[f'{scheme}_password_{kind}']}@127.0.0.1:{port}"
-        for kind, port in (("dead", free_port()), ("refusing", refusing))
+        for kind, port in (("dead", free_port()), ("refusing", gruff))
         for scheme in ("http", "https", "socks5")
     ]
     scene.give("proxies.txt", "\n".join(lines))
@@ -132,7 +151,6 @@ async def test_proxies_that_fail(scene, site):
     assert done.code != 0 or '"expired"' in done.out
     await look(scene, "r", queue, ["proxies", "r"], ["status"], ["workers"])
     await scene.type("check", "shop.py", "--queue", queue, SHOAL_PROXIES="proxies.txt")
-    server.close()
     assert scene.hits() == []
 
 
@@ -165,52 +183,23 @@ async def test_logins_that_fail(scene, site):
 async def test_a_whole_fleet_that_is_killed(scene, site):
     site.answer = lambda path: Answer(after=5)
     queue = "sqlite:///shoal.db"
-    await scene.type_within(
-        *(
-            3,
-            "run",
-            "shop.py",
-            "--queue",
-            queue,
-            "--run",
-            "r",
-            "--log-dir",
-            "logs",
-            *DEBUG,
-            "--set",
-            "sessions=1",
-        ),
-        *urls_of(site, "/a", "/b"),
-    )
+    words = ("run", "shop.py", "--queue", queue, "--run", "r", "--log-dir", "logs", "--set", "sessions=1")
+    async with scene.typing(*words, *DEBUG, *urls_of(site, "/a", "/b")):
+        await until(lambda: site.visits)
     await scene.type("stale", "--json", "--queue", queue)
     assert scene.hits() == []
 
 
 async def test_a_listening_worker_and_a_caller_with_another_secret(scene, site):
     queue, at = "sqlite:///shoal.db", free_port()
-    listening = asyncio.create_task(
-        scene.type_within(
-            *(
-                6,
-                "listen",
-                "shop.py",
-                "--queue",
-                queue,
-                "--at",
-                f"127.0.0.1:{at}",
-                "--log-dir",
-                "logs",
-                *DEBUG,
-            )
-        )
-    )
-    await asyncio.sleep(2)
-    words = ("scrape", "shop.py", f"{site.url}/raise", "--queue", queue, "--timeout", "2s")
-    await scene.type(*words)
-    scene.environment["SHOAL_SECRET"] = scene.canaries["another_secret"]
-    refused = await scene.type(*words, "--json")
+    words = ("listen", "shop.py", "--queue", queue, "--at", f"127.0.0.1:{at}", "--log-dir", "logs", *DEBUG)
+    async with scene.typing(*words):
+        await until(lambda: listens(at))
+        words = ("scrape", "shop.py", f"{site.url}/raise", "--queue", queue, "--timeout", "2s")
+        await scene.type(*words)
+        scene.environment["SHOAL_SECRET"] = scene.canaries["another_secret"]
+        refused = await scene.type(*words, "--json")
     assert refused.code != 0
-    await listening
     assert scene.hits() == []
 
 
@@ -235,14 +224,15 @@ async def test_queues_that_are_away_or_refuse(scene, site, postgres_url, redis):
         answering = [url for url in urls if f":{dead}/" not in url]
         await at_once(
             *(
-                scene.type_within(9, "run", "shop.py", "--queue", url, *logs, *urls_of(site, "/ok"))
+                scene.type("run", "shop.py", "--queue", url, *logs, *urls_of(site, "/ok"), **PATIENCE)
                 for url in urls
             ),
-            *(scene.type_within(9, "status", "--json", "--queue", url) for url in answering),
-            *(scene.type_within(9, "check", SHOAL_QUEUE=url) for url in answering),
+            *(scene.type("status", "--json", "--queue", url, **PATIENCE) for url in answering),
+            *(scene.type("check", SHOAL_QUEUE=url, **PATIENCE) for url in answering),
         )
     said = b"".join(scene.written.values())
-    assert b"Waiting for the queue" in said and b"refused" in said and b"Did you mean" in said
+    for words in (b"Waiting for the queue", b"cannot be reached", b"refused", b"Did you mean"):
+        assert words in said
     assert scene.hits() == []
 
 
@@ -306,33 +296,47 @@ async def test_a_recording_of_pages_that_came_and_that_did_not(scene, site):
 
 
 HIDES_NOTHING = """
+import shoal.fleet.logs
 import shoal.worker.handling
+shoal.fleet.logs.redactor = lambda secrets: str
 shoal.worker.handling.Tools.redact = property(lambda self: str, lambda self, value: None)
 """
 
 
-async def test_a_worker_that_hides_nothing_is_found_out(scene, site):
+async def test_workers_and_logs_that_hide_nothing_are_found_out(scene, site):
     """The control of it all: what is kept of errors is where most secrets would be."""
     scene.give("shop.py", HIDES_NOTHING + (scene.folder / "shop.py").read_text())
-    await scene.type("run", "shop.py", "--json", "--queue", "sqlite:///shoal.db", *urls_of(site, "/raise"))
-    found = {hit.partition(" ")[0] for hit in scene.hits()}
-    assert {"authorization", "cookie", "api_key", "custom_header", "set_by_host"} <= found
+    queue, told = "sqlite:///shoal.db", {"authorization", "cookie", "api_key", "custom_header", "set_by_host"}
+    await scene.type(
+        *("run", "shop.py", "--json", "--queue", queue, "--run", "r", "--log-dir", "logs", *DEBUG),
+        *urls_of(site, "/raise"),
+    )
+    await scene.type("dead", "list", "r", "--json", "--queue", queue)
+    found = {tuple(hit.split(" in ")) for hit in scene.hits()}
+    for place in ("shoal.db", "logs/worker-1.log", "2 shoal dead"):
+        assert told <= {name for name, where in found if where == place}
 
 
 async def test_settings_that_are_right_are_not_shown_in_the_commands_to_type_next(scene, site):
-    site.answer = lambda path: Answer(after=5)
-    secret = scene.canaries
+    secret, asked = scene.canaries, asyncio.Event()
+
+    def hang_up(reader, writer):
+        asked.set()
+        writer.close()
+
+    proxy = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    address = f"127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
     given = [
         *("--set", f'headers={{"Authorization":"Bearer {secret["typed_header"]}"}}'),
         *("--set", f'tokens={{"from":["{secret["typed_token"]}"],"hosts":"{site.url}","header":"X-Key"}}'),
-        *("--set", f'proxies=["http://me:{secret["typed_proxy"]}@127.0.0.1:{free_port()}"]'),
+        *("--set", f'proxies=["http://me:{secret["typed_proxy"]}@{address}"]'),
     ]
     await scene.type("enqueue", "shop.py", "--json", *given, *urls_of(site, "/a"))
     await scene.type("enqueue", "shop.py", *given, *urls_of(site, "/a"))
-    stopped = await scene.type_within(
-        4, "run", "shop.py", *given, "--set", "ttl=1h", *urls_of(site, "/a", "/b"), how=signal.SIGINT
-    )
-    assert "Go on:" in stopped.err
+    words = ("run", "shop.py", *given, "--set", "ttl=1h", *urls_of(site, "/a", "/b"))
+    async with proxy, scene.typing(*words, how=signal.SIGINT):
+        await until(asked.is_set)
+    assert any(b"Go on:" in said for said in scene.written.values())
     assert scene.hits() == []
 
 
@@ -384,7 +388,8 @@ async def run_wrongly(scene, number, words):
     given = [word.replace("{}", secret).replace("{{", "{").replace("}}", "}") for word in words]
     seed = [] if given[0].startswith(("--url", "--sitemap")) else ["--url=http://127.0.0.1:1/"]
     how = ["--json"] if number % 2 else []
-    done = await scene.type_within(10, "run", "shop.py", *how, *given, *seed, "--log-dir", "logs", *DEBUG)
+    given += [*seed, "--log-dir", "logs", *DEBUG]
+    done = await scene.type("run", "shop.py", *how, *given, **PATIENCE)
     assert done.code != 0 or "Passed over" in done.err, words
 
 

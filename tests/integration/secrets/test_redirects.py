@@ -4,17 +4,23 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
 from shoal.core.errors import FetchError, InvalidSetting
 from shoal.core.exchange import Guise, Request, Way
+from shoal.core.ways import read_ways
 from shoal.fetch.cookies import CookieJar
+from shoal.fetch.egress import Egress
+from shoal.fetch.http import HttpFetcher
 from shoal.fetch.tokens.fetcher import TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool
 from shoal.fetch.tokens.token import Placement, Source
 from shoal.queue.open import open_queue
+from tests.conftest import or_skip
 from tests.integration.fetch.hostile import Origin, page, redirect
+from tests.servers.proxies import MicroSocks, TinyProxy
 
 STATUSES = ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"]
 HEADERS = {
@@ -167,6 +173,30 @@ async def test_what_opens_a_proxy_is_shown_to_no_target(make_fetcher, roads, eng
         without = {name: value for name, value in one.headers.items() if name != "proxy-authorization"}
         assert secret not in json.dumps([one.line, without])
     assert roads.plain.asked == []
+
+
+@pytest.mark.parametrize("kind", [TinyProxy, MicroSocks])
+async def test_by_a_proxy_they_stay_as_well_and_so_does_what_opens_it(kind, roads, certificate):
+    """A real one, which looks up names by itself: so that hosts differ by their ports and schemes alone."""
+    plain, other, secure = (
+        one.url(LED_AWAY, "127.0.0.1") for one in (roads.plain, roads.other, roads.secure)
+    )
+    ways = [(roads.plain, other), (roads.plain, secure), (roads.secure, plain)]
+    fetcher = HttpFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test", authorities=certificate.file)
+    with or_skip(lambda: kind(("canary-user", "canary-password"))) as proxy:
+        (way,) = read_ways([proxy.url], what="entry")
+        for (start, away), status in product(ways, STATUSES):
+            start.on("/", redirect(away, status=status))
+            response = await fetcher.fetch(Request(url=start.url("/"), headers=HEADERS, way=way))
+            assert response.url == away
+    await fetcher.close()
+    asked = [one for listener in (roads.plain, roads.other, roads.secure) for one in listener.asked]
+    firsts, led = ([one for one in asked if (one.path == LED_AWAY) is is_led] for is_led in (False, True))
+    assert len(firsts) == len(led) == len(ways) * len(STATUSES)
+    assert "canary" not in json.dumps([(one.line, one.headers) for one in led])
+    for one in firsts:
+        assert all(one.headers[name.lower()] == value for name, value in HEADERS.items())
+        assert not any(name.startswith("proxy-") for name in one.headers)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """By which proxies hosts have given pages."""
 
-from collections.abc import Callable
-
+from shoal.fetch.proxies.pace import Clock
 from shoal.fetch.shared import Shelf
 
-Clock = Callable[[], float]
 LATELY = 60.0  # seconds; a host that gave a page by any proxy since then is well
 MOST_HOSTS = 10_000
 
