@@ -239,13 +239,15 @@ class Worker:
     def _take(self, leases: Sequence[Lease], claimed_at: float) -> None:
         numbers = self._line.took(leases)
         self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
-        # The plan may have changed while the answer was on its way.
-        unwanted = [lease for lease in leases if not self._may_start(lease)]
-        for lease in unwanted:
-            self._settlements.put(Release(lease, asked=False))
-        if unwanted:
+        # While the answer was on its way the plan may have changed, or all that it brings run out.
+        is_over = asyncio.get_running_loop().time() - claimed_at > self._lease.total_seconds()
+        wanted = [] if is_over else [lease for lease in leases if self._may_start(lease)]
+        if len(wanted) < len(leases):
+            for lease in leases:
+                if lease not in wanted:
+                    self._settlements.put(Release(lease, asked=False))
             self._settlements.flush()
-            leases = [lease for lease in leases if self._may_start(lease)]
+            leases = wanted
         self._stock.put(leases, claimed_at)
         self._look_ahead(leases)
         self._start_due()

@@ -1,14 +1,17 @@
-"""A claim that its worker's death overtakes: what it brings is not waited for."""
+"""Claims whose answer comes late: after their worker's death, or when what they bring has run out."""
 
 import asyncio
 import os
 import signal
+from datetime import timedelta
 
 import asyncpg
 
 from shoal.core.model import Task
+from shoal.fleet import launch as launching
 from shoal.queue.open import open_queue
 from tests.integration.engine.conftest import Bench
+from tests.integration.engine.origin import Answer
 
 WAITING = """
     SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
@@ -50,3 +53,37 @@ async def test_leases_that_come_after_their_worker_s_end_are_handed_back_soon(po
         summary = await running
     await locking.close()
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (5, 0)
+
+
+SLOW = """
+    import asyncio
+    from pathlib import Path
+    from shoal.queue.sqlite.queue import SqliteQueue
+
+    claim, slow = SqliteQueue.claim, Path({folder!r}) / "slow"
+
+    async def answered_late(self, *args, **named):
+        grant = await claim(self, *args, **named)
+        if grant.leases and (Path({folder!r}) / "first").exists() and not slow.exists():
+            slow.touch()
+            await asyncio.sleep(3)
+        (Path({folder!r}) / "first").touch()
+        return grant
+
+    SqliteQueue.claim = answered_late
+    late = Scraper("late", rate=None, robots=False, per_host=4)
+
+    @late.step
+    async def page(page: Page):
+        yield {{"url": page.url}}
+"""
+
+
+async def test_what_has_run_out_while_the_answer_was_on_its_way_is_not_begun(bench, origin, monkeypatch):
+    monkeypatch.setattr(launching, "LEASE", timedelta(seconds=1))
+    origin.answer = lambda path: Answer(after=0.05)
+    urls = [f"{origin.url}/{number}" for number in range(300)]
+    summary = await bench.run(SLOW.format(folder=str(bench.folder)), urls, workers=2)
+    assert (bench.folder / "slow").exists()
+    assert summary.snapshot.stats.completed == 300
+    assert set(origin.visits.values()) == {1}
