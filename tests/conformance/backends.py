@@ -1,5 +1,6 @@
 """Every backend on its bench: a queue that is open, and a clock that can be moved."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """Return the store's time."""
 
+    def passed(self) -> timedelta:
+        """Return how much time has passed at the store; a real clock goes on by itself."""
+
     async def forward(self, delta: timedelta) -> None:
         """Let this much time pass."""
 
@@ -46,6 +50,9 @@ class VirtualClock:
 
     def now(self) -> datetime:
         return self._now
+
+    def passed(self) -> timedelta:
+        return self._now - NOON
 
     async def forward(self, delta: timedelta) -> None:
         self._now += delta
@@ -60,6 +67,9 @@ class SkewedClock:
     def now(self) -> datetime:
         return datetime.now(UTC) + self.skew
 
+    def passed(self) -> timedelta:
+        return _uptime() + self.skew
+
     async def forward(self, delta: timedelta) -> None:
         self.skew += delta
 
@@ -71,12 +81,17 @@ class ServerClock:
         self._url = url
         self._connection: Any = None
         self._shifts: list[str] = []
+        self._shifted = timedelta(0)
         self.queues: list[Any] = []
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
+    def passed(self) -> timedelta:
+        return _uptime() + self._shifted
+
     async def forward(self, delta: timedelta) -> None:
+        self._shifted += delta
         if self._connection is None:
             await self._connect()
         async with self._connection.transaction():
@@ -95,6 +110,10 @@ class ServerClock:
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
+
+
+def _uptime() -> timedelta:
+    return timedelta(seconds=time.monotonic())
 
 
 @dataclass

@@ -32,6 +32,7 @@ from tests.conformance.helpers import (
     every,
     page,
     pages,
+    paths,
     start,
     start_one,
     the_dead,
@@ -77,6 +78,26 @@ async def test_one_call_with_the_same_follow_up_from_two_tasks_queues_it_once(qu
     first, second = await claim_all(queue, run)
     await queue.settle([Done(first, follow=[page(9)]), Done(second, follow=[page(9)])])
     assert (await queue.stats(run.id)).pending == 1
+
+
+async def test_a_follow_up_enters_with_the_outcome_that_counts_and_not_with_a_stale_one(queue: Queue) -> None:
+    run = await start(queue, *pages(2))
+    over, live = await claim_all(queue, run)
+    await queue.settle([Done(over)])
+    outcomes = [Done(over, follow=[page(9), page(8)]), Done(live, follow=[page(9)])]
+    assert await queue.settle(outcomes) == [Fate.STALE, Fate.ACCEPTED]
+    assert paths(await claim_all(queue, run)) == ["a.example/9"]
+
+
+async def test_of_follow_ups_with_one_key_the_first_that_counts_enters(queue: Queue) -> None:
+    run = await start(queue, *pages(4))
+    over, *live = await claim_all(queue, run)
+    await queue.settle([Done(over)])
+    brought = [[page(9, payload={"n": n}), page(9, payload={"n": 10 + n})] for n in (0, 1, 0, 2)]
+    outcomes = [Done(lease, follow=follow) for lease, follow in zip([over, *live], brought, strict=True)]
+    assert await queue.settle(outcomes) == [Fate.STALE] + [Fate.ACCEPTED] * 3
+    (lease,) = await claim_all(queue, run)
+    assert lease.task.payload == {"n": 1}
 
 
 async def test_a_follow_up_task_keeps_its_fields(queue: Queue) -> None:

@@ -29,6 +29,14 @@ async def direct(postgres_url: str) -> AsyncIterator[Any]:
 
 
 @pytest.fixture
+async def bare(empty_postgres_url: str) -> AsyncIterator[Any]:
+    """A connection to a database that nobody has migrated."""
+    connection = await asyncpg.connect(empty_postgres_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
 def uncommitted(postgres_url: str) -> Uncommitted:
     """Make queues whose work is done, but not committed until their block ends."""
 

@@ -2,11 +2,10 @@
 
 import asyncio
 
-import asyncpg
-
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import HOUR, ME, claim_all, pages, start
 from tests.integration.postgres.locks import someone_waits
+from tests.integration.postgres.older import functions, make_older
 
 TOPIC, KEY = "plans", "books"
 
@@ -89,25 +88,11 @@ async def test_expired_notes_go_some_at_a_time_with_later_writes_and_reclaims(qu
     assert await kept() == 1
 
 
-# The claim of version 3: no fence, and no word about it.
-OLD_CLAIM = """
-    DELETE FROM shoal.migration WHERE version > 3;
-    DROP TABLE shoal.note, shoal.dropped;
-    DROP FUNCTION shoal.claim;
-    CREATE FUNCTION shoal.claim(
-        uuid, boolean, text, text, int, interval, interval, text[], text[], bigint[], timestamptz[]
-    ) RETURNS TABLE (task bytea) LANGUAGE sql AS 'SELECT NULL::bytea';
-"""
-CLAIMS = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'shoal'::regnamespace AND proname = 'claim'"
-
-
-async def test_a_database_of_the_version_before_learns_notes_and_fences(empty_postgres_url):
+async def test_a_database_of_the_version_before_learns_notes_and_fences(empty_postgres_url, bare):
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         run = await start(queue, *pages(5))
-    bare = await asyncpg.connect(empty_postgres_url)
-    await bare.execute(OLD_CLAIM)
+    await make_older(bare, 3)
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         fence = await planned(queue)
         assert len(await claim_all(queue, run, fence=fence)) == 5
-    assert await bare.fetchval(CLAIMS) == 1
-    await bare.close()
+    assert await functions(bare, "claim") == 1

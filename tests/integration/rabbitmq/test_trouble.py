@@ -15,7 +15,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import MINUTE, SECOND, Done, Fate
 from shoal.queue.open import open_queue
-from shoal.queue.rabbitmq import broker
+from shoal.queue.rabbitmq import address, broker
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
@@ -71,6 +71,25 @@ async def test_a_virtual_host_that_is_not_there_is_refused_at_once(rabbitmq, red
 async def test_an_address_that_cannot_be_read_is_refused(url, says):
     with pytest.raises(InvalidSetting, match=says):
         await open_queue(url)
+
+
+@pytest.mark.parametrize(
+    ("typed", "state"),
+    [
+        ("redis://db/0", "redis://db/0"),
+        ("redis://:a%2Fb+c@db/0", "redis://:a%2Fb+c@db/0"),
+        (
+            "rediss://:a%2Fb@db/0%3Fssl_ca_certs=/my%2520ca.pem",
+            "rediss://:a%2Fb@db/0?ssl_ca_certs=/my%20ca.pem",
+        ),
+        (
+            "rediss%3A%2F%2F%3Aa%252Fb%40db%2F0%3Fssl_ca_certs%3Dca.pem",
+            "rediss://:a%2Fb@db/0?ssl_ca_certs=ca.pem",
+        ),
+    ],
+)
+def test_the_redis_of_an_address_keeps_its_password_and_its_options(typed, state):
+    assert address.read(f"amqp://localhost/?cafile=a.pem&state={typed}").state == state
 
 
 async def test_an_address_opens_the_queue(rabbitmq_url):

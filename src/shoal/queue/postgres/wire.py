@@ -1,7 +1,7 @@
 """Between Shoal's words and PostgreSQL's columns: arrays out, rows in."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -37,7 +37,7 @@ OUTCOME_TYPES = (
     *("text::int[]", "text::bytea[]", "text::text[]"),
     *("text::int[]", "text::bytea[]", "text::text[]", "text::text[]", "text::int[]"),
     *ENTRY_TYPES,
-    "bool[]",
+    *("bool[]", "text::int[]", "text::int[]"),
 )
 
 DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
@@ -85,6 +85,7 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
     items: list[tuple[int, str, str]] = []
     rejects: list[tuple[int, str, str, str]] = []
     follow: dict[bytes, tuple[int, Entry]] = {}
+    again: list[tuple[int, Entry]] = []
     for position, outcome in enumerate(outcomes, 1):
         if not isinstance(outcome, Done):
             continue
@@ -94,8 +95,11 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         for reject in outcome.rejects:
             rejects.append((position, task, encode_item(reject.data), reject.reason))
         for child in outcome.follow:
-            entry = intake.entry(child)
-            follow.setdefault(entry.id, (position, entry))
+            brought = position, intake.entry(child)
+            if follow.setdefault(brought[1].id, brought) is not brought:
+                again.append(brought)
+    others, also = _others(follow, again)
+    sent = [*follow.values(), *others]
     letters, after, errors, pauses, delays = zip(*map(_head, outcomes), strict=True)
     return [
         hexes([outcome.lease.task_id for outcome in outcomes]),
@@ -114,10 +118,35 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         hexes([task for _, task, _, _ in rejects]),
         texts([data for _, _, data, _ in rejects]),
         texts([reason for _, _, _, reason in rejects]),
-        numbers([position for position, _ in follow.values()]),
-        *entry_columns([entry for _, entry in follow.values()]),
+        numbers([position for position, _ in sent]),
+        *entry_columns([entry for _, entry in sent]),
         None if all(outcome.asked for outcome in outcomes) else [not outcome.asked for outcome in outcomes],
+        numbers([position for position, _ in also]),
+        numbers([place for _, place in also]),
     ]
+
+
+def _others(
+    first: Mapping[bytes, tuple[int, Entry]], again: Iterable[tuple[int, Entry]]
+) -> tuple[list[tuple[int, Entry]], list[tuple[int, int]]]:
+    """Return the tasks that have a known key and other fields, and which outcomes bring a known task too.
+
+    All of them are told, for any outcome may turn out to be stale. Of one outcome only its first counts.
+    """
+    others: list[tuple[int, Entry]] = []
+    also: list[tuple[int, int]] = []
+    places = {key: place for place, key in enumerate(first, 1)} if again else {}
+    last = {key: position for key, (position, _) in first.items()} if again else {}
+    for position, entry in again:
+        key = entry.id
+        if last[key] == position:
+            continue
+        last[key] = position
+        if entry == first[key][1]:
+            also.append((position, places[key]))
+        else:
+            others.append((position, entry))
+    return others, also
 
 
 def _head(

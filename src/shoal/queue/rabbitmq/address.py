@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
@@ -47,9 +47,13 @@ def read(url: str) -> Address:
 
 
 def _state(state: str, query: str) -> str:
-    """Return the address of the Redis: as it was typed, unless it was escaped as a whole."""
+    """Return the address of the Redis, whether it was escaped as a whole or typed as it is."""
     typed = _STATE.search(query)
-    return typed[1] if typed and "://" in typed[1] else state
+    if not typed or "://" not in typed[1]:
+        return state
+    # What is escaped in a typed password belongs to it. Behind the host it is the Redis's own query.
+    user, at, place = typed[1].rpartition("@")
+    return f"{user}{at}{unquote(place)}"
 
 
 def _shown(url: str) -> str:

@@ -16,13 +16,13 @@ DECLARE
     got      record;
 BEGIN
     WITH fresh AS (
-        -- In order of the key: two producers with the same keys then wait for each other, but never in a circle.
+        -- In order of the key: two producers with the same keys then wait for each other, but never in a circle. Of two with one key the first enters.
         INSERT INTO shoal.task (id, run, section, host, priority, depth, ttl, delay, url, key, payload)
         SELECT t.id, p_run, sections[t.section], hosts[t.host], t.priority, t.depth, t.ttl, t.delay, t.url, t.key, t.payload
         FROM unnest(p_ids, p_host, p_section, p_priority, p_depth, p_ttl, p_delay, p_url, p_key, p_payload, p_of)
             AS t(id, host, section, priority, depth, ttl, delay, url, key, payload, of)
         WHERE p_accepted IS NULL OR t.of = ANY (p_accepted)
-        ORDER BY t.id
+        ORDER BY t.id, t.of
         ON CONFLICT (id) DO NOTHING
         RETURNING id, host, section, priority, ttl, delay
     ), placed AS (

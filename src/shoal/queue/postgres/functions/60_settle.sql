@@ -9,9 +9,11 @@ CREATE OR REPLACE FUNCTION shoal.finish(
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
-    ts  timestamptz := clock_timestamp();
-    got record;
-    one record;
+    ts     timestamptz := clock_timestamp();
+    got    record;
+    one    record;
+    given  int[];          -- hosts that were not asked
+    starts timestamptz[];  -- and the starts that they get back
 BEGIN
     WITH held AS (
         DELETE FROM shoal.lease l
@@ -58,26 +60,32 @@ BEGIN
     ), gates AS (
         SELECT host, max(pause) AS pause, (array_agg(slow ORDER BY ord DESC) FILTER (WHERE slow IS NOT NULL))[1] AS slow
         FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
-    ), unused AS (
-        SELECT h.host, h.start_at
-        FROM (SELECT host, start_at FROM held WHERE host <> 0 AND held.unused) h
-        CROSS JOIN LATERAL (SELECT true FROM shoal.host s WHERE s.id = h.host AND cardinality(s.earlier_at) > 0 OFFSET 0) known
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
            (SELECT ROW(array_agg(p_run.id), array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
            (SELECT array_agg(host) FROM gates) AS hosts, (SELECT array_agg(pause) FROM gates) AS pauses, (SELECT array_agg(slow) FROM gates) AS delays,
-           (SELECT array_agg(host) FROM unused) AS given, (SELECT array_agg(start_at) FROM unused) AS starts
+           CASE WHEN p_unused IS NOT NULL THEN (SELECT array_agg(host) FROM held WHERE host <> 0 AND held.unused) END AS given,
+           CASE WHEN p_unused IS NOT NULL THEN (SELECT array_agg(start_at) FROM held WHERE host <> 0 AND held.unused) END AS starts
     INTO got;
     accepted := got.accepted;
     freed := got.freed;
     lanes := got.lanes;
 
-    IF got.hosts IS NOT NULL OR got.given IS NOT NULL THEN
-        PERFORM 1 FROM shoal.host WHERE id = ANY (got.hosts || got.given) ORDER BY id FOR NO KEY UPDATE;
+    IF got.given IS NOT NULL THEN
+        -- A host whose starts nobody remembers has no gap to keep: it is not even locked.
+        SELECT array_agg(u.host), array_agg(u.start_at) INTO given, starts
+        FROM unnest(got.given, got.starts) AS u(host, start_at)
+        JOIN shoal.host h ON h.id = u.host AND cardinality(h.earlier_at) > 0
+        WHERE h.id = ANY (got.given);
     END IF;
-    FOR one IN SELECT u.host, array_agg(u.start_at) AS starts FROM unnest(got.given, got.starts) AS u(host, start_at) GROUP BY 1 LOOP
-        PERFORM shoal.give_back(one.host, one.starts);
-    END LOOP;
+    IF got.hosts IS NOT NULL OR given IS NOT NULL THEN
+        PERFORM 1 FROM shoal.host WHERE id = ANY (got.hosts || given) ORDER BY id FOR NO KEY UPDATE;
+    END IF;
+    IF given IS NOT NULL THEN
+        FOR one IN SELECT u.host, array_agg(u.start_at) AS starts FROM unnest(given, starts) AS u(host, start_at) GROUP BY 1 LOOP
+            PERFORM shoal.give_back(one.host, one.starts);
+        END LOOP;
+    END IF;
     IF got.hosts IS NOT NULL THEN
         UPDATE shoal.host h
         SET paused_until = greatest(h.paused_until, ts + c.pause), delay = coalesce(c.slow, h.delay)
@@ -86,7 +94,8 @@ BEGIN
     END IF;
 END $$;
 
--- Obey the outcomes of one run's leases, with the items, rejects and follow-up tasks that belong to them (by position).
+-- Obey the outcomes of one run's leases, with the items, rejects and follow-up tasks that belong to them (by position). Outcomes p_also_of bring
+-- the follow-up tasks at p_also too, besides those that p_follow_of names first.
 -- Locks are taken in the order leases, hosts, tasks, lanes, so that two settlements never wait for each other in a circle.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
@@ -96,7 +105,8 @@ CREATE OR REPLACE FUNCTION shoal.settle(
     p_reject_of int[], p_reject_task bytea[], p_reject_data text[], p_reject_reason text[],
     p_follow_of int[], p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
     p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
-    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL,
+    p_also_of int[] DEFAULT '{}', p_also int[] DEFAULT '{}'
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -127,6 +137,17 @@ BEGIN
         SELECT run.id, i.task, clock_timestamp(), i.data, i.reason
         FROM unnest(p_reject_of, p_reject_task, p_reject_data, p_reject_reason) AS i(of, task, data, reason)
         WHERE i.of = ANY (ended.accepted);
+    END IF;
+    IF cardinality(p_also) > 0 AND cardinality(ended.accepted) < cardinality(p_tasks) THEN
+        -- A task that several outcomes bring is sent once. It enters with the first of them that was accepted, and not only with the first.
+        p_follow_of := ARRAY(
+            SELECT coalesce(min(f.of) FILTER (WHERE f.of = ANY (ended.accepted)), 0)
+            FROM (
+                SELECT of, ord FROM unnest(p_follow_of) WITH ORDINALITY AS f(of, ord)
+                UNION ALL SELECT of, ord FROM unnest(p_also_of, p_also) AS f(of, ord)
+            ) f
+            GROUP BY f.ord ORDER BY f.ord
+        );
     END IF;
     IF cardinality(p_ids) > 0 AND cardinality(ended.accepted) > 0 THEN
         SELECT * INTO added FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,

@@ -1,0 +1,54 @@
+"""A database as an older Shoal left it: what the migrations since then brought is taken away."""
+
+from typing import Any
+
+# What each version must find undone. The functions that its migration drops are there again by name.
+_UNDO = {
+    5: """
+        ALTER TABLE shoal.host DROP COLUMN earlier_at, DROP COLUMN earlier_gap;
+        DROP FUNCTION shoal.give_back, shoal.settle, shoal.finish;
+        CREATE FUNCTION shoal.finish(
+            shoal.run, bytea[], bigint[], text[], interval[], text[], interval[], interval[], int[], int[],
+            OUT bigint[], OUT int[], OUT shoal.lanes
+        ) LANGUAGE sql AS 'SELECT NULL::bigint[], NULL::int[], NULL::shoal.lanes';
+        CREATE FUNCTION shoal.settle(
+            uuid, boolean, text, bytea[], bigint[], text[], interval[], text[], interval[], interval[],
+            int[], int[], int[], bytea[], text[], int[], bytea[], text[], text[], int[], text[], text[],
+            text[], int[], bytea[], int[], int[], smallint[], int[], interval[], interval[],
+            text[], text[], text[]
+        ) RETURNS bigint[] LANGUAGE sql AS 'SELECT NULL::bigint[]';
+    """,
+    4: """
+        DROP TABLE shoal.note, shoal.dropped;
+        DROP FUNCTION shoal.claim;
+        CREATE FUNCTION shoal.claim(
+            uuid, boolean, text, text, int, interval, interval, text[], text[], bigint[], timestamptz[]
+        ) RETURNS TABLE (task bytea) LANGUAGE sql AS 'SELECT NULL::bytea';
+    """,
+    3: "DROP FUNCTION shoal.abandon",
+}
+
+
+async def make_older(connection: Any, version: int) -> None:
+    """Take a migrated database back to this version, with all that is in it."""
+    newest = await connection.fetchval("SELECT max(version) FROM shoal.migration")
+    for number in range(newest, version, -1):
+        await connection.execute(_UNDO[number])
+    await connection.execute("DELETE FROM shoal.migration WHERE version > $1", version)
+
+
+async def columns(connection: Any) -> list[tuple[Any, ...]]:
+    """Return the columns of all tables."""
+    return [tuple(row) for row in await connection.fetch(_COLUMNS)]
+
+
+async def functions(connection: Any, name: str) -> int:
+    """Return how many functions go by this name."""
+    return int(await connection.fetchval(_FUNCTIONS, name))
+
+
+_COLUMNS = """
+    SELECT table_name, column_name, udt_name, is_nullable, column_default FROM information_schema.columns
+    WHERE table_schema = 'shoal' ORDER BY 1, 2
+"""
+_FUNCTIONS = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'shoal'::regnamespace AND proname = $1"
