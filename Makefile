@@ -11,10 +11,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix lint types imports bench-queue bench-crawl bench-hardship setup servers pins clean
+.PHONY: help demo test check fix lint types imports bench-queue bench-crawl bench-hardship bench-browser setup servers pins clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the results
 	@$(BIN)/shoal demo $(ARGS)
@@ -49,6 +49,9 @@ bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
 
 bench-hardship: setup ## Measure slow hosts, killed workers and the pace of hosts; ARGS='--only pace'
 	PYTHONPATH=. $(BIN)/python tools/bench_hardship.py $(ARGS)
+
+bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--at-once 4'
+	$(BIN)/python -m tools.bench_browser $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 

@@ -2,7 +2,7 @@
 
 Both use the same Chromium, visit the same pages and wait for the same element, in turns. Run it with:
     python -m tools.bench_browser [--pages 60] [--rounds 3] [--at-once 1 4] [--json FILE]
-It needs the extra `bench`: pip install 'shoal[bench]'
+It needs the extra `bench`: pip install 'shoal[bench]'. SHOAL_CHROMIUM names another browser, for both.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any, cast
 from shoal.core.browsing import BrowserSettings
 from shoal.core.exchange import Request
 from shoal.demo.serve import SiteProcess
-from shoal.fetch.browser.chromium import find_chromium
+from shoal.fetch.browser.chromium import find_chromium, installed_chromium
 from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.egress import Egress
 
@@ -121,6 +121,7 @@ async def race(urls: Sequence[str], hosts: Sequence[str], at_once: int, rounds: 
 def main() -> None:
     """Measure, and print a table."""
     options = _options()
+    facts = asyncio.run(installed_chromium(BrowserSettings()))
     with SiteProcess(shops=1, products=max(options.pages, 100)) as site:
         urls = [f"{site.seeds[0]}js/p/{sku.lower()}" for sku in sorted(site.products)[: options.pages]]
         rows = [
@@ -128,6 +129,7 @@ def main() -> None:
             for at_once in options.at_once
             for row in asyncio.run(race(urls, site.hosts, at_once, options.rounds))
         ]
+    print(f"{facts}\n")
     print(f"{'context':9} {'at once':>7} {'shoal/s':>8} {'playwright/s':>13} {'ratio':>6} {'Python ms':>14}")
     for row in rows:
         took = f"{row['shoal_ms']:.1f} : {row['playwright_ms']:.1f}"
@@ -136,7 +138,7 @@ def main() -> None:
             f"{row['ratio']:6.2f} {took:>14}"
         )
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=2) + "\n")
+        Path(options.json).write_text(json.dumps({"browser": facts, "rows": rows}, indent=2) + "\n")
 
 
 def _options() -> argparse.Namespace:

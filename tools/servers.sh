@@ -4,7 +4,7 @@
 # Nothing is started, and what is installed already is left alone. Without root it says what to install.
 set -eu
 
-SERVERS="postgresql pgbouncer redis-server rabbitmq-server nginx openssl chromium tor tinyproxy-bin microsocks iproute2"
+SERVERS="postgresql pgbouncer redis-server rabbitmq-server nginx openssl chromium-headless-shell chromium tor tinyproxy-bin microsocks iproute2"
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 POLICY=/usr/sbin/policy-rc.d
@@ -14,6 +14,7 @@ say() { echo "$*" >&2; }
 is_there() {
     case "$1" in
         postgresql) ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null ;;
+        chromium-headless-shell | chromium) [ -x "/usr/lib/chromium/$1" ] || command -v "$1" >/dev/null ;;
         rabbitmq-server) [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server >/dev/null ;;
         tinyproxy-bin) command -v tinyproxy >/dev/null ;;
         iproute2) command -v ip >/dev/null ;;

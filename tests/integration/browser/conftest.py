@@ -2,28 +2,52 @@
 
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shoal.core.browsing import BrowserSettings
+from shoal.core.errors import BrowserMissing
 from shoal.core.exchange import Request, Response
-from shoal.fetch.browser.chromium import find_chromium
+from shoal.fetch.browser.chromium import PLACES, VARIABLE, find_chromium
 from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.egress import Egress
 from tests.conftest import or_skip
 from tests.integration.fetch.conftest import LOOPBACK, certificate, loopback, origin, tls_origin
+from tests.servers.process import ServerMissing, find_program
 
 __all__ = ["certificate", "origin", "tls_origin"]
+
+SHELL, FULL = "chromium-headless-shell", "chromium"
+# The one without windows and the one with them differ in what they do unasked.
+in_both = pytest.mark.parametrize("program", [SHELL, FULL], indirect=True)
 
 OpenBrowser = Callable[..., BrowserFetcher]
 AGENT = "shoal-test/1.0"
 
 
 @pytest.fixture
-async def browse() -> AsyncIterator[OpenBrowser]:
+def program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The browser that the test and all that it starts use: the best there is, unless one is named."""
+    name: str | None = getattr(request, "param", None)
+    if name is None:
+        return or_skip(_best)
+    found = or_skip(lambda: find_program(name, name, [Path(place).parent for place in PLACES]))
+    monkeypatch.setenv(VARIABLE, str(found))
+    return found
+
+
+def _best() -> Path:
+    try:
+        return find_chromium()
+    except BrowserMissing as error:
+        raise ServerMissing(SHELL) from error
+
+
+@pytest.fixture
+async def browse(program: Path) -> AsyncIterator[OpenBrowser]:
     """Opens browsers that are ended after the test."""
-    or_skip(find_chromium)
     opened: list[BrowserFetcher] = []
 
     def make(egress: Egress | None = None, limits: Any = None, **settings: Any) -> BrowserFetcher:

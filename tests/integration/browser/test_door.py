@@ -10,7 +10,7 @@ import pytest
 from shoal.core.errors import OutOfScope
 from shoal.fetch.browser import chromium
 from shoal.fetch.egress import Egress
-from tests.integration.browser.conftest import fetch
+from tests.integration.browser.conftest import FULL, fetch, in_both
 from tests.integration.browser.test_pages import html
 from tests.integration.fetch.conftest import LOOPBACK, loopback
 from tests.integration.fetch.hostile import Origin, redirect
@@ -55,18 +55,23 @@ def only(origin: Origin) -> Egress:
     return Egress([f"127.0.0.1:{origin.port}"], lookup=loopback)
 
 
-def trying(urls: list[str]) -> bytes:
-    """Return a page that tries each URL in every way; "{kind}" in one stands for the way."""
+def trying(urls: list[str], turns: int = 1) -> bytes:
+    """Return a page that tries each URL in every way; "{kind}" in one stands for the way.
+
+    With `turns`, each URL in one of so many ways, and the next URL in the next of them.
+    """
     script = f"""{TRIES}
-        for (const url of {json.dumps(urls)}) for (const [kind, go] of Object.entries(tries)) {{
-          try {{ go(url.replace('{{kind}}', kind)) }} catch {{}} }}
+        {json.dumps(urls)}.forEach((url, row) => Object.entries(tries).forEach(([kind, go], column) => {{
+          if ((row + column) % {turns}) return;
+          try {{ go(url.replace('{{kind}}', kind)) }} catch {{}} }}));
         setTimeout(() => {{ document.body.id = 'tried' }}, 500)"""
     return html(f"<body><iframe name=inner></iframe><script>{script}</script>")
 
 
 async def test_no_spelling_of_an_inner_address_is_reached_as_a_page_or_a_redirect(browse, origin, canary):
     browser = browse(only(origin), context="session")
-    for number, literal in enumerate(INNER.split()):
+
+    async def refused(number, literal):
         for scheme in ("http", "https"):
             url = f"{scheme}://{literal}:{canary.port}/"
             with pytest.raises(OutOfScope):
@@ -74,6 +79,8 @@ async def test_no_spelling_of_an_inner_address_is_reached_as_a_page_or_a_redirec
         location = f"http://{literal}:{canary.port}/".encode().decode("latin-1")
         with pytest.raises(OutOfScope):
             await fetch(browser, origin.on(f"/{number}", redirect(location)))
+
+    await asyncio.gather(*(refused(*one) for one in enumerate(INNER.split())))
     assert len(origin.asked) == len(INNER.split())
     assert canary.connections == 0
 
@@ -82,8 +89,9 @@ async def test_no_part_of_a_page_reaches_an_inner_address(browse, origin, canary
     browser = browse(only(origin), wait="#tried", block=frozenset())
     urls = [f"http://{literal}:{canary.port}/" for literal in INNER.split()]
     urls += [f"https://{literal}:{canary.port}/" for literal in ("127.0.0.1", "localhost", "[::1]")]
-    for start in range(0, len(urls), 32):
-        await fetch(browser, origin.on(f"/{start}", trying(urls[start : start + 32])))
+    # Whether an address may be reached does not hang on the way: each in a quarter of them, and some in all.
+    await fetch(browser, origin.on("/", trying(urls, turns=4)))
+    await fetch(browser, origin.on("/all", trying(urls[:1] + urls[-3:])))
     # A part of the page that was allowed may lead to one that is not.
     moved = [origin.on(f"/to/{kind}", redirect(canary.url())) for kind in ("a", "b")]
     await fetch(browser, origin.on("/moved", trying(moved)))
@@ -102,16 +110,38 @@ async def test_the_canary_would_sing(browse, origin, canary):
     assert {path.strip("/?") for path in canary.paths} >= set(words)
 
 
-async def test_names_are_resolved_by_the_door_alone(browse, origin):
-    asked = []
+class Names:
+    """Nobody has one; remembers which were asked for."""
 
-    async def lookup(name):
-        asked.append(name)
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    async def lookup(self, name: str) -> list[str]:
+        self.asked.add(name)
         raise OSError("no such name")
 
-    browser = browse(Egress([LOOPBACK], lookup=lookup), wait="#tried", block=frozenset())
+
+@in_both
+async def test_names_are_resolved_by_the_door_alone(browse, origin):
+    names = Names()
+    browser = browse(Egress([LOOPBACK], lookup=names.lookup), wait="#tried", block=frozenset())
     await fetch(browser, origin.on("/", trying(["http://a.canary.test/", "https://b.canary.test/"])))
-    assert set(asked) == {"a.canary.test", "b.canary.test"}
+    await fetch(browser, origin.on("/", html("<p id=tried>")))
+    assert names.asked == {"a.canary.test", "b.canary.test"}
+
+
+@pytest.mark.parametrize("program", [FULL], indirect=True)
+async def test_the_one_with_windows_would_call_its_search_engine(browse, origin, monkeypatch):
+    """Connections that a browser makes of its own accord show the pass of the page that is open."""
+    names = Names()
+    flags = tuple(flag.replace("PreconnectToSearch,", "") for flag in chromium.FLAGS)
+    monkeypatch.setattr(chromium, "FLAGS", flags)
+    monkeypatch.setattr(chromium, "PREFERENCES", {})
+    browser = browse(Egress([LOOPBACK], lookup=names.lookup))
+    url = origin.on("/", html("<p>"))
+    async with asyncio.timeout(20):
+        while not names.asked:
+            await fetch(browser, url)
 
 
 @pytest.mark.parametrize("is_held", [True, False], ids=["as it is", "without its flags"])

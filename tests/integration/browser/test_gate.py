@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from contextlib import suppress
 
 import pytest
 
@@ -82,24 +83,68 @@ async def test_nonsense_is_hung_up_on(gate, origin):
     assert origin.connections == 0
 
 
+async def test_who_comes_while_it_closes_is_hung_up_on(monkeypatch):
+    gate = Gate(Egress([LOOPBACK], lookup=loopback))
+    accept, closing = gate._accept, []
+
+    def close_and_accept(reader, writer):
+        closing.append(asyncio.create_task(gate.close()))  # which runs before anybody is served
+        accept(reader, writer)
+
+    monkeypatch.setattr(gate, "_accept", close_and_accept)
+    await gate.open()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.url.rpartition(":")[2]))
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""
+        await asyncio.gather(*closing)
+    writer.close()
+
+
+async def test_the_host_is_hung_up_on_when_the_gate_closes_on_a_tunnel(gate):
+    gone = asyncio.Event()
+
+    async def host(reader, writer):
+        await reader.read()
+        writer.close()
+        gone.set()
+
+    shown = gate.passes.give(None)
+    async with await asyncio.start_server(host, "127.0.0.1", 0) as server:
+        line = f"CONNECT 127.0.0.1:{server.sockets[0].getsockname()[1]} HTTP/1.1"
+        asking = asyncio.create_task(ask(gate, f"{line}\nProxy-Authorization: Basic {shown.token}"))
+        assert b" 200 " in await asking
+        await gate.close()
+        async with asyncio.timeout(5):
+            await gone.wait()
+
+
 class Proxy:
     """A proxy that remembers what it was asked and knows one user."""
 
     def __init__(self, origin):
         self.origin, self.heads, self.refuse = origin, [], False
+        self._serving = set()
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_):
         self._server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def _accept(self, reader, writer):
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(lambda done: (self._serving.discard(done), writer.close()))
 
     async def _serve(self, reader, writer):
-        first = await reader.readexactly(1)
-        await (self._socks(reader, writer) if first == b"\x05" else self._http(first, reader, writer))
-        writer.close()
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the visitor has gone
+            first = await reader.readexactly(1)
+            await (self._socks(reader, writer) if first == b"\x05" else self._http(first, reader, writer))
 
     async def _http(self, first, reader, writer):
         head = (first + await reader.readuntil(b"\r\n\r\n")).decode()
@@ -107,10 +152,7 @@ class Proxy:
         if self.refuse or f"Basic {base64.b64encode(b'me:p@ss').decode()}" not in head:
             writer.write(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
         else:
-            there = await asyncio.open_connection("127.0.0.1", self.origin.port)
-            there[1].write(head.replace(f"http://shop.test:{self.origin.port}", "").encode())
-            writer.write(await there[0].read(65_536))
-            there[1].close()
+            await self._pass_on(head.replace(f"http://shop.test:{self.origin.port}", "").encode(), writer)
         await writer.drain()
 
     async def _socks(self, reader, writer):
@@ -128,11 +170,16 @@ class Proxy:
         self.heads.append(name.decode())
         await reader.readexactly(2)
         writer.write(b"\x05\x00\x00\x01" + bytes(6))
-        there = await asyncio.open_connection("127.0.0.1", self.origin.port)
-        there[1].write(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(await there[0].read(65_536))
-        there[1].close()
-        await writer.drain()
+        await self._pass_on(await reader.readuntil(b"\r\n\r\n"), writer)
+
+    async def _pass_on(self, head, writer):
+        reader, there = await asyncio.open_connection("127.0.0.1", self.origin.port)
+        try:
+            there.write(head)
+            writer.write(await reader.read(65_536))
+            await writer.drain()
+        finally:
+            there.close()
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5h"])

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.fetch.browser import chromium
-from tests.integration.browser.conftest import fetch
+from tests.integration.browser.conftest import fetch, in_both
 from tests.integration.browser.test_pages import html
 from tests.integration.fetch.hostile import Origin, redirect
 
@@ -76,6 +76,7 @@ async def test_no_secret_crosses_to_another_origin(browse, origin, elsewhere, tl
         assert all(sent[name.lower()] == value for sent in firsts), name
 
 
+@in_both
 @pytest.mark.usefixtures("trusting")
 async def test_no_secret_goes_from_tls_into_the_clear(browse, elsewhere, tls_origin):
     browser = browse(context="session", wait="#next")

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 from datetime import timedelta
 
 import pytest
@@ -17,10 +18,11 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.exchange import Guise, Request
+from shoal.fetch.browser import tab
 from shoal.fetch.cookies import CookieJar
 from shoal.fetch.egress import Egress
 from shoal.fetch.limits import Limits
-from tests.integration.browser.conftest import AGENT, fetch
+from tests.integration.browser.conftest import AGENT, FULL, fetch, in_both
 from tests.integration.fetch.conftest import loopback
 from tests.integration.fetch.hostile import endless, page, raw, redirect
 
@@ -39,6 +41,7 @@ def html(text: str, *headers: str, status: str = "200 OK") -> bytes:
     return page(text.encode(), HTML, *headers, status=status)
 
 
+@in_both
 async def test_a_page_comes_home_as_its_scripts_have_made_it(browse, origin):
     url = origin.on("/", page(WRITTEN, HTML, "X-Mine: 1"))
     origin.on("/data", page('{"name": "Ünal \U0001f41f"}'.encode()))
@@ -115,6 +118,7 @@ async def test_a_page_that_has_not_changed_is_told_so(browser, origin):
     assert origin.asked[0].headers["if-none-match"] == '"1"'
 
 
+@in_both
 async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
     browser = browse(context="session")
     url = origin.on("/", html("<p>", "Set-Cookie: new=2"))
@@ -196,6 +200,7 @@ async def test_dialogs_popups_and_downloads_hold_nothing_up(browse, origin):
     assert "/popup" not in origin.paths
 
 
+@in_both
 async def test_images_fonts_media_and_trackers_are_left_out_unless_wanted(browse, origin):
     parts = "<img src=/a.png><video src=/b.mp4 preload=auto></video>"
     font = "<style>@font-face{font-family:f;src:url(/c.woff)}p{font-family:f}</style><p>text"
@@ -207,6 +212,36 @@ async def test_images_fonts_media_and_trackers_are_left_out_unless_wanted(browse
     assert {"/a.png", "/b.mp4", "/c.woff", "/t.js"} <= set(origin.paths)
 
 
+ICONS = """<link rel=icon href=/a.png sizes=32x32><link rel="shortcut icon" href=/b.ico>
+<link rel=apple-touch-icon href=/c.png><link rel=manifest href=/m.json><p>"""
+
+
+async def asked_for(browser, origin, seconds=1.0) -> set[str]:
+    """Return what a page and the browser around it ask for, in a while after it has loaded."""
+    response = await browser.fetch(Request(url=origin.on("/", html(ICONS + "<img src=/shown.png>"))))
+    await asyncio.sleep(seconds)  # for what must not come
+    response.live.let_go()
+    assert origin.paths.count("/") == 1
+    return set(origin.paths) - {"/"}
+
+
+@in_both
+async def test_no_icon_is_asked_for_that_only_a_window_would_show(browse, origin):
+    assert await asked_for(browse(), origin) == set()
+
+
+@in_both
+async def test_what_the_page_shows_is_no_icon(browse, origin):
+    assert await asked_for(browse(block=frozenset()), origin) == {"/shown.png"}
+
+
+@pytest.mark.parametrize("program", [FULL], indirect=True)
+async def test_the_one_with_windows_would_ask_for_an_icon(browse, origin, monkeypatch):
+    monkeypatch.setattr(tab, "_is_icon", lambda event: False)
+    assert await asked_for(browse(), origin) & {"/a.png", "/b.ico"}
+
+
+@in_both
 async def test_a_step_can_use_the_page(browse, origin, tmp_path):
     browser = browse(wait="load")
     form = "<form><input id=q><button id=go type=button>go</button></form><div id=out></div>"
@@ -229,6 +264,24 @@ async def test_a_step_can_use_the_page(browse, origin, tmp_path):
     live.let_go()
     with pytest.raises(InvalidInput, match="gone once its step has ended"):
         await live.html()
+
+
+def size(picture: bytes) -> tuple[int, int]:
+    """Return the width and the height that a PNG says it has."""
+    return struct.unpack(">II", picture[16:24])
+
+
+@in_both
+@pytest.mark.parametrize("context", ["task", "session"])
+async def test_a_picture_is_of_the_view_or_of_the_full_page(browse, origin, context):
+    browser = browse(context=context)
+    for name, height in (("short", 100), ("long", 3_000)):
+        body = html(f"<!doctype html><body style='margin: 0'><div style='height: {height}px'></div>")
+        response = await browser.fetch(Request(url=origin.on(f"/{name}", body)))
+        assert size(await response.live.screenshot()) == (1280, 800)
+        assert size(await response.live.screenshot(full=True)) == (1280, max(height, 800))
+        assert await response.live.evaluate("innerWidth + 'x' + innerHeight") == "1280x800"
+        response.live.let_go()
 
 
 async def test_where_a_click_leads_is_asked_about_too(browser, origin):

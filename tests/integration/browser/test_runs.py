@@ -9,9 +9,7 @@ import pytest
 
 from shoal.demo.catalogue import open_shops
 from shoal.demo.site import Site
-from shoal.fetch.browser.chromium import find_chromium
 from shoal.fetch.browser.memory import family
-from tests.conftest import or_skip
 from tests.integration.browser.test_ends import gone
 from tests.integration.browser.test_pages import html
 from tests.integration.engine.shell import start, typed
@@ -28,9 +26,7 @@ async def product(page: Page):
 PLAIN = 'yield {"name": page.text("h1"), "price": page.text(".price")}'
 
 
-@pytest.fixture(autouse=True)
-def _there_is_a_browser():
-    or_skip(find_chromium)
+pytestmark = pytest.mark.usefixtures("program")
 
 
 @pytest.fixture

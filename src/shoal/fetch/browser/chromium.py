@@ -1,6 +1,7 @@
 """Chromium's process: where it is found, how it is started, and that nothing is left of it."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -36,7 +37,9 @@ KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "FONTCONFIG_PATH", "FONTCONFIG
 _QUIET = (
     "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,InterestFeedContentSuggestions,"
     "AutofillServerCommunication,HttpsUpgrades,GlobalMediaControls,NetworkTimeServiceQuerying,"
-    "CertificateTransparencyComponentUpdater,SegmentationPlatform,PreloadMediaEngagementData"
+    "CertificateTransparencyComponentUpdater,SegmentationPlatform,PreloadMediaEngagementData,"
+    # Connections that no page asks for, to the search engine; and a process for a page that may never come.
+    "PreconnectToSearch,SpareRendererForSitePerProcess"
 )
 FLAGS = (
     "--headless",
@@ -75,11 +78,24 @@ FLAGS = (
     "--no-default-browser-check",
     "--no-first-run",
     "--no-service-autorun",
+    "--no-startup-window",  # every page has a context of its own; that of a person is not opened
     "--password-store=basic",
     "--use-mock-keychain",
     "--js-flags=--max-old-space-size=1024",
     f"--disable-features={_QUIET}",
 )
+# What no flag can say, for a browser with windows; the shell does none of it. Chromium reads it at its start.
+PREFERENCES = {
+    "net": {"network_prediction_options": 2},  # never connect ahead of a page's own questions
+    # A form from https to http is sent, as the shell does: nobody is there to agree to it.
+    "profile": {"mixed_forms_warnings": False},
+    "search": {"suggest_enabled": False},
+    "signin": {"allowed": False, "allowed_on_next_startup": False},
+    "safebrowsing": {"enabled": False},
+    "alternate_error_pages": {"enabled": False},
+    "credentials_enable_service": False,
+    "autofill": {"profile_enabled": False, "credit_card_enabled": False},
+}
 
 
 def find_chromium(given: Path | None = None) -> Path:
@@ -138,7 +154,7 @@ async def start_chromium(settings: BrowserSettings, *, proxy: str) -> Chromium:
     """Start a browser that knows no way to the network but the proxy; raises BrowserMissing or WireFailed."""
     program = find_chromium(settings.executable)
     await asyncio.to_thread(sweep)
-    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
+    folder = await asyncio.to_thread(_make_folder)
     words = [*FLAGS, *_own_flags(settings, proxy), f"--user-data-dir={folder}"]
     transport, wire = await asyncio.get_running_loop().subprocess_exec(
         Wire,
@@ -175,6 +191,13 @@ async def installed_chromium(settings: BrowserSettings) -> str:
         raise BrowserDown(str(error), ZERO) from error
     await chromium.kill()
     return f"{chromium.version} at {program} starts"
+
+
+def _make_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
+    (folder / "Default").mkdir()
+    (folder / "Default" / "Preferences").write_text(json.dumps(PREFERENCES))
+    return folder
 
 
 def _own_flags(settings: BrowserSettings, proxy: str) -> Iterator[str]:

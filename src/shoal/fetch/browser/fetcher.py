@@ -82,7 +82,17 @@ class BrowserFetcher:
             house, tab = await self._open(request)
             if request.on_ask:
                 request.on_ask()
-            return await self._visit(request, house, tab)
+            visit = Visit(request, self._limits)
+            try:
+                return await self._visit(visit, house, tab)
+            except PageCrashed:
+                if visit.is_begun or self._closed:
+                    raise
+            # The tab crashed before anything was asked, as it waited perhaps: the page has no part in that.
+            await house.leave(tab)
+            tab = None
+            house, tab = await self._open(request)
+            return await self._visit(Visit(request, self._limits), house, tab)
         except BaseException:
             self._begin(self._leave(house, tab))
             raise
@@ -98,9 +108,8 @@ class BrowserFetcher:
             await asyncio.wait(self._leaving)
         await self._gate.close()
 
-    async def _visit(self, request: Request, house: House, tab: Tab) -> Response:
-        started = perf_counter()
-        visit = Visit(request, self._limits)
+    async def _visit(self, visit: Visit, house: House, tab: Tab) -> Response:
+        started, request = perf_counter(), visit.request
         try:
             with self._deadlines.within(request.timeout):
                 await self._egress_admits(request)

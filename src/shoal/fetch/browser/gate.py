@@ -40,6 +40,7 @@ class Gate:
         self.passes = Passes()
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +59,7 @@ class Gate:
 
     async def close(self) -> None:
         """Hang up on everybody."""
+        self._is_closed = True
         if self._server:
             self._server.close()
         for task in self._serving:
@@ -66,18 +68,23 @@ class Gate:
             await asyncio.wait(self._serving)
 
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
+        if self._is_closed:  # who was in the line when it closed
+            writer.close()
+            return
         task = asyncio.get_running_loop().create_task(self._serve((reader, writer)))
         self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        # Not in the task: one that is cancelled before it has begun does nothing, and closes nothing.
+        task.add_done_callback(lambda done: self._hang_up(done, writer))
+
+    def _hang_up(self, served: "asyncio.Task[None]", writer: StreamWriter) -> None:
+        self._serving.discard(served)
+        writer.close()
 
     async def _serve(self, browser: Line) -> None:
         with suppress(
             OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError
         ):
-            try:
-                await self._answer(browser)
-            finally:
-                browser[1].close()
+            await self._answer(browser)
 
     async def _answer(self, browser: Line) -> None:
         while True:
@@ -183,8 +190,8 @@ async def _both_ways(browser: Line, host: Line, shown: Pass) -> None:
     try:
         await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        host[1].close()  # first: who is cancelled once more while it stops the two would leave it open
         await _stop((there, back))
-        host[1].close()
 
 
 async def _stop(tasks: Iterable["asyncio.Future[None]"]) -> None:

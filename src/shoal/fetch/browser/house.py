@@ -10,12 +10,14 @@ from shoal.fetch.browser.chromium import Chromium
 from shoal.fetch.browser.memory import memory_of
 from shoal.fetch.browser.passes import Pass, Passes
 from shoal.fetch.browser.tab import Tab
-from shoal.fetch.browser.wire import WireFailed
+from shoal.fetch.browser.wire import Event, WireFailed
+from shoal.fetch.shared import Shared
 
 LOOK_EVERY = 1.0  # seconds between two looks at its memory
 FAR_TOO_MUCH = 2  # times its memory: then it is not waited for
 MOST_CONTEXTS = 64  # of visitors and ways that are remembered at a time
 PATIENCE = 5.0  # seconds for a tab to close
+TELL_AGAIN = 0.5  # seconds after which a tab that is still there is told once more
 
 Key = tuple[str, str]
 
@@ -39,10 +41,13 @@ class House:
         self._chromium, self._settings, self._passes = chromium, settings, passes
         self.user_agent = user_agent
         self._contexts: dict[Key, Context] = {}
+        self._making: Shared[Context] = Shared()
         self._homes: dict[Tab, Context] = {}
         self._spare: asyncio.Task[tuple[Tab, Context]] | None = None
-        self._pages = self._opening = self._count = 0
+        self._pages = self._opening = self._leaving = self._count = 0
         self._is_large = self._is_ended = False
+        self._closing: dict[str, asyncio.Future[None]] = {}
+        chromium.wire.listen("", self._hear)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     @property
@@ -74,29 +79,44 @@ class House:
         if self._settings.context == "task":
             return await self._fresh_tab(way)
         key = (guise.key if guise else "", way.name if way else "")
-        context = self._contexts.get(key)
-        if context is None:
-            await self._make_room()
-            context = self._contexts[key] = await self._new_context(way)
-        self._count += 1
-        context.used = self._count
+        # Shared, for who comes at the same time must not be given another one.
+        context = self._contexts.get(key) or await self._making.do(repr(key), lambda: self._enter(key, way))
+        self._use(context)
         while context.idle:
             tab = context.idle.pop()
             if not tab.is_broken:
                 return self._take(tab, context)
+            await self._close_tab(tab)  # it crashed while it waited
         await self._close_idle()
         return self._take(*await self._new_tab(context))
+
+    async def _enter(self, key: Key, way: Way | None) -> Context:
+        await self._make_room()
+        made = self._contexts[key] = await self._new_context(way)
+        self._use(made)
+        return made
+
+    def _use(self, context: Context) -> None:
+        self._count += 1
+        context.used = self._count
 
     async def _fresh_tab(self, way: Way | None) -> Tab:
         """Return a tab with a context of its own: the one that was made ready, or a new one."""
         spare, self._spare = self._spare, None
         tab, context = await (spare or self._new_pair())
+        if tab.is_broken:  # it crashed while it waited
+            await self._close_context(context, tab)
+            tab, context = await self._new_pair()
         context.shown.way = way
-        if not self.is_spent:
-            # Made while the page loads: a host's moment would pass while a context is opened.
+        self._make_ready()
+        return self._take(tab, context)
+
+    def _make_ready(self) -> None:
+        """Open the next tab while the page loads: a host's moment would pass while a context is opened."""
+        # Another page may have seen to it meanwhile: a tab that is forgotten for a second is never closed.
+        if self._spare is None and not self.is_spent:
             self._spare = asyncio.get_running_loop().create_task(self._new_pair())
             self._spare.add_done_callback(_seen)
-        return self._take(tab, context)
 
     async def _new_pair(self) -> tuple[Tab, Context]:
         return await self._new_tab(await self._new_context(None))
@@ -106,9 +126,11 @@ class House:
         return tab
 
     async def _close_idle(self) -> None:
-        """Close the tabs that have waited longest, until there is one to spare."""
+        """Close the tabs that have waited longest, until there is room for those that are being opened."""
         waiting = sorted(self._contexts.values(), key=lambda context: context.used)
-        spare = len(self._homes) + sum(len(context.idle) for context in waiting) + 1 - self._settings.tabs
+        idle = sum(len(context.idle) for context in waiting)
+        busy = len(self._homes) + self._opening + self._leaving
+        spare = busy + idle - self._settings.tabs
         for context in waiting:
             while context.idle and spare > 0:
                 spare -= 1
@@ -132,6 +154,7 @@ class House:
         context = self._homes.pop(tab, None)
         if context is None or self._is_ended:
             return
+        self._leaving += 1
         try:
             async with asyncio.timeout(PATIENCE):
                 if self._settings.context == "session" and not tab.is_broken and not self.is_spent:
@@ -144,6 +167,8 @@ class House:
         except (WireFailed, TimeoutError):
             tab.close()
             self._is_large = True  # not to be trusted with another page
+        finally:
+            self._leaving -= 1
 
     async def end(self) -> None:
         """End the browser and all its processes."""
@@ -176,8 +201,22 @@ class House:
         return tab, context
 
     async def _close_tab(self, tab: Tab) -> None:
+        """Close a tab, and do not believe it: told while it changes pages, Chromium may forget it."""
         tab.close()
-        await self._chromium.wire.call("Target.closeTarget", targetId=tab.frame)
+        closed = self._closing[tab.session] = asyncio.get_running_loop().create_future()
+        try:
+            with suppress(WireFailed):  # it is gone already
+                while not closed.done():
+                    await self._chromium.wire.call("Target.closeTarget", targetId=tab.frame)
+                    await asyncio.wait([closed], timeout=TELL_AGAIN)
+        finally:
+            del self._closing[tab.session]
+
+    def _hear(self, method: str, event: Event) -> None:
+        if method == "Target.detachedFromTarget":
+            closed = self._closing.get(event["sessionId"])
+            if closed and not closed.done():
+                closed.set_result(None)
 
     async def _close_context(self, context: Context, tab: Tab) -> None:
         tab.close()

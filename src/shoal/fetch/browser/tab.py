@@ -10,7 +10,6 @@ from typing import Any
 from shoal.core.browsing import BrowserSettings
 from shoal.core.errors import (
     BrokenAnswer,
-    FetchTimeout,
     InvalidSetting,
     OutOfScope,
     PageCrashed,
@@ -33,7 +32,10 @@ DOCUMENTS = [
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"},
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
 ]
+OTHERS = {"urlPattern": "*", "resourceType": "Other", "requestStage": "Request"}  # icons, and some rare parts
 MEDIA = {"urlPattern": "*", "resourceType": "Media", "requestStage": "Request"}
+# What pages see of it, with or without a window around them.
+VIEW = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
 EVERYTHING = {"urlPattern": "*", "requestStage": "Request"}
 
 
@@ -41,7 +43,7 @@ class Tab:
     """A page of a context, with one visit at a time."""
 
     def __init__(self, wire: Wire, session: str, frame: str, shown: Pass, settings: BrowserSettings) -> None:
-        self._wire, self._session, self.frame = wire, session, frame
+        self._wire, self.session, self.frame = wire, session, frame
         self._pass, self._settings = shown, settings
         self._visit: Visit | None = None
         self._loader = ""
@@ -62,11 +64,12 @@ class Tab:
             self.call("Page.setLifecycleEventsEnabled", enabled=True),
             self.call("Network.setBypassServiceWorker", bypass=True),
             self.call("Emulation.setUserAgentOverride", userAgent=user_agent),
+            self.call("Emulation.setDeviceMetricsOverride", **VIEW),
         )
 
     def call(self, method: str, /, **params: Any) -> asyncio.Future[Event]:
         """Ask the browser for something in this tab."""
-        return self._wire.call(method, self._session, **params)
+        return self._wire.call(method, self.session, **params)
 
     async def go(self, visit: Visit, user_agent: str) -> Document:
         """Visit a page and wait for it as the settings say; raises FetchError, or what `on_hop` raises."""
@@ -137,7 +140,7 @@ class Tab:
     def close(self) -> None:
         """Hear nothing of it any more."""
         self._end_visit()
-        self._wire.forget(self._session)
+        self._wire.forget(self.session)
         for task in self._working:
             task.cancel()
 
@@ -148,7 +151,7 @@ class Tab:
 
     async def _arm(self, visit: Visit, user_agent: str) -> None:
         """Hold up the questions that are looked at: pages, and with headers of the caller all."""
-        patterns: list[dict[str, str]] = [*DOCUMENTS]
+        patterns: list[dict[str, str]] = [*DOCUMENTS, OTHERS]
         if "media" in self._settings.block:
             patterns.append(MEDIA)
         if visit.names:
@@ -238,7 +241,7 @@ class Tab:
             self._take_answer(visit, event) if is_page else self._go_on(event)
         elif is_page:
             self._work(self._ask_page(visit, event))
-        elif event["resourceType"] == "Media" and "media" in self._settings.block:
+        elif _is_icon(event) or (event["resourceType"] == "Media" and "media" in self._settings.block):
             self._refuse(event)
         else:
             self._ask_part(visit, event)
@@ -339,13 +342,14 @@ class Tab:
         return BrokenAnswer(f"The browser could not say: {error}")
 
 
+def _is_icon(event: Event) -> bool:
+    """Whether the browser wants the picture for its own tab: what a page shows is asked for as an image."""
+    wanted: str = event["request"]["headers"].get("Accept", "")
+    return event["resourceType"] == "Other" and wanted.startswith("image/")
+
+
 class ScriptFailed(ShoalError):
     """A script that was run in the page failed."""
-
-
-def late(what: str, seconds: float) -> FetchTimeout:
-    """Return the error of something that did not come in time."""
-    return FetchTimeout(f"{what} within {seconds:g} s")
 
 
 def _said(details: Event) -> str:
