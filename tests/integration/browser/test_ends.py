@@ -119,6 +119,23 @@ async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin
     assert (await fetch(browser, url)).status == 200
 
 
+@in_both
+@pytest.mark.parametrize("context", ["task", "session"])
+async def test_a_tab_that_crashes_before_its_page_is_asked_for_costs_nothing(browse, origin, context):
+    browser = browse(tabs=1, context=context)
+    url = origin.on("/", html("<p>"))
+    await fetch(browser, url)
+    first = browser.pids[0]
+    for round in range(5):
+        await asyncio.sleep(0.03 * round)  # while the next tab is being made ready, or waits
+        for pid in renderers(first):
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.1)  # else the page may be on its way before the browser notices
+        async with asyncio.timeout(10):
+            assert (await fetch(browser, url)).status == 200
+    assert browser.pids[0] == first
+
+
 async def test_a_crashed_browser_is_replaced(browse, origin):
     browser = browse(wait="#never")
     url = origin.on("/", html("<p>"))

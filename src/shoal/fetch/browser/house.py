@@ -17,6 +17,7 @@ LOOK_EVERY = 1.0  # seconds between two looks at its memory
 FAR_TOO_MUCH = 2  # times its memory: then it is not waited for
 MOST_CONTEXTS = 64  # of visitors and ways that are remembered at a time
 PATIENCE = 5.0  # seconds for a tab to close
+TRIES = 3  # to open one
 TELL_AGAIN = 0.5  # seconds after which a tab that is still there is told once more
 
 Key = tuple[str, str]
@@ -193,12 +194,23 @@ class House:
         return context
 
     async def _new_tab(self, context: Context) -> tuple[Tab, Context]:
+        """Open a tab; one that crashes before it is ready costs a new one, and no other page its browser."""
+        for left in reversed(range(TRIES)):
+            tab = await self._attached(context)
+            try:
+                await tab.prepare(self.user_agent)
+                break
+            except WireFailed:
+                if not left or not tab.is_broken:
+                    raise
+                await self._close_tab(tab)
+        return tab, context
+
+    async def _attached(self, context: Context) -> Tab:
         wire = self._chromium.wire
         made = await wire.call("Target.createTarget", url="about:blank", browserContextId=context.id)
         attached = await wire.call("Target.attachToTarget", targetId=made["targetId"], flatten=True)
-        tab = Tab(wire, attached["sessionId"], made["targetId"], context.shown, self._settings)
-        await tab.prepare(self.user_agent)
-        return tab, context
+        return Tab(wire, attached["sessionId"], made["targetId"], context.shown, self._settings)
 
     async def _close_tab(self, tab: Tab) -> None:
         """Close a tab, and do not believe it: told while it changes pages, Chromium may forget it."""

@@ -26,6 +26,7 @@ from shoal.fetch.browser.wire import Event, Wire, WireFailed
 
 STAGES = {"dom": "DOMContentLoaded", "load": "load", "idle": "networkIdle"}
 LONGEST_IDLE = 10.0  # seconds that the network may take to fall silent after the page has loaded
+LAST_WORDS = 0.5  # seconds
 TRAFFIC = 8  # times the largest body is what a page and all that it loads may weigh
 MOST_EVENTS = 50_000  # of one page; what has more goes on for ever
 DOCUMENTS = [
@@ -83,6 +84,7 @@ class Tab:
             answer = await visit.unless_failed(self.call("Page.navigate", url=url))
             failure = answer.get("errorText")
             if visit.raw is None and failure and not self._is_empty(visit):
+                await self._hear_of_death(visit, failure)
                 raise self._refusal(visit) or translated(failure, visit.at)
             if visit.raw is None and not failure:
                 await visit.unless_failed(self._wait(visit))
@@ -91,6 +93,13 @@ class Tab:
         if visit.document is None:
             raise BrokenAnswer(f"{shorten(url)}: the browser shows no answer")
         return visit.document
+
+    async def _hear_of_death(self, visit: Visit, failure: str) -> None:
+        """Raise PageCrashed where a page was given up because it died: that is told a moment later."""
+        if "ERR_ABORTED" in failure:
+            await asyncio.wait([visit.failed], timeout=LAST_WORDS)
+            if visit.failed.done():
+                await visit.failed
 
     async def html(self, most: int) -> bytes:
         """Return the page as it stands; raises TooLarge when it has more than `most` bytes."""
@@ -226,6 +235,7 @@ class Tab:
         self._moved.set()
         if self._visit:
             self._visit.fail(error)
+        self._wire.lose(self.session, str(error))
 
     def _hold_up(self, event: Event) -> None:
         visit = self._visit

@@ -38,7 +38,7 @@ class Wire(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._unread = bytearray()
-        self._waiting: dict[int, asyncio.Future[Event]] = {}
+        self._waiting: dict[int, tuple[str, asyncio.Future[Event]]] = {}  # and of which session
         self._hearing: dict[str, OnEvent] = {}
         self._count = 0
         self._process: asyncio.SubprocessTransport | None = None
@@ -80,6 +80,14 @@ class Wire(asyncio.SubprocessProtocol):
         """Let the events of a session go unheard."""
         self._hearing.pop(session, None)
 
+    def lose(self, session: str, reason: str) -> None:
+        """Fail all that a session was asked for: one that has crashed answers nothing."""
+        lost = [number for number, (whose, _) in self._waiting.items() if whose == session]
+        for number in lost:
+            _, answer = self._waiting.pop(number)
+            if not answer.done():
+                answer.set_exception(WireFailed(reason))
+
     def call(self, method: str, session: str = "", /, **params: Any) -> asyncio.Future[Event]:
         """Ask for something; the answer comes later, or WireFailed. Nobody need wait for it."""
         answer: asyncio.Future[Event] = self._loop.create_future()
@@ -88,7 +96,7 @@ class Wire(asyncio.SubprocessProtocol):
             answer.set_exception(WireFailed("The browser has ended"))
             return answer
         self._count += 1
-        self._waiting[self._count] = answer
+        self._waiting[self._count] = session, answer
         asked: dict[str, Any] = {"id": self._count, "method": method, "params": params}
         if session:
             asked["sessionId"] = session
@@ -101,7 +109,7 @@ class Wire(asyncio.SubprocessProtocol):
             if hearing:
                 hearing(message.method, message.params)
             return
-        answer = self._waiting.pop(message.id, None)
+        _, answer = self._waiting.pop(message.id, ("", None))
         if answer is None or answer.done():
             return
         if message.error:
@@ -113,7 +121,7 @@ class Wire(asyncio.SubprocessProtocol):
         if not self.is_open:
             return
         self.ended.set_result(None)
-        for answer in self._waiting.values():
+        for _, answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(WireFailed("The browser has ended"))
         self._waiting.clear()
