@@ -1,29 +1,19 @@
 """What is kept in the queue's own store, as notes that the whole fleet shares."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from shoal.core.errors import ShoalError
-from shoal.core.model import Note
 from shoal.fetch.cache_store import Held
+from shoal.fetch.notes import Notes
 
 TOPIC = "cache"
 LINGER = 0.02  # seconds in which writes gather
 MOST_WAITING = 16 << 20  # bytes that may wait to be written
 MOST_AT_ONCE = 32 << 20  # bytes of one write; a queue takes twice as many
 TRIM_AFTER = 16  # parts of the largest size that are written between two trims
-
-
-class Notes(Protocol):
-    """The verbs of a queue that this needs."""
-
-    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]: ...
-    async def write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
-    ) -> None: ...
-    async def trim_notes(self, topic: str, *, max_bytes: int) -> int: ...
 
 
 class NotesStore:

@@ -10,7 +10,7 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import Note, Task
-from shoal.fetch.cache_notes import Notes
+from shoal.fetch.notes import Notes
 from shoal.worker.visits import KEEP, Finding, encode, key_of, topic
 
 LINGER = 0.05  # seconds in which pages gather

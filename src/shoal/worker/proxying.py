@@ -3,10 +3,11 @@
 import secrets
 
 from shoal.fetch.contract import Fetcher
+from shoal.fetch.notes import secret_of
 from shoal.queue.contract import Queue
 from shoal.scrape.settings import ScraperSettings
 
-TOPIC, KEY = "secrets", "proxies"
+SALT = "proxies"  # the key of what names of proxies with credentials are made with
 
 
 async def by_proxies(
@@ -22,7 +23,7 @@ async def by_proxies(
     from shoal.fetch.proxies.pool import Pool
     from shoal.fetch.proxies.source import Source
 
-    source = Source(rules, salt=await _salt(queue) if queue else secrets.token_bytes(32))
+    source = Source(rules, salt=await secret_of(queue, SALT) if queue else secrets.token_bytes(32))
     gap = settings.delay.total_seconds() if rules.per_exit else 0.0
     pool = Pool(rules, await source.read(), gap=gap)
     board = Board(queue, run_id, secrets.token_hex(8), pool) if queue else None
@@ -31,9 +32,3 @@ async def by_proxies(
     )
     await fetching.start()
     return fetching
-
-
-async def _salt(queue: Queue) -> bytes:
-    """Return what the names of proxies with credentials are made with, the same for the whole fleet."""
-    await queue.swap_note(TOPIC, KEY, secrets.token_bytes(32), stamp=None)
-    return (await queue.notes(TOPIC, [KEY]))[KEY].value

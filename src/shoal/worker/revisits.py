@@ -8,8 +8,9 @@ import msgspec
 
 from shoal.core.exchange import Response
 from shoal.core.model import Task
-from shoal.fetch.cache_notes import Notes, NotesStore
+from shoal.fetch.cache_notes import NotesStore
 from shoal.fetch.cache_rules import validators
+from shoal.fetch.notes import Notes
 from shoal.scrape.harvest import Harvest
 from shoal.worker.listing import Listing
 from shoal.worker.visits import (

@@ -1,14 +1,14 @@
 """The secret that callers and listening workers share."""
 
 import os
-import secrets
 
 from shoal.core.errors import InvalidSetting
+from shoal.fetch.notes import secret_of
 from shoal.queue.contract import Queue
 
 VARIABLE = "SHOAL_SECRET"
 SHORTEST = 16  # characters
-TOPIC, KEY = "secrets", "calls"
+KEY = "calls"
 
 
 async def shared_secret(queue: Queue) -> bytes:
@@ -20,5 +20,4 @@ async def shared_secret(queue: Queue) -> bytes:
         )
     if given:
         return given.encode()
-    await queue.swap_note(TOPIC, KEY, secrets.token_bytes(32), stamp=None)
-    return (await queue.notes(TOPIC, [KEY]))[KEY].value
+    return await secret_of(queue, KEY)

@@ -2,13 +2,12 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Protocol
 
 from shoal.core.errors import ShoalError
-from shoal.core.model import Note
+from shoal.fetch.notes import Notes
 
 TOPIC = "pages that need a browser"
 KEEP = timedelta(hours=6)  # then a site may have changed, and is tried without one again
@@ -16,16 +15,6 @@ LISTEN_EVERY = 5.0  # seconds
 MOST_BYTES = 4 << 20
 MOST_KNOWN = 10_000
 _NUMBERED = re.compile(r"\d|^.{25,}$")
-
-
-class Notes(Protocol):
-    """The verbs of a queue that this needs."""
-
-    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]: ...
-    async def write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
-    ) -> None: ...
-    async def trim_notes(self, topic: str, *, max_bytes: int) -> int: ...
 
 
 def shape(url: str) -> str:

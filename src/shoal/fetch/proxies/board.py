@@ -8,15 +8,16 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import MINUTE, Note
+from shoal.fetch.notes import Notes
 from shoal.fetch.proxies.pool import Pool
 from shoal.fetch.proxies.standing import Fault, Standing
 
@@ -27,18 +28,6 @@ RECENT = timedelta(seconds=30)  # a proxy that served another worker since then 
 KEEP = timedelta(days=1)
 MOST_SHOWN = 1_000  # proxies of which those that were never taken are told too
 log = logging.getLogger("shoal.proxies")
-
-
-class Notes(Protocol):
-    """The verbs of a queue that this needs."""
-
-    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]: ...
-    async def write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
-    ) -> None: ...
-    async def swap_note(
-        self, topic: str, key: str, value: bytes | None, *, stamp: int | None, ttl: timedelta | None = None
-    ) -> Note | None: ...
 
 
 class Deeds(msgspec.Struct, frozen=True, array_like=True):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from shoal.core.errors import QueueError
+from shoal.fetch.notes import Notes
 from shoal.fetch.tokens import budget as budgets
 from shoal.fetch.tokens.budget import Budget
-from shoal.fetch.tokens.purse import TOPIC, Notes, Purse
+from shoal.fetch.tokens.purse import TOPIC, Purse
 from shoal.fetch.tokens.told import Told
 
 TRIES = 50  # to write down a budget that others write too

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import random
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,15 +12,16 @@ from datetime import timedelta
 
 from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
 from shoal.core.model import SECOND
+from shoal.fetch.notes import Notes, secret_of
 from shoal.fetch.tokens.budget import Budget
 from shoal.fetch.tokens.desk import Desk
-from shoal.fetch.tokens.purse import Clock, Notes, Purse
+from shoal.fetch.tokens.purse import Clock, Purse
 from shoal.fetch.tokens.token import Source, Token, numbered
 from shoal.fetch.tokens.told import Told
 
 log = logging.getLogger("shoal.tokens")
 
-SECRETS, SALT = "secrets", "tokens"  # the topic and the key of what names are made with
+SALT = "tokens"  # the key of what names are made with
 TIDY_EVERY = 0.1  # seconds
 IDLE = 0.2  # seconds after which reserved requests are handed back
 NEARLY = 1.0  # seconds before the end of an epoch
@@ -65,9 +65,7 @@ class TokenPool:
         cls, queue: Notes, source: Source, *, run_id: str, clock: Clock = time.monotonic
     ) -> "TokenPool":
         """Read the tokens; raises InvalidSetting if there are none."""
-        await queue.swap_note(SECRETS, SALT, secrets.token_bytes(32), stamp=None)
-        salt = (await queue.notes(SECRETS, [SALT]))[SALT].value
-        pool = cls(queue, source, salt, run_id=run_id, clock=clock)
+        pool = cls(queue, source, await secret_of(queue, SALT), run_id=run_id, clock=clock)
         pool._take(await source.read())
         return pool
 

@@ -1,14 +1,14 @@
 """What one worker has of one token: requests that it has reserved, and those that are under way."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.core.model import Note
+from shoal.fetch.notes import Notes
 from shoal.fetch.tokens.budget import Budget, aged
 from shoal.fetch.tokens.token import Token
 
@@ -19,18 +19,6 @@ MOVED = 2.0  # seconds by which a reset must come later to be believed: less is 
 Clock = Callable[[], float]
 _decoder = msgspec.json.Decoder(Budget)
 _encode = msgspec.json.Encoder().encode
-
-
-class Notes(Protocol):
-    """The verbs of a queue that this needs."""
-
-    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]: ...
-    async def write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
-    ) -> None: ...
-    async def swap_note(
-        self, topic: str, key: str, value: bytes | None, *, stamp: int | None, ttl: timedelta | None = None
-    ) -> Note | None: ...
 
 
 def read_budget(note: Note) -> Budget:

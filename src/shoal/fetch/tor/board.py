@@ -3,29 +3,20 @@
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable
 from contextlib import suppress
-from datetime import timedelta
 from typing import Protocol
 
 import msgspec
 
 from shoal.core.errors import QueueError
-from shoal.core.model import MINUTE, Note
+from shoal.core.model import MINUTE
+from shoal.fetch.notes import Notes
 
 EVERY = 5.0  # seconds
 KEEP = MINUTE / 2  # after which a worker that says nothing is gone
 KEEP_ORDER = 10 * MINUTE
 ORDER = "renew"
-
-
-class Notes(Protocol):
-    """The part of a queue that is needed here."""
-
-    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]: ...
-    async def write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
-    ) -> None: ...
 
 
 class TorState(msgspec.Struct, frozen=True):
