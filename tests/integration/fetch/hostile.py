@@ -94,7 +94,12 @@ class Origin:
         self.connections += 1
         visit = asyncio.create_task(self._visit(reader, writer))
         self._visits.add(visit)
-        visit.add_done_callback(self._visits.discard)
+        visit.add_done_callback(lambda done: self._end(done, writer))
+
+    def _end(self, visit: "asyncio.Task[None]", writer: asyncio.StreamWriter) -> None:
+        # Not in the visit: one that is cancelled before it has begun closes nothing.
+        self._visits.discard(visit)
+        writer.close()
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
