@@ -1,7 +1,8 @@
 # `make` alone lists the targets. Every target does its own set-up.
 
 PYTHON ?= python3
-JOBS ?= 2
+# Tests wait for servers and leases half of the time.
+JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt

@@ -1,6 +1,7 @@
 """Every backend goes through random histories beside the model; queues broken on purpose are found out."""
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from tests.conformance.helpers import ME, TEN, page
 from tests.conformance.histories import Histories
 from tests.conformance.model import ModelQueue
 
+HISTORIES = int(os.environ.get("SHOAL_HISTORIES", "100"))
 SETTINGS = settings(
-    max_examples=200,
+    max_examples=HISTORIES,
     stateful_step_count=50,
     deadline=None,
     print_blob=True,
@@ -25,7 +27,7 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 # Sixteen shards make histories slow, and so does a broker; the plain server has gone through these scripts.
-FEWER = settings(SETTINGS, max_examples=40)
+FEWER = settings(SETTINGS, max_examples=HISTORIES // 5)
 SLOW = ("redis-cluster", "rabbitmq")
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(

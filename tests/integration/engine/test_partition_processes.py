@@ -75,6 +75,7 @@ class Site:
 
     async def fill(self, names, each, *, work=NAP, trouble="", lease="2s"):
         """Write the scraper, and start a run."""
+        self.commands.clear()
         (self.folder / "states.py").write_text(SCRAPER.format(work=work, trouble=trouble, lease=lease))
         self.run = await self._queue.start_run(
             "states", settings=RunSettings(host_delay=ZERO, max_attempts=6)
@@ -171,7 +172,12 @@ async def test_processes_that_were_stopped_past_their_leases_do_no_harm(site):
 
 @on_postgres
 async def test_without_the_fence_they_would(site):
-    assert served_by_two(await sleepers_items(site, LATE_NEWS + NO_FENCE)) == {"x"}
+    # Whether one wakes early enough to do harm is up to the machine; of three, one does.
+    found = set()
+    for _ in range(3):
+        if not found:
+            found = served_by_two(await sleepers_items(site, LATE_NEWS + NO_FENCE))
+    assert found == {"x"}
 
 
 @on_sqlite
