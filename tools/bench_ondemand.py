@@ -30,7 +30,7 @@ async def page(page: Page):
 """
 
 
-async def overheads(queue_url: str, folder: Path, calls: int, rate: float) -> list[float]:
+async def overheads(queue_url: str, folder: Path, calls: int, rate: float = RATE) -> list[float]:
     """Make so many calls at a steady rate; return the seconds that each took beyond the fetch."""
     file = folder / "pages.py"
     file.write_text(SCRAPER)
@@ -43,7 +43,7 @@ async def overheads(queue_url: str, folder: Path, calls: int, rate: float) -> li
         return await _steadily(app, str(file), site.url, calls, rate)
 
 
-async def _steadily(app: App, name: str, site: str, calls: int, rate: float) -> list[float]:
+async def _steadily(app: App, name: str, site: str, calls: int, rate: float = RATE) -> list[float]:
     loop = asyncio.get_running_loop()
 
     async def one(number: int) -> float:
