@@ -12,8 +12,9 @@ from tests.servers.postgres import PostgresServer
 from tools.bench.hardship.origin import Asked
 from tools.bench.hardship.stage import Hosts, run
 
-HEALTHY, SLOW, PAGES = 9_000, 1_000, 3  # hosts, and pages of each
-KILLED_PAGES, KILL_EVERY, AT_ONCE = 20_000, 0.25, 64
+HEALTHY, SLOW, PAGES = 9_000, 1_000, 3  # hosts, and pages of each that is healthy
+KILLED_PAGES, KILL_EVERY = 20_000, 0.25
+IN_FLIGHT = 2 * 64  # pages of one worker: in the air, and on their way to the queue
 POLITE_HOSTS, POLITE_PAGES, DELAY = 50, 200, 0.1
 
 Line = tuple[str, str, str]  # what was measured, the figure, the bar
@@ -25,8 +26,9 @@ def slow_hosts(folder: Path) -> Iterator[Line]:
     for slow in (0, SLOW):
         place = _fresh(folder, f"slow-{slow}")
         with Hosts(slow=SLOW) as hosts:
-            urls = [hosts.url(host, page) for page in range(PAGES) for host in _mixed(slow)]
-            run(place, urls, {"rate": None, "timeout": "20s", "retries": 0}, workers=1)
+            urls = [hosts.url(host, page) for host, page in _mixed(slow)]
+            done = run(place, urls, {"rate": None, "timeout": "20s", "retries": 0}, workers=1)
+            assert len(done.items) == HEALTHY * PAGES, done.summary
             rates.append(_rate([one for one in hosts.asked() if one[0] >= SLOW]))
     yield (
         f"{SLOW:,} dripping hosts among {SLOW + HEALTHY:,}",
@@ -35,11 +37,12 @@ def slow_hosts(folder: Path) -> Iterator[Line]:
     )
 
 
-def _mixed(slow: int) -> list[int]:
-    """Return the numbers of the hosts, the slow ones spread over the healthy."""
-    hosts = list(range(SLOW - slow, SLOW + HEALTHY))
-    random.Random(7).shuffle(hosts)
-    return hosts
+def _mixed(slow: int) -> list[tuple[int, int]]:
+    """Return hosts and pages, the slow ones spread over the healthy."""
+    healthy = [(host, page) for host in range(SLOW, SLOW + HEALTHY) for page in range(PAGES)]
+    pages = [(host, 0) for host in range(slow)] + healthy
+    random.Random(7).shuffle(pages)
+    return pages
 
 
 def kills(folder: Path) -> Iterator[Line]:
@@ -61,7 +64,7 @@ def _killed(folder: Path, name: str, queue: str | None) -> Line:
     return (
         f"{done.kills} kills of 4 workers, {KILLED_PAGES:,} pages, {name}",
         f"{once:,} pages with one item, {len(items) - once} with more; {extra} extra fetches",
-        f"{KILLED_PAGES:,}, 0; <= {done.kills * AT_ONCE}",
+        f"{KILLED_PAGES:,}, 0; <= {done.kills * IN_FLIGHT}",
     )
 
 

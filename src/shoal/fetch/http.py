@@ -264,6 +264,7 @@ def _client_options(limits: Limits, user_agent: str, authorities: Path | None) -
         "connect_timeout": CONNECT_TIMEOUT,
         "pool_idle_timeout": IDLE_TIMEOUT,
         "pool_max_idle_per_host": IDLE_PER_HOST,
+        "pool_max_size": _most_clients(),  # hosts; those whose URLs spell an address share a client
         "no_proxy": True,  # none but that of a request
         "tls_verify": authorities or True,
         "gzip": True,

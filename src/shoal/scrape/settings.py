@@ -36,6 +36,9 @@ from shoal.scrape.tor import TorSettings, read_tor
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
+# Starts of a host are planned so much further apart than they may be: one that is a little late is then not
+# too near the next.
+SLACK, MOST_SLACK = 0.02, timedelta(milliseconds=2)
 # Accepted by name, so that a scraper written for a later version is told what this one lacks.
 NOT_YET: tuple[str, ...] = ()
 
@@ -111,8 +114,9 @@ class ScraperSettings:
     def run_settings(self, *, retries: int = 0) -> RunSettings:
         """Return what the queue must know; `retries` is the most that one of the steps asks for."""
         exits = exits_of(self.proxies)
+        gap = self.delay / exits
         return RunSettings(
-            host_delay=self.delay / exits,
+            host_delay=gap + min(SLACK * gap, MOST_SLACK),
             per_host=exits * (self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)),
             max_attempts=1 if self.at_most_once else max(self.retries, retries) + 1,
             ttl=self.ttl,

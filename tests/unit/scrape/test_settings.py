@@ -22,7 +22,7 @@ def test_the_defaults_are_the_safe_ones_of_the_design():
     assert str(settings.scope) == "'host'"
     assert settings.max_depth == 20
     assert settings.max_body == 32 << 20
-    assert settings.run_settings() == RunSettings()
+    assert settings.run_settings() == RunSettings(host_delay=timedelta(seconds=1.002))
 
 
 def test_every_setting_can_be_read_and_every_reader_has_a_setting():
@@ -61,8 +61,13 @@ def test_settings_are_read_as_people_write_them():
     assert settings.block.search("Please solve the CAPTCHA")
     assert settings.user_agent == "bot/1"
     assert settings.run_settings() == RunSettings(
-        host_delay=2 * SECOND, per_host=2, max_attempts=6, ttl=timedelta(days=1)
+        host_delay=timedelta(seconds=2.002), per_host=2, max_attempts=6, ttl=timedelta(days=1)
     )
+
+
+@pytest.mark.parametrize(("rate", "planned"), [("10/s", 0.102), ("1/s", 1.002), ("1/h", 3600.002), (None, 0)])
+def test_starts_are_planned_a_little_further_apart_than_they_may_be(rate, planned):
+    assert read(rate=rate).run_settings().host_delay == timedelta(seconds=planned)
 
 
 def test_retries_are_what_follows_the_first_attempt():

@@ -8,6 +8,7 @@ ends, then prints for each request the number of its host, its path and its mome
 import asyncio
 import json
 import os
+import resource
 import sys
 import time
 from contextlib import suppress
@@ -69,6 +70,8 @@ def _watch_closely() -> None:
 async def serve(slow: int) -> None:
     """Serve until nobody wants to know any more."""
     _watch_closely()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     loop, asked = asyncio.get_running_loop(), cast(Asked, [])
     server = await loop.create_server(lambda: Host(asked, slow), "0.0.0.0", 0, backlog=4_096)
     print(server.sockets[0].getsockname()[1], flush=True)
