@@ -17,6 +17,7 @@ from pwd import getpwnam
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
+_chance = random.SystemRandom()  # the common one is seeded by Hypothesis, alike in every process
 
 
 class ServerMissing(Exception):
@@ -48,7 +49,7 @@ def free_port() -> int:
     knocking while its server is down would one day be given the server's own port, and talk to itself.
     """
     while True:
-        port = random.randint(15_000, 32_000)
+        port = _chance.randint(15_000, 32_000)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

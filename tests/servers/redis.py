@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from tests.servers.process import ServerFailed, ServerProcess, find_program, wait_until
+from tests.servers.process import ServerFailed, ServerProcess, find_program, free_port, wait_until
 
 NO_SETTINGS: Mapping[str, str] = {}
 SLOTS = 16_384
@@ -31,7 +31,7 @@ class RedisServer(ServerProcess):
     ) -> None:
         self._program = find_program("redis-server", "redis-server")
         super().__init__()
-        self.password = password
+        self.password, self.bus = password, free_port()
         self._settings = {
             "bind": "127.0.0.1",
             "port": str(self.port),
@@ -42,9 +42,13 @@ class RedisServer(ServerProcess):
             "databases": "64",
             **({"requirepass": password} if password else {}),
             **({"maxmemory": maxmemory, "maxmemory-policy": "noeviction"} if maxmemory else {}),
-            **({"cluster-enabled": "yes", "cluster-node-timeout": "2000"} if cluster else {}),
+            **(self._of_cluster() if cluster else {}),
             **settings,
         }
+
+    def _of_cluster(self) -> dict[str, str]:
+        # Not the port plus ten thousand, as it would be: a client may have been given that one.
+        return {"cluster-enabled": "yes", "cluster-node-timeout": "2000", "cluster-port": str(self.bus)}
 
     def __enter__(self) -> Self:
         self.start()
@@ -118,14 +122,13 @@ class RedisCluster:
             node.cli("FLUSHALL")
 
     def _join(self) -> None:
-        # The bus listens on the port plus ten thousand, which `free_port` leaves room for.
         first, *others = self.nodes
         for number, node in enumerate(self.nodes):
             start, end = number * SLOTS // 3, (number + 1) * SLOTS // 3 - 1
             node.cli("CLUSTER", "ADDSLOTSRANGE", start, end)
             node.cli("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for node in others:
-            first.cli("CLUSTER", "MEET", "127.0.0.1", node.port)
+            first.cli("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus)
         wait_until(lambda: all(map(_has_joined, self.nodes)), "the nodes to find each other", JOIN_TIMEOUT)
 
 
