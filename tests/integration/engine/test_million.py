@@ -82,6 +82,15 @@ async def tasks_in(queue):
     return 0
 
 
+async def settled(queue):
+    """Return how many tasks there are once what the dead command had sent is over, too."""
+    before, now = -1, await tasks_in(queue)
+    while now != before:
+        await asyncio.sleep(0.5)
+        before, now = now, await tasks_in(queue)
+    return now
+
+
 async def test_a_url_file_enters_exactly_and_in_little_memory(folder, queue_url):
     good, bad = write_urls(folder / "urls.txt", URLS)
     process = await enqueue(folder, queue_url, "--urls-file", "urls.txt", "--rejects", "bad.jsonl")
@@ -102,7 +111,7 @@ async def test_a_command_that_dies_half_way_and_is_typed_again_leaves_the_same_c
                 await asyncio.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
         await process.communicate()
-        early = await tasks_in(queue)
+        early = await settled(queue)
         assert 0 < early < good
         row, _, _ = await measured(await enqueue(folder, queue_url, *words))
         assert await tasks_in(queue) == good

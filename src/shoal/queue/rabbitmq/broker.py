@@ -92,7 +92,19 @@ class Broker:
 
     async def fetch(self, queue: QueueName) -> Delivery | None:
         """Take the first message of a queue, None if it is empty."""
-        return await self._persist(lambda: self._fetch(queue))
+        taken: Delivery | None = None
+
+        async def attempt() -> Delivery | None:
+            nonlocal taken
+            taken = await self._fetch(queue)
+            return taken
+
+        try:
+            return await self._persist(attempt)
+        except asyncio.CancelledError:
+            if taken:  # in the moment in which the call was given up
+                self._return(taken)
+            raise
 
     async def acknowledge(self, delivery: Delivery) -> None:
         """Let the broker forget a message. Where that fails it comes once more, which is known then."""
@@ -136,10 +148,8 @@ class Broker:
         except asyncio.CancelledError:
             # Half a question would close the channel for all who use it. And the message may be on its way:
             # of one that comes to nobody the broker would think for ever that somebody has it.
-            if not fetching.done():
-                self._returning.add(fetching)
-                fetching.add_done_callback(self._returning.discard)
-                fetching.add_done_callback(self._return)
+            self._returning.add(fetching)
+            fetching.add_done_callback(self._fetched_for_nobody)
             raise
 
     async def _fetch_whole(self, queue: QueueName) -> Delivery | None:
@@ -154,10 +164,13 @@ class Broker:
         tag = getattr(message.delivery, "delivery_tag", None)  # an empty queue's answer has none
         return None if tag is None else Delivery(message.body, tag, channel)
 
-    def _return(self, fetching: "asyncio.Future[Delivery | None]") -> None:
+    def _fetched_for_nobody(self, fetching: "asyncio.Future[Delivery | None]") -> None:
+        self._returning.discard(fetching)
+        if not fetching.cancelled() and not fetching.exception() and (delivery := fetching.result()):
+            self._return(delivery)
+
+    def _return(self, delivery: Delivery) -> None:
         """Put back a message that came when nobody waited for it any more."""
-        if fetching.cancelled() or fetching.exception() or not (delivery := fetching.result()):
-            return
         returning = asyncio.ensure_future(self.put_back(delivery))
         self._returning.add(returning)
         returning.add_done_callback(self._returning.discard)
