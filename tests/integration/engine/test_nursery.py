@@ -82,9 +82,7 @@ async def test_a_worker_that_is_asked_to_leave_at_its_birth_leaves_and_that_is_n
         cradle = cradles()
         worker = await cradle.bear(nursery)
         os.kill(worker.pid, signal.SIGTERM)
-        cradle.ours.send(
-            b" "
-        )  # its keeper does so too; a sign just before it reads is obeyed then
+        cradle.ours.send(b" ")  # its keeper does so too; a sign just before it reads is obeyed then
         async with asyncio.timeout(5):
             assert await worker.wait() == 0
         assert b'"reason":"stopped"' in cradle.ours.recv(1_000)
