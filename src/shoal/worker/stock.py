@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import NamedTuple
+from zlib import crc32
 
 from shoal.core.model import Lease
 
-# Every start of a polite run is put off by as much, so that an answer which is late makes no start late.
+# Every start of a polite run is put off by as much, so that an answer which is late makes no start late; and
+# those of one host, by whichever worker, by up to as much again: hosts that are claimed together and have the
+# same gap would else be asked in the same moment for ever, and all but the first of them late.
 LONGEST_LAG = 0.05  # seconds
 # A start that is later than this would come too close to the next, which another worker may have. For gaps
 # below a tenth of a second no machine is that punctual.
@@ -49,7 +52,7 @@ class Stock:
     def put(self, leases: Iterable[Lease], claimed_at: float) -> None:
         """Keep leases that were claimed at this moment of the worker's clock."""
         for lease in leases:
-            due = claimed_at + lease.start_in.total_seconds() + self._lag
+            due = claimed_at + lease.start_in.total_seconds() + self._lag_of(host_of(lease))
             self._push(due, Start(lease, due))
 
     def hasten(self, lease: Lease) -> None:
@@ -100,6 +103,9 @@ class Stock:
         self._counter += 1
         self._places[_name(start.lease)] = self._counter
         heappush(self._heap, (due, self._counter, start))
+
+    def _lag_of(self, host: str | None) -> float:
+        return self._lag * (1 + crc32(host.encode()) / 2**32) if self._lag and host else 0.0
 
     def _earliest(self, host: str | None) -> float:
         last = self._last_asked.get(host) if host else None
