@@ -53,6 +53,7 @@ DECLARE
     -- Their hosts, as they are once locked.
     h_id int[]; h_gap interval[]; h_free timestamptz[]; h_floor bigint[];
     h_live int[]; h_low bigint[]; h_poll interval[]; h_given int[];
+    awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
     fence  bigint;
     fences bigint[] := '{}';
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}';
@@ -291,23 +292,20 @@ BEGIN
 
     SELECT NULL, run.state = 'cancelled' INTO next_due, drained;
     IF wanted = p_limit AND run.state = 'running' THEN
-        drained := shoal.remaining(run.id) = 0;
+        -- A lease or a delayed task tells at once that there is work left; to add up all changes is for the end of a run.
+        SELECT least((SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later ORDER BY d.due_at LIMIT 1),
+                     (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1))
+        INTO awaited;
+        drained := awaited IS NULL AND shoal.remaining(run.id) = 0;
     END IF;
     IF wanted = p_limit AND run.state = 'running' AND NOT drained THEN
-        ts := clock_timestamp();
-        SELECT min(due) - ts INTO next_due
-        FROM (
-            SELECT l.due FROM unnest(t_section, t_band, t_floor) AS t(section, band, floor)
-            CROSS JOIN LATERAL (
-                SELECT due_at AS due FROM shoal.lane
-                WHERE section = t.section AND band = t.band AND due_at > t.floor AND idle IS NULL
-                ORDER BY due_at LIMIT 1
-            ) l
-            UNION ALL
-            (SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later ORDER BY d.due_at LIMIT 1)
-            UNION ALL
-            (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1)
-        ) known;
+        SELECT least(awaited, min(l.due)) - clock_timestamp() INTO next_due
+        FROM unnest(t_section, t_band, t_floor) AS t(section, band, floor)
+        CROSS JOIN LATERAL (
+            SELECT due_at AS due FROM shoal.lane
+            WHERE section = t.section AND band = t.band AND due_at > t.floor AND idle IS NULL
+            ORDER BY due_at LIMIT 1
+        ) l;
         -- What is due already is in another claimer's hands; a moment keeps this one from spinning.
         IF next_due < interval '5 milliseconds' THEN
             next_due := interval '5 milliseconds';
