@@ -48,7 +48,7 @@ bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
 	@tools/servers.sh wrk
 	PYTHONPATH=. $(BIN)/python tools/bench_crawl.py $(ARGS)
 
-bench-hardship: setup ## Measure slow hosts, killed workers and the pace of hosts; ARGS='--only pace'
+bench-hardship: setup ## Measure slow hosts, killed workers, many workers and the pace of hosts; ARGS='--only pace'
 	PYTHONPATH=. $(BIN)/python tools/bench_hardship.py $(ARGS)
 
 bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--at-once 4'

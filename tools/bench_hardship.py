@@ -1,4 +1,4 @@
-"""Measure Shoal where hosts are slow, workers are killed, and every host's pace is to be kept."""
+"""Measure Shoal where hosts are slow, workers are killed or many, and every host's pace is to be kept."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.servers.postgres import PostgresServer
+from tools.bench.hardship.cores import Cores
 from tools.bench.hardship.origin import Asked
 from tools.bench.hardship.stage import Hosts, run
 
@@ -18,6 +19,7 @@ ROUNDS = 3  # one more or less says little: the same run differs by a tenth
 KILLED_PAGES, KILL_EVERY = 20_000, 0.25
 IN_FLIGHT = 2 * 64  # pages of one worker: in the air, and on their way to the queue
 POLITE_HOSTS, POLITE_PAGES, DELAY = 50, 200, 0.1
+CROWD_PAGES, PART = 5_000, 0.25  # pages for each worker, and its part of a core
 
 Line = tuple[str, str, str]  # what was measured, the figure, the bar
 
@@ -98,6 +100,38 @@ def _paced(folder: Path, name: str, queue: str | None) -> Iterator[Line]:
     yield what, f"{100 * used:.1f} % of the allowed rate used", ">= 97 %"
 
 
+def crowd(folder: Path) -> Iterator[Line]:
+    """Yield what two workers and four do, where each has its own part of a core, against one."""
+    if not Cores.are_there():
+        yield f"workers with {PART:.0%} of a core each", "not measured: only root can share out a core", ""
+        return
+    with PostgresServer(durable=True) as postgres:
+        for name in ("SQLite", "PostgreSQL"):
+            rates = {}
+            for workers in (1, 2, 4):
+                place = _fresh(folder, f"crowd-{name}-{workers}")
+                queue = None
+                if name == "PostgreSQL":
+                    postgres.sql(f"CREATE DATABASE crowd{workers}")
+                    queue = postgres.url(f"crowd{workers}")
+                rates[workers] = _crowd_rate(place, workers, queue)
+            figures = "; ".join(
+                f"{workers}: {rate:,.0f} pages/s, {rate / rates[1]:.2f}x" for workers, rate in rates.items()
+            )
+            yield f"workers with {PART:.0%} of a core each, {name}", figures, "2: >= 1.7x"
+
+
+def _crowd_rate(folder: Path, workers: int, queue: str | None) -> float:
+    with Hosts() as hosts, Cores(PART) as cores:
+        urls = [hosts.url(0, page) for page in range(CROWD_PAGES * workers)]
+        settings = {"rate": None, "per_host": 256}
+        run(folder, urls, settings, workers=workers, queue=queue, cores=cores)
+        asked = sorted(moment for _, _, moment in hosts.asked())
+    # Not the beginning, when workers come one after the other, nor the end.
+    middle = asked[len(asked) // 4 : -len(asked) // 4]
+    return (len(middle) - 1) / (middle[-1] - middle[0])
+
+
 def _stolen() -> float:
     """Return how many seconds the processors, all together, were kept from this machine by its host."""
     steal = int(Path("/proc/stat").read_text().split(maxsplit=9)[8])
@@ -115,7 +149,7 @@ def _fresh(folder: Path, name: str) -> Path:
     return made
 
 
-HARDSHIPS = {"slow": slow_hosts, "kills": kills, "pace": pace}
+HARDSHIPS = {"slow": slow_hosts, "kills": kills, "pace": pace, "crowd": crowd}
 
 
 def main() -> None:

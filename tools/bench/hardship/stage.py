@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
+from tools.bench.hardship.cores import Cores
 from tools.bench.hardship.origin import Asked, address
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,8 +78,9 @@ def run(
     workers: int,
     queue: str | None = None,
     kill_every: float | None = None,
+    cores: Cores | None = None,
 ) -> Run:
-    """Run the scraper on these pages to its end; a worker may be killed now and then."""
+    """Run the scraper on these pages to its end; workers may be killed, or have but a part of a core."""
     (folder / "pages.py").write_text(SCRAPER.format(settings=settings))
     (folder / "urls.txt").write_text("\n".join(urls))
     words = [SHOAL, "run", "pages.py", "--urls-file", "urls.txt", "--workers", str(workers), "--json"]
@@ -87,9 +89,11 @@ def run(
     process = subprocess.Popen(words, cwd=folder, stdout=out, stderr=subprocess.DEVNULL)
     kills = 0
     while process.poll() is None:
-        time.sleep(kill_every or 0.2)
+        time.sleep(kill_every or 0.05)
         if kill_every:
             kills += _kill_one(process.pid)
+        if cores:
+            cores.lend_to(_workers_of(process.pid))
     out.seek(0)
     *_, last = out.read().splitlines()
     items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
@@ -98,13 +102,17 @@ def run(
 
 def _kill_one(launcher: int) -> bool:
     """Kill a worker: one of those that the nursery has split off."""
-    workers = [worker for nursery in _children(launcher) for worker in _children(nursery)]
+    workers = _workers_of(launcher)
     if not workers:
         return False
     with suppress(ProcessLookupError):
         os.kill(random.choice(workers), signal.SIGKILL)
         return True
     return False
+
+
+def _workers_of(launcher: int) -> list[int]:
+    return [worker for nursery in _children(launcher) for worker in _children(nursery)]
 
 
 def _children(pid: int) -> list[int]:
