@@ -217,7 +217,8 @@ class Page:
         if self._failure is not None:
             raise ParseFailed(self._failure)
         try:
-            return parse_html(self.html)
+            text = self.html
+            return parse_html(text, self.body if self._encoding == "utf-8" else None)
         except ParseFailed as failure:
             # The next question must not take as long again. Not the error itself: it knows the frames that it
             # came through, they know this page, and a page in a circle stays in memory.

@@ -26,25 +26,34 @@ PIECE = 1 << 16  # characters, about half a millisecond
 PIECE_GROWTH = 96 << 20
 
 
-def parse_html(text: str) -> Document:
-    """Return the tree of a page; raises ParseFailed for one that takes too much memory or time."""
-    return parse(text, positions=False) if is_easy(text) else _parse_carefully(text)
+def parse_html(text: str, data: bytes | None = None) -> Document:
+    """Return the tree of a page; raises ParseFailed for one that takes too much memory or time.
+
+    `data` is the same in UTF-8, where that is at hand: to make it takes longer than to look through it.
+    """
+    return parse(text, positions=False) if is_easy(text, data) else _parse_carefully(text)
 
 
-def is_easy(text: str) -> bool:
+def is_easy(text: str, data: bytes | None = None) -> bool:
     """Tell whether a page cannot grow beyond bounds, so that it may be parsed in one go."""
     length = len(text)
     if not EASY_LENGTH < length <= LONG:
         return length <= LONG
     tags = text.count("<")
+    if tags * most_growth(length) <= EASY:
+        return True
     # Counting attributes takes longer, so that is done only for pages with many tags.
-    return tags * most_growth(length) <= EASY or tags * most_growth(length, most_attributes(text)) <= EASY
+    attributes = most_attributes(data or _utf8(text))
+    return tags * most_growth(length, attributes) <= EASY
 
 
-def most_attributes(text: str) -> int:
+def most_attributes(data: bytes) -> int:
     """Return how many attributes a page can have: no more than what must stand before one."""
-    data = text.encode(errors="replace")
     return len(data) - len(data.translate(None, SEPARATORS))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="replace")
 
 
 def most_growth(position: int, attributes: int = MAX_TEXT) -> int:
@@ -60,7 +69,7 @@ def _parse_carefully(text: str) -> Document:
     until = thread_time() + MAX_SECONDS
     with _memory() as resident:
         grown, held = 0, resident()
-        for piece in _pieces(text, most_attributes(text)):
+        for piece in _pieces(text, most_attributes(_utf8(text))):
             parser.feed(piece)
             before, held = held, resident()
             grown += max(0, held - before)

@@ -49,7 +49,7 @@ def test_a_page_tells_what_came_back(page):
 
 
 def test_a_page_is_not_parsed_before_it_is_asked(monkeypatch):
-    monkeypatch.setattr(module, "parse_html", lambda text: pytest.fail("parsed"))
+    monkeypatch.setattr(module, "parse_html", lambda *text: pytest.fail("parsed"))
     page = page_of(LISTING)
     assert page.body and page.html and page.encoding and page.follow is not None
 
@@ -57,7 +57,7 @@ def test_a_page_is_not_parsed_before_it_is_asked(monkeypatch):
 def test_a_page_is_parsed_once(monkeypatch):
     calls = []
     parse = module.parse_html
-    monkeypatch.setattr(module, "parse_html", lambda text: calls.append(text) or parse(text))
+    monkeypatch.setattr(module, "parse_html", lambda *text: calls.append(text) or parse(*text))
     page = page_of(LISTING)
     assert page.text("title") and page.links() and page.css("a") and page.xpath("//a")
     assert len(calls) == 1
@@ -75,7 +75,7 @@ def test_a_long_page_can_be_parsed_ahead_in_a_thread():
 def test_a_page_that_cannot_be_parsed_is_tried_once_and_still_has_its_bytes(monkeypatch):
     calls = []
     parse = module.parse_html
-    monkeypatch.setattr(module, "parse_html", lambda text: calls.append(text) or parse(text))
+    monkeypatch.setattr(module, "parse_html", lambda *text: calls.append(text) or parse(*text))
     page = page_of("<" * 8_000_001)
     page.prepare()
     for question in (lambda: page.css("a"), page.links, lambda: page.text("h1")):
