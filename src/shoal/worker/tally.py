@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
 from shoal.worker.measures import Measures
 
 
@@ -23,6 +24,23 @@ class Tally:
     put_off: dict[str, int] = field(default_factory=Counter)  # tasks that could not be tried, by reason
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
     measures: Measures | None = None  # what metrics are made of, where someone asked for them
+
+    def count(self, outcome: Outcome, fate: Fate) -> None:
+        """Count an outcome that was settled."""
+        if fate is Fate.STALE:
+            self.stale += 1
+            return
+        match outcome:
+            case Done():
+                self.pages += 1
+                self.items += len(outcome.items)
+                self.rejected += len(outcome.rejects)
+            case Retry():
+                self.retried += 1
+            case Bury():
+                self.buried += 1
+            case Release():
+                self.released += 1
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(

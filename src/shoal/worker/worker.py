@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from shoal.core.errors import QueueError, QueueUnavailable
-from shoal.core.model import Bury, Done, Fate, Grant, Lease, Outcome, Release, Retry, Run
+from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
 from shoal.fetch.cache import Look
 from shoal.queue.contract import Fence, Queue
 from shoal.scrape.scraper import Scraper
@@ -17,6 +17,7 @@ from shoal.worker.callers import Callers, Verdict
 from shoal.worker.complaints import Complaints
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
+from shoal.worker.places import Places
 from shoal.worker.room import MOST_BYTES, Room
 from shoal.worker.settlements import Settlements
 from shoal.worker.share import Share
@@ -26,11 +27,8 @@ from shoal.worker.storeclock import StoreClock
 from shoal.worker.tally import Tally
 
 LOOK_AGAIN = 1.0  # seconds; other workers and producers may bring work at any time
+LOOK_SOON = 0.02  # seconds; who has nothing left to do waits for the end of the run, which may be near
 BACK_OFF = 0.05  # seconds
-# A task that has waited for its host this long no longer keeps others from starting, unless the event loop
-# lags: then there is work enough for the processor, and more tasks would only take memory.
-SLOW = 0.1  # seconds
-LAGGING = 0.005
 MOST_SLOW = 4_000
 TELL_EVERY = 0.5
 CLOCK_LOOKS = 5  # the first answers of a new worker are late, and only the quickest of some tells the time
@@ -84,14 +82,13 @@ class Worker:
         self._started: dict[int, Lease] = {}  # and not answered yet, by number
         self._running: set[asyncio.Task[None]] = set()
         self._looks: dict[int, asyncio.Task[Look | None]] = {}  # before the start, by number
-        self._slow: set[int] = set()
-        self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._quick = 0  # running tasks that are not slow
+        self._places = Places(self._handling.is_held_up, self._place_is_free)
         self._woken = asyncio.Event()
         self._spared = asyncio.Event()  # a host that need not be asked after all
         self._stop: Stop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rest_until = 0.0
+        self._idle = 0  # looks in a row that found nothing, with nothing in hand
 
     def stop(self, how: Stop) -> None:
         """Ask the worker to stop; asked again with RELEASE it does not finish anything."""
@@ -189,8 +186,15 @@ class Worker:
                 continue
             if not grant.leases:
                 await self._leave_to_others()
-                await self._pause(_wait(grant))
+                await self._pause(self._until_next_look(grant))
         return "stopped"
+
+    def _until_next_look(self, grant: Grant) -> float:
+        """Return how long to wait after a look that found nothing."""
+        if grant.next_due is not None and grant.next_due.total_seconds() < LOOK_AGAIN:
+            return max(grant.next_due.total_seconds(), 0.001)
+        self._idle = 0 if self._numbers else self._idle + 1
+        return min(LOOK_SOON * 2**self._idle, LOOK_AGAIN) if 0 < self._idle < 10 else LOOK_AGAIN
 
     async def _leave_to_others(self) -> None:
         # Where many workers wait for the same hosts, all look when one is free, and all but one in vain.
@@ -206,7 +210,7 @@ class Worker:
             return 0
         at_once = 1 if self._settings.pause else self._at_once
         ahead = 0 if self._settings.pause else self._batch
-        return min(self._batch, at_once - self._quick + ahead - len(self._stock))
+        return min(self._batch, at_once - self._places.taken + ahead - len(self._stock))
 
     async def _allowed(self, limit: int) -> int:
         """Return how much of this may be claimed, as far as can be said without a turn."""
@@ -238,6 +242,7 @@ class Worker:
         )
         claimed_at = self._clock.local(grant.claimed_at, asyncio.get_running_loop().time())
         if grant.leases:
+            self._idle = 0
             self._take(grant.leases, claimed_at)
         return grant
 
@@ -314,10 +319,10 @@ class Worker:
         limit = 1 if self._settings.pause else self._at_once
         if self._share and not self._share.is_fresh(now):
             limit = 0  # it may have been given up for dead, and others have its partitions
-        while self._quick < limit and now >= self._rest_until and (start := self._stock.pop(now)):
-            self._quick += 1
+        while self._places.taken < limit and now >= self._rest_until and (start := self._stock.pop(now)):
             lease = start.lease
             number = self._numbers[lease.task_id, lease.token]
+            self._places.take(number)
             self._started[number] = lease
             task = loop.create_task(self._handle(start, number))
             self._running.add(task)
@@ -326,12 +331,10 @@ class Worker:
             self._timer.cancel()
             self._timer = None
         due = self._stock.next_due()
-        if due is not None and self._quick < limit:
+        if due is not None and self._places.taken < limit:
             self._timer = loop.call_at(max(due, self._rest_until), self._start_due)
 
     async def _handle(self, start: Start, number: int) -> None:
-        # A task that takes its time must not keep the quick ones waiting.
-        self._look_later(number)
         try:
             look = self._looks.pop(number, None)
             outcome = await self._handling.outcome(start, number, await look if look else None)
@@ -346,18 +349,7 @@ class Worker:
             return Bury(lease, "Stopped: its worker was told to let go of it, and it is tried once at most")
         return Release(lease)
 
-    def _look_later(self, number: int) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time() + SLOW
-        self._timers[number] = loop.call_at(due, self._give_up_place, number, due)
-
-    def _give_up_place(self, number: int, due: float) -> None:
-        # One that waits for a tab of this worker's browser keeps its place: more tasks would wait for it too.
-        if self._handling.is_held_up(number) or asyncio.get_running_loop().time() - due > LAGGING:
-            self._look_later(number)
-            return
-        self._slow.add(number)
-        self._quick -= 1
+    def _place_is_free(self) -> None:
         self._start_due()
         self._woken.set()
 
@@ -366,11 +358,7 @@ class Worker:
 
     def _answer(self, number: int, outcome: Outcome) -> None:
         del self._started[number]
-        self._timers.pop(number).cancel()
-        if number in self._slow:
-            self._slow.discard(number)
-        else:
-            self._quick -= 1
+        self._places.leave(number)
         self._rest()
         # With nothing left to start, the next claim may be waiting for what this frees at its host.
         is_waited_for = self._standby or not self._stock or self._spares_host(outcome)
@@ -394,37 +382,14 @@ class Worker:
             number = self._numbers.pop((outcome.lease.task_id, outcome.lease.token), None)
             if number is not None:
                 numbers.append(number)
-            self._count(outcome, fate)
+            self.tally.count(outcome, fate)
             self._callers.tell(outcome, fate)
             if self._spares_host(outcome):
                 self._spared.set()
         self._line.tell(Gone(numbers))
         self._woken.set()
 
-    def _count(self, outcome: Outcome, fate: Fate) -> None:
-        tally = self.tally
-        if fate is Fate.STALE:
-            tally.stale += 1
-            return
-        match outcome:
-            case Done():
-                tally.pages += 1
-                tally.items += len(outcome.items)
-                tally.rejected += len(outcome.rejects)
-            case Retry():
-                tally.retried += 1
-            case Bury():
-                tally.buried += 1
-            case Release():
-                tally.released += 1
-
     async def _tell(self) -> None:
         while True:
             await asyncio.sleep(TELL_EVERY)
             self._line.tell(Progress(self.tally, len(self._numbers)))
-
-
-def _wait(grant: Grant) -> float:
-    if grant.next_due is None:
-        return LOOK_AGAIN
-    return min(max(grant.next_due.total_seconds(), 0.001), LOOK_AGAIN)

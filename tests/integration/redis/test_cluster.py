@@ -36,7 +36,7 @@ def cut_short(queue, monkeypatch):
     async def nothing(shard):
         return None
 
-    monkeypatch.setattr(queue, "_forward", nothing)
+    monkeypatch.setattr(queue._outboxes, "forward", nothing)
     return queue
 
 

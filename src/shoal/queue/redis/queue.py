@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
 
-from shoal.core.errors import QueueError, UnknownRun
+from shoal.core.errors import UnknownRun
 from shoal.core.model import (
     NOTHING,
     SECOND,
@@ -38,7 +37,8 @@ from shoal.queue.redis.durability import durability
 from shoal.queue.redis.listing import Listing
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate, refuse_half_a_queue
 from shoal.queue.redis.notes import Notes
-from shoal.queue.redis.reading import Reader, meets, stats_from
+from shoal.queue.redis.outbox import Outboxes
+from shoal.queue.redis.reading import Reader, stats_from
 from shoal.queue.redis.runs import Runs
 from shoal.queue.redis.server import Argument, Server
 from shoal.queue.redis.settling import Settlement, settlements, shard_of_lease
@@ -50,7 +50,6 @@ from shoal.queue.redis.wire import (
     moment,
     pack,
     parcel,
-    read_parcels,
     run_from,
     shard_of_host,
     shard_of_key,
@@ -67,9 +66,7 @@ from shoal.queue.rules import (
 
 PATIENCE = 30 * SECOND
 BATCH = 500  # tasks of one call, so that it stays short
-FORWARD = 100
 FIRST_PAGE = b"0"
-PLACE = (b"shard", b"run", b"number", b"at")  # of an entry in an outbox
 
 
 def no_skew() -> timedelta:
@@ -85,6 +82,7 @@ class RedisQueue(Queue):
         self._runs = Runs(server, shards)
         self._reader = Reader(server, shards)
         self._notes = Notes(server, shards)
+        self._outboxes = Outboxes(server, self._deliver)
         self._intakes: dict[str, Intake] = {}
 
     @classmethod
@@ -172,7 +170,7 @@ class RedisQueue(Queue):
         elements = (one.element for one in parcels)
         added = int(await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements))
         if any(home != shard for home in homes):
-            await self._forward(shard)
+            await self._outboxes.forward(shard)
         return added
 
     async def claim(
@@ -189,7 +187,7 @@ class RedisQueue(Queue):
         check_claim(limit, lease, fence)
         seen_by_all = fence if self._shards == 1 else None
         wish = Wish(worker_id, run_id, limit, lease, steps, partitions, seen_by_all)
-        claiming = Claiming(wish, self._shards, self._claim, self._forward)
+        claiming = Claiming(wish, self._shards, self._claim, self._outboxes.forward)
         if fence is None or seen_by_all:
             return await claiming.grant()
         return await self._fenced(claiming, fence)
@@ -224,7 +222,7 @@ class RedisQueue(Queue):
             for place in await self._server.once("settle", call.shard, *call.arguments()):
                 fates[call.positions[place - 1]] = Fate.ACCEPTED
             if call.sent or (call.follow and self._shards > 1):
-                await self._forward(call.shard)
+                await self._outboxes.forward(call.shard)
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)
@@ -242,7 +240,7 @@ class RedisQueue(Queue):
     async def reclaim(self) -> int:
         answers = await asyncio.gather(*map(self._reclaim, range(self._shards)))
         if self._shards > 1:
-            await asyncio.gather(*map(self._forward, range(self._shards)))
+            await asyncio.gather(*map(self._outboxes.forward, range(self._shards)))
         if any(left for _, left in answers):
             await self._runs.finish_what_others_left()
         return sum(count for count, _ in answers)
@@ -269,31 +267,6 @@ class RedisQueue(Queue):
                 if place == FIRST_PAGE:
                     break
         return count
-
-    async def _forward(self, shard: int) -> None:
-        """Hand the tasks in a shard's outbox to the shards they belong to, as far as that can be done now.
-
-        Many may do so at once: an entry is removed only when its shard has taken it, and takes it once.
-        """
-        with suppress(QueueError):  # they are safe where they are, and the next claim tries again
-            while await self._forward_some(f"{{shoal:{shard}}}:outbox"):
-                pass
-
-    async def _forward_some(self, outbox: str) -> bool:
-        entries = await self._server.command("XRANGE", outbox, "-", "+", "COUNT", FORWARD)
-        groups: dict[tuple[int, str, int, str], list[Parcel]] = {}
-        for _, fields in entries:
-            shard, run_id, number, at = (
-                fields[name].decode() for name in (b"shard", b"run", b"number", b"at")
-            )
-            groups.setdefault((int(shard), run_id, int(number), at), []).extend(
-                read_parcels(fields[b"tasks"])
-            )
-        for (target, run_id, number, at), parcels in groups.items():
-            await self._deliver(target, run_id, number, at, parcels)
-        if entries:
-            await self._server.command("XDEL", outbox, *(key for key, _ in entries))
-        return bool(entries)
 
     async def _deliver(
         self, target: int, run_id: str, number: int, at: str, parcels: Sequence[Parcel]
@@ -395,23 +368,11 @@ class RedisQueue(Queue):
 
     async def _treat(self, run_id: str, verb: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
         """Replay or drop dead letters, a page at a time."""
-        number = await self._number(run_id)
-        named = None if ids is None else set(ids)
-        count = 0
+        number, count = await self._number(run_id), 0
         for shard in range(self._shards):
-            # Only up to the youngest of now: a letter that dies again meanwhile is not treated twice.
-            until = await self._reader.last_grave(shard, number)
-            after, page = await self._reader.graves(shard, number, 0, until)
-            while until and after:
-                meant = [
-                    letter.id
-                    for _, letter in page
-                    if (named is None or letter.id in named) and meets(letter, where)
-                ]
-                if meant:
-                    packed = b"".join(map(bytes.fromhex, meant))
-                    count += int(await self._once("dead", shard, run_id, verb, packed))
-                after, page = await self._reader.graves(shard, number, after, until)
+            async for meant in self._reader.meant(shard, number, ids, where):
+                packed = b"".join(map(bytes.fromhex, meant))
+                count += int(await self._once("dead", shard, run_id, verb, packed))
         return count
 
     # Hosts and workers

@@ -52,6 +52,20 @@ class Reader:
         """Stream the rejects of a run."""
         return self._merged([self._rejects(shard, number, step, after) for shard in range(self._shards)], _id)
 
+    async def meant(
+        self, shard: int, number: int, ids: Sequence[str] | None, where: DeadFilter
+    ) -> AsyncIterator[list[str]]:
+        """Stream the dead letters of a shard that are meant, a page at a time."""
+        named = None if ids is None else set(ids)
+        # Only up to the youngest of now: a letter that dies again meanwhile is not treated twice.
+        until = await self.last_grave(shard, number)
+        after, page = await self.graves(shard, number, 0, until)
+        while until and after:
+            letters = (letter for _, letter in page if named is None or letter.id in named)
+            if found := [letter.id for letter in letters if meets(letter, where)]:
+                yield found
+            after, page = await self.graves(shard, number, after, until)
+
     async def dead(self, number: int, where: DeadFilter) -> AsyncIterator[DeadLetter]:
         """Stream the dead letters of a run, the oldest first."""
         streams = [self._graves(shard, number) for shard in range(self._shards)]
