@@ -4,7 +4,7 @@
 # Nothing is started, and what is installed already is left alone. Without root it says what to install.
 set -eu
 
-SERVERS="postgresql pgbouncer redis-server rabbitmq-server nginx openssl chromium-headless-shell chromium tor tinyproxy-bin microsocks iproute2"
+SERVERS="postgresql pgbouncer redis-server rabbitmq-server nginx openssl chromium-headless-shell chromium tor tinyproxy-bin microsocks iproute2 prometheus"
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 POLICY=/usr/sbin/policy-rc.d
@@ -18,6 +18,7 @@ is_there() {
         rabbitmq-server) [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server >/dev/null ;;
         tinyproxy-bin) command -v tinyproxy >/dev/null ;;
         iproute2) command -v ip >/dev/null ;;
+        prometheus) command -v promtool >/dev/null ;; # the tests check rules with it
         python3-venv) python3 -c 'import ensurepip' 2>/dev/null ;;
         *) command -v "$1" >/dev/null ;;
     esac

@@ -33,6 +33,7 @@ COMMANDS = {
     "stale": "stale",
     "top": "top",
     "metrics": "metrics",
+    "serve": "serve",
     "pause": "steer",
     "resume": "steer",
     "cancel": "steer",

@@ -1,13 +1,12 @@
 """`shoal dead`: dead letters, singly or in bulk by filter."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli import options
 from shoal.cli.asking import ask, first
-from shoal.cli.console import complain, put_json, put_rows, say
-from shoal.cli.exits import Exit
+from shoal.cli.console import put_json, put_rows, say
 
 if TYPE_CHECKING:
     from shoal.core.model import DeadFilter, DeadLetter
@@ -34,9 +33,11 @@ def list_(
     as_json: options.Json = False,
 ) -> None:
     """List the dead letters of a run."""
+    from shoal.fleet.rows import letter_row
+
     letters = ask(queue, lambda opened: _letters(opened, run_id, _filter(step, host, error), limit))
     columns = ("id", "step", "url", "attempts", "error")
-    put_rows([summary(letter) for letter in letters], columns, as_json=as_json, nothing="No dead letters.")
+    put_rows([letter_row(letter) for letter in letters], columns, as_json=as_json, nothing="No dead letters.")
     if letters and not as_json:
         say(f"All about one:  shoal dead show {run_id} {letters[0].id}")
         say(f"Try again:      shoal dead replay {run_id}, then: shoal run … --resume {run_id}")
@@ -50,25 +51,17 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Show one dead letter with all its attempts."""
-    letter = ask(queue, lambda opened: _one(opened, run_id, letter_id))
-    if letter is None:
-        complain(f"Run {run_id} has no dead letter {letter_id!r}. List them with: shoal dead list {run_id}")
-        raise typer.Exit(Exit.USAGE)
-    history = [
-        {
-            "attempt": entry.attempt,
-            "worker_id": entry.worker_id,
-            "ended_at": entry.ended_at.isoformat(),
-            "error": entry.error,
-        }
-        for entry in letter.history
-    ]
+    from shoal.fleet.letters import find_letter
+    from shoal.fleet.rows import letter_row, whole_letter_row
+
+    letter = ask(queue, lambda opened: find_letter(opened, run_id, letter_id))
+    row = whole_letter_row(letter)
     if as_json:
-        put_json({**summary(letter), "payload": dict(letter.task.payload), "history": history})
+        put_json(row)
         return
-    for name, value in {**summary(letter), "payload": dict(letter.task.payload) or None}.items():
+    for name, value in {**letter_row(letter), "payload": row["payload"] or None}.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
-    put_rows(history, ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
+    put_rows(row["history"], ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
 
 
 @app.command()
@@ -110,18 +103,6 @@ def drop(
         say(f"Dropped {count:,} dead letters.")
 
 
-def summary(letter: "DeadLetter") -> dict[str, Any]:
-    """Return what a list shows of a dead letter."""
-    return {
-        "id": letter.id,
-        "step": letter.task.step,
-        "url": letter.task.url,
-        "attempts": letter.attempts,
-        "error": letter.error,
-        "buried_at": letter.buried_at.isoformat(timespec="seconds"),
-    }
-
-
 def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilter":
     from shoal.core.model import DeadFilter
 
@@ -130,10 +111,3 @@ def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilte
 
 async def _letters(queue: "Queue", run_id: str, where: "DeadFilter", limit: int) -> list["DeadLetter"]:
     return [letter async for letter in first(queue.dead(run_id, where), limit)]
-
-
-async def _one(queue: "Queue", run_id: str, letter_id: str) -> "DeadLetter | None":
-    async for letter in queue.dead(run_id):
-        if letter.id == letter_id:
-            return letter
-    return None

@@ -9,6 +9,7 @@ import typer
 from shoal.cli import options
 from shoal.cli.asking import ask, first
 from shoal.cli.console import complain, console, counted, duration, escaped, put_json, say
+from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.exits import Exit
 from shoal.cli.sources import takes_sources
 
@@ -37,10 +38,11 @@ class Prepared:
 
 
 @takes_sources
+@takes_crew(log_dir="logs")
 def fleet(
     scraper: options.Scraper,
     seeds: "Seeds",
-    workers: options.Workers = None,
+    *,
     test: Annotated[
         bool, typer.Option("--test", help="Try it out: two workers, and at most 20 pages.")
     ] = False,
@@ -62,69 +64,27 @@ def fleet(
         ),
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
-    at_once: options.AtOnce = 64,
-    memory: options.Memory = options.DEFAULT_MEMORY,
-    steps: options.Steps = None,
-    partitions: options.Partitions = None,
-    partition_table: options.PartitionTable = None,
-    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
-    proxies: options.Proxies = None,
-    tor: options.Tor = None,
-    fetch: options.Fetch = None,
-    tokens: options.Tokens = None,
-    allow_private: options.AllowPrivate = None,
-    changes: options.Settings = None,
-    log_dir: Annotated[
-        str,
-        typer.Option(
-            "--log-dir",
-            envvar="SHOAL_LOG_DIR",
-            help="Write a log for each worker and one for all there.",
-            metavar="FOLDER",
-        ),
-    ] = "logs",
-    log_format: options.LogFormat = "human",
-    log_level: options.LogLevel = "info",
-    metrics: options.Metrics = None,
-    trace: options.Trace = False,
+    crew: CrewOptions,
     as_json: options.Json = False,
 ) -> None:
     """Check the machine, fill a run, show which worker does what, ask, and start them one by one.
 
     Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
     """
-    from shoal.cli.job import nursery_for, read_job
-    from shoal.cli.watching import read_watching
+    from shoal.cli.job import nursery_for
     from shoal.core.values import read_duration
 
     if not (seeds or resume):
         complain(f"Nothing to begin with. Run: shoal fleet {scraper} --workers 10 --url https://…")
         raise typer.Exit(Exit.USAGE)
-    gap = read_duration("--stagger", stagger)
-    job = read_job(
+    few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1, "changes": [f"max_pages={TEST_PAGES}"]}
+    job = crew.job(
         scraper,
+        queue,
         nursery=nursery_for(queue),
-        queue=queue,
-        changes=[
-            *(changes or []),
-            *options.setting("proxies", proxies),
-            *options.setting("tor", tor),
-            *options.setting("fetch", fetch),
-            *options.setting("tokens", tokens),
-            *([f"max_pages={TEST_PAGES}"] if test else []),
-        ],
         urls=list(seeds.urls),
-        allow_private=allow_private,
-        workers=TEST_WORKERS if test else workers or 1,
-        at_once=at_once,
-        memory=memory,
-        batch=1 if test else 50,
-        steps=options.words(steps),
-        partitions=options.words(partitions),
-        **read_watching(log_dir, log_format, log_level, metrics, trace),
-        partition_table=partition_table,
-        heartbeat=heartbeat,
-        stagger=gap,
+        stagger=read_duration("--stagger", stagger),
+        **(few if test else {}),
     )
     refuse_unfit(examined(job), as_json)
     wanted = run_id if resume is None or resume == NEWEST else resume
@@ -241,7 +201,7 @@ def show(lineup: "Lineup", *, warn: bool) -> None:
 def start_wanted(job: "Job", lineup: "Lineup") -> bool:
     """Ask whether to start; without a terminal nobody is there to be asked."""
 
-    from shoal.cli.job import typed_again
+    from shoal.fleet.retyping import typed_again
 
     if not sys.stdin.isatty():
         return True

@@ -1,7 +1,5 @@
 """From a command's options to the job that it asks for."""
 
-import os
-import shlex
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from shoal.cli.options import DEFAULT_HEARTBEAT, DEFAULT_MEMORY, DEFAULT_QUEUE
+from shoal.cli.options import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.core.errors import InvalidSetting, InvalidUrl
-from shoal.core.redact import is_secret_header, shown_address
 from shoal.core.urls import host_of
 from shoal.core.values import read_positive_duration, read_size
 from shoal.fleet.launch import MODES, Job
@@ -103,43 +100,6 @@ def typed_private(urls: Iterable[str]) -> Iterator[str]:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if "." not in name or name.endswith(".localhost") or _is_address(name):
             yield host
-
-
-def queue_option(url: str) -> list[str]:
-    """Return the option that a person types to mean a queue; nothing where it is meant anyway."""
-    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", shown_address(url)]
-
-
-def typed_again(job: Job, *words: str, elsewhere: bool = False) -> str:
-    """Return a command about a job for a person to type, here or on any machine: without secrets."""
-    options = job_options(job)
-    if "--queue" in options and not elsewhere:
-        options[:2] = queue_option(job.queue_url)
-    return shlex.join([*words, *map(_without_secrets, options)])
-
-
-def _without_secrets(option: str) -> str:
-    key, _, value = option.partition("=")
-    if key == "proxies" and not Path(value.partition(" ")[0]).is_file():
-        return "proxies=…"  # addresses, which may hold passwords
-    if key == "tokens" and "[" in value:
-        return "tokens=…"
-    if key == "headers" and is_secret_header(value):
-        return "headers=…"
-    return shown_address(option)
-
-
-def job_options(job: Job) -> list[str]:
-    """Return the options that make another command mean the same queue and settings."""
-    words = [] if job.queue_url == DEFAULT_QUEUE else ["--queue", job.queue_url]
-    words += ["--partitions", job.sharing.mode] if job.sharing else []
-    for key, value in job.typed.items():
-        if key == "allow_private":
-            words += [word for host in value for word in ("--allow-private", host)]
-        elif key != "mode":
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            words += ["--set", f"{key}={text}"]
-    return words
 
 
 def _is_address(name: str) -> bool:

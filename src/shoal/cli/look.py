@@ -156,23 +156,9 @@ async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> No
 
 
 async def _runs(queue: "Queue") -> list[dict[str, Any]]:
-    from shoal.fleet.progress import Snapshot, counts_as_json
+    from shoal.fleet.rows import run_row
 
-    rows = []
-    for run in await queue.runs():
-        stats = await queue.stats(run.id)
-        state = Snapshot(run, stats, 0, 0.0, None).state
-        started = run.started_at.isoformat(timespec="seconds")
-        rows.append(
-            {
-                "run_id": run.id,
-                "scraper": run.scraper,
-                "state": state,
-                "started_at": started,
-                **counts_as_json(stats),
-            }
-        )
-    return rows
+    return [run_row(run, await queue.stats(run.id)) for run in await queue.runs()]
 
 
 async def _workers(queue: "Queue", run_id: str | None) -> list[dict[str, Any]]:

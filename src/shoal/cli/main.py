@@ -15,6 +15,7 @@ from shoal.core.errors import (
     QueueUnavailable,
     ScraperBusy,
     ShoalError,
+    UnknownLetter,
     UnknownQueue,
     UnknownRun,
 )
@@ -54,7 +55,7 @@ def exit_code(error: ShoalError) -> Exit:
             return Exit.BUSY
         case QueueUnavailable() | ExportUnavailable() | NobodyListens():
             return Exit.UNAVAILABLE
-        case InvalidInput() | UnknownQueue() | UnknownRun() | MissingDriver():
+        case InvalidInput() | UnknownQueue() | UnknownRun() | UnknownLetter() | MissingDriver():
             return Exit.USAGE
         case _:
             return Exit.FAILED

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_QUEUE = "sqlite:///shoal.db"
+from shoal.fleet.retyping import DEFAULT_QUEUE as DEFAULT_QUEUE
+
 DEFAULT_MEMORY = "256 MB"
 DEFAULT_HEARTBEAT = "5s"
 
@@ -145,7 +146,6 @@ LogDir = Annotated[
         envvar="SHOAL_LOG_DIR",
         help="Write a log for each worker and one for all there.",
         metavar="FOLDER",
-        show_default="none are written",
     ),
 ]
 LogFormat = Annotated[

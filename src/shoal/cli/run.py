@@ -8,6 +8,7 @@ import typer
 from shoal.cli import options
 from shoal.cli.asking import ask
 from shoal.cli.console import complain, counted, duration, put_json, say
+from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.enqueue import report
 from shoal.cli.exits import Exit
 from shoal.cli.sources import takes_sources
@@ -21,11 +22,12 @@ NEWEST = "newest"
 
 
 @takes_sources
+@takes_crew()
 def run(
     scraper: options.Scraper,
     seeds: "Seeds",
+    *,
     rejects: options.Rejects = None,
-    workers: options.Workers = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: Annotated[
         str | None,
@@ -38,66 +40,27 @@ def run(
         ),
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
-    at_once: options.AtOnce = 64,
-    memory: options.Memory = options.DEFAULT_MEMORY,
-    steps: options.Steps = None,
-    partitions: options.Partitions = None,
-    partition_table: options.PartitionTable = None,
-    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
     again: options.Again = None,
-    proxies: options.Proxies = None,
-    tor: options.Tor = None,
-    fetch: options.Fetch = None,
-    tokens: options.Tokens = None,
     cache: options.Cache = None,
     warc: options.Warc = None,
     replay: options.Replay = None,
-    allow_private: options.AllowPrivate = None,
-    changes: options.Settings = None,
-    log_dir: options.LogDir = None,
-    log_format: options.LogFormat = "human",
-    log_level: options.LogLevel = "info",
-    metrics: options.Metrics = None,
-    trace: options.Trace = False,
+    crew: CrewOptions,
     as_json: options.Json = False,
 ) -> None:
     """Run a scraper here: enqueue, work, write the items, and sum up.
 
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
-    from shoal.cli.job import nursery_for, read_job
+    from shoal.cli.job import nursery_for
     from shoal.cli.keeping import as_changes, fill_again, replayed_seeds
-    from shoal.cli.watching import read_watching
 
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
     if not (seeds or resume or again):
         complain(f"Nothing to begin with. Run: shoal run {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
-    job = read_job(
-        scraper,
-        nursery=nursery_for(queue),
-        queue=queue,
-        changes=[
-            *(changes or []),
-            *kept,
-            *options.setting("proxies", proxies),
-            *options.setting("tor", tor),
-            *options.setting("fetch", fetch),
-            *options.setting("tokens", tokens),
-        ],
-        urls=list(seeds.urls),
-        allow_private=allow_private,
-        workers=workers or 1,
-        at_once=at_once,
-        memory=memory,
-        steps=options.words(steps),
-        partitions=options.words(partitions),
-        **read_watching(log_dir, log_format, log_level, metrics, trace),
-        partition_table=partition_table,
-        heartbeat=heartbeat,
-    )
-    if job.scraper.settings.mode == "distributed" and workers is None and not resume:
+    job = crew.job(scraper, queue, nursery=nursery_for(queue), urls=list(seeds.urls), changes=kept)
+    if job.scraper.settings.mode == "distributed" and crew.workers is None and not resume:
         # Its workers are elsewhere; they are told how to join.
         report(ask(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id)), as_json)
         return
@@ -152,8 +115,8 @@ async def carry_out(
 
 def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the last lines: what was done, and what to type next."""
-    from shoal.cli.job import queue_option
     from shoal.export.address import shown_place
+    from shoal.fleet.retyping import queue_option
     from shoal.scrape.gate import TOO_DEEP
     from shoal.worker.tally import most_of
 
@@ -198,7 +161,7 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
 
 def resume_command(job: "Job", run_id: str) -> str:
     """Return the command that goes on with a run."""
-    from shoal.cli.job import typed_again
+    from shoal.fleet.retyping import typed_again
 
     return typed_again(job, "shoal", "run", job.name, "--resume", run_id)
 

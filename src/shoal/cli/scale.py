@@ -11,6 +11,7 @@ import typer
 from shoal.cli import options
 from shoal.cli.asking import ask
 from shoal.cli.console import put_json, say
+from shoal.cli.crew import MANNERS, CrewOptions, takes_crew
 from shoal.core.errors import RunConflict
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     Tell = Callable[[Decision], None]
 
 
+NOT_OF_A_SCALER = ("workers", "partition_table", "heartbeat", *MANNERS, "metrics", "trace")
+
+
 class Place(StrEnum):
     """Where workers live."""
 
@@ -31,9 +35,11 @@ class Place(StrEnum):
     KUBERNETES = "kubernetes"
 
 
+@takes_crew(without=NOT_OF_A_SCALER)
 def scale(
     run_id: options.RunId,
     most: Annotated[int, typer.Option("--max", help="The most workers.", metavar="N")],
+    *,
     scraper: Annotated[
         str | None,
         typer.Argument(
@@ -73,15 +79,7 @@ def scale(
         bool, typer.Option("--until-drained", help="Leave when nothing is left to do.")
     ] = False,
     queue: options.Queue = options.DEFAULT_QUEUE,
-    at_once: options.AtOnce = 64,
-    memory: options.Memory = options.DEFAULT_MEMORY,
-    steps: options.Steps = None,
-    partitions: options.Partitions = None,
-    allow_private: options.AllowPrivate = None,
-    changes: options.Settings = None,
-    log_dir: options.LogDir = None,
-    log_format: options.LogFormat = "human",
-    log_level: options.LogLevel = "info",
+    crew: CrewOptions,
     as_json: options.Json = False,
 ) -> None:
     """Have as many workers on a run as it can use: more at once, fewer after a cool-down, none when it rests.
@@ -91,8 +89,6 @@ def scale(
 
     Example: shoal scale 20260215_120000_ab12 books.py --max 20
     """
-    from shoal.cli.job import read_job
-    from shoal.cli.watching import read_watching
     from shoal.core.errors import InvalidSetting
     from shoal.core.values import read_duration, read_positive_duration
     from shoal.fleet.drivers.local import SharedNursery
@@ -117,18 +113,8 @@ def scale(
         return
 
     def job_of(name: str) -> "Job":
-        return read_job(
-            scraper or name,
-            queue=queue,
-            # Many may work on it; the lock is for those who start a run.
-            changes=[*(changes or []), "mode=distributed"],
-            allow_private=allow_private,
-            at_once=at_once,
-            memory=memory,
-            steps=options.words(steps),
-            partitions=options.words(partitions),
-            **read_watching(log_dir, log_format, log_level, None, False),
-        )
+        # Many may work on it; the lock is for those who start a run.
+        return crew.job(scraper or name, queue, changes=["mode=distributed"])
 
     nursery = SharedNursery(here=True)
     ask(queue, lambda opened: _locally(opened, run_id, job_of, nursery, wanted, tell, until_drained))

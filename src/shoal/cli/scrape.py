@@ -9,6 +9,7 @@ import typer
 from shoal.cli import options
 from shoal.cli.asking import ask
 from shoal.cli.console import counted, put_json, say
+from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.exits import Exit
 from shoal.core.errors import CallFailed, QueueError
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 MOST_PLACES = 8  # that are named
 
 
+@takes_crew(without=("steps", "partitions", "partition_table", "heartbeat"))
 def listen(
     scraper: options.Scraper,
+    *,
     at: Annotated[
         str,
         typer.Option(
@@ -43,20 +46,7 @@ def listen(
         ),
     ] = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
-    workers: options.Workers = None,
-    at_once: options.AtOnce = 64,
-    memory: options.Memory = options.DEFAULT_MEMORY,
-    proxies: options.Proxies = None,
-    tor: options.Tor = None,
-    fetch: options.Fetch = None,
-    tokens: options.Tokens = None,
-    allow_private: options.AllowPrivate = None,
-    changes: options.Settings = None,
-    log_dir: options.LogDir = None,
-    log_format: options.LogFormat = "human",
-    log_level: options.LogLevel = "info",
-    metrics: options.Metrics = None,
-    trace: options.Trace = False,
+    crew: CrewOptions,
     as_json: options.Json = False,
 ) -> None:
     """Start workers that scrape on demand, until they are stopped; any number of these may run, anywhere.
@@ -65,28 +55,10 @@ def listen(
 
     Example: shoal listen books.py --workers 4 --at 10.0.0.5:8400 --queue postgresql://db/shoal
     """
-    from shoal.cli.job import nursery_for, read_job
-    from shoal.cli.watching import read_watching
+    from shoal.cli.job import nursery_for
     from shoal.fleet.ondemand import listening_job
 
-    job = read_job(
-        scraper,
-        nursery=nursery_for(queue),
-        queue=queue,
-        changes=[
-            *(changes or []),
-            *options.setting("proxies", proxies),
-            *options.setting("tor", tor),
-            *options.setting("fetch", fetch),
-            *options.setting("tokens", tokens),
-            "mode=distributed",
-        ],
-        allow_private=allow_private,
-        workers=workers or 1,
-        at_once=at_once,
-        memory=memory,
-        **read_watching(log_dir, log_format, log_level, metrics, trace),
-    )
+    job = crew.job(scraper, queue, nursery=nursery_for(queue), changes=["mode=distributed"])
     listening = listening_job(job, at, announce)
     summary = ask(queue, lambda opened: _listen(opened, listening, as_json))
     if as_json:

@@ -1,16 +1,13 @@
 """The options that say what a run begins with, defined once for every command that takes them."""
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.groups import group
+
 if TYPE_CHECKING:
     from shoal.fleet.seeds import Seeds
-
-TOGETHER = "seeds"  # under which a command is handed them
 
 
 def _sources(
@@ -101,27 +98,11 @@ def _sources(
     """Say what a run begins with."""
 
 
-_OPTIONS = inspect.signature(_sources).parameters
-
-
-def takes_sources(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option above in the place of its parameter `seeds`, which it is handed read."""
-    own = inspect.signature(command).parameters.values()
-
-    @wraps(command)
-    def expanded(**given: Any) -> None:
-        named = {name: given.pop(name) for name in _OPTIONS}
-        command(**given, **{TOGETHER: read(named)})
-
-    parameters = [found for each in own for found in (_OPTIONS.values() if each.name == TOGETHER else [each])]
-    # Typer looks at both, and knows nothing of the function inside.
-    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    expanded.__annotations__ = {each.name: each.annotation for each in parameters}
-    return expanded
-
-
 def read(named: dict[str, Any]) -> "Seeds":
     """Read the sources; an error names the option."""
     from shoal.fleet.named import read_seeds
 
     return read_seeds(named, lambda name: f"--{name.replace('_', '-')}")
+
+
+takes_sources = group("seeds", _sources, read)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options
+from shoal.cli.crew import MANNERS, CrewOptions, takes_crew
 from shoal.core.errors import InvalidInput, InvalidSetting
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
+@takes_crew(without=(*MANNERS, "allow_private", "changes"))
 def start(
     role: Annotated[Role, typer.Option("--role", help="Fill runs and write results, or work on them.")],
+    *,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Scrapers of shoal.toml; else as it says.")
     ] = None,
@@ -35,18 +38,7 @@ def start(
         str | None,
         typer.Option("--queue", envvar="SHOAL_QUEUE", help="Where tasks are kept.", metavar="URL"),
     ] = None,
-    workers: options.Workers = None,
-    at_once: options.AtOnce = 64,
-    memory: options.Memory = options.DEFAULT_MEMORY,
-    steps: options.Steps = None,
-    partitions: options.Partitions = None,
-    partition_table: options.PartitionTable = None,
-    heartbeat: options.Heartbeat = options.DEFAULT_HEARTBEAT,
-    log_dir: options.LogDir = None,
-    log_format: options.LogFormat = "human",
-    log_level: options.LogLevel = "info",
-    metrics: options.Metrics = None,
-    trace: options.Trace = False,
+    crew: CrewOptions,
     as_json: options.Json = False,
 ) -> None:
     """Start one machine of a cluster that shoal.toml describes.
@@ -57,28 +49,24 @@ def start(
     Example: shoal start --role worker
     """
     from shoal.cli.roles import coordinate, work
-    from shoal.cli.watching import read_watching
     from shoal.fleet.project import Project
 
     project = Project.find(Path.cwd())
     address = queue_of(project, queue)
     os.chdir(project.folder)  # names in the file are meant from there
     entries = chosen(project, names, role)
+    told = crew.fields()
     if role is Role.COORDINATOR:
         # What is counted and traced are tasks, and it works on none.
-        logs = read_watching(log_dir, log_format, log_level, None, False)
-        raise typer.Exit(coordinate(project, entries, address, run_ids or [], logs, as_json))
+        raise typer.Exit(
+            coordinate(project, entries, address, run_ids or [], {"logs": told["logs"]}, as_json)
+        )
     plan = project.cluster.workers
-    more = {
-        "workers": workers or 1,
-        "at_once": at_once,
-        "memory": memory,
+    more = told | {
+        "workers": crew.workers or 1,
         "batch": plan.batch_size or 50,
-        "steps": options.words(steps) or (plan.steps and list(plan.steps)),
-        "partitions": options.words(partitions) or (plan.partitions and list(plan.partitions)),
-        "partition_table": partition_table,
-        "heartbeat": heartbeat,
-        **read_watching(log_dir, log_format, log_level, metrics, trace),
+        "steps": told["steps"] or (plan.steps and list(plan.steps)),
+        "partitions": told["partitions"] or (plan.partitions and list(plan.partitions)),
     }
     raise typer.Exit(work(entries, address, run_ids or [], more, as_json))
 

@@ -6,11 +6,13 @@ ShoalError
 │   ├── InvalidTask
 │   ├── InvalidItem
 │   ├── InvalidNote
-│   └── InvalidSetting
+│   ├── InvalidSetting
+│   └── UnknownScraper        the project names no such scraper
 ├── QueueError
 │   ├── UnknownQueue          the address names no backend
 │   ├── MissingDriver         the backend's extra is not installed
 │   ├── UnknownRun
+│   ├── UnknownLetter         the run has no such dead letter
 │   ├── RunConflict           the run exists, but not as asked for
 │   ├── ScraperBusy           another process runs this scraper now
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
@@ -117,6 +119,16 @@ class InvalidSetting(InvalidInput):
         super().__init__(f"{key} {reason}")
 
 
+class UnknownScraper(InvalidInput):
+    """The project names no such scraper."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        self.name = name
+        close = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"It names {', '.join(known) or 'none at all'}."
+        super().__init__(f"The project names no scraper {shorten(name)!r}. {hint}")
+
+
 class QueueError(ShoalError):
     """The queue could not do what was asked."""
 
@@ -147,6 +159,16 @@ class UnknownRun(QueueError):
         close = get_close_matches(run_id, known or [], n=1)
         hint = f"Did you mean {close[0]!r}?" if close else "List the runs with: shoal runs"
         super().__init__(f"No run is called {run_id!r} in this queue. {hint}")
+
+
+class UnknownLetter(QueueError):
+    """The run has no such dead letter."""
+
+    def __init__(self, run_id: str, letter_id: str) -> None:
+        self.run_id, self.letter_id = run_id, letter_id
+        super().__init__(
+            f"Run {run_id} has no dead letter {letter_id!r}. List them with: shoal dead list {run_id}"
+        )
 
 
 class RunConflict(QueueError):

@@ -19,6 +19,7 @@ from shoal.fleet.again import Comparison, compared, pages_again
 from shoal.fleet.assignment import admit
 from shoal.fleet.balance import TIMEOUT, Balancers
 from shoal.fleet.crew import Crew
+from shoal.fleet.dispatch import Scraped
 from shoal.fleet.launch import Job, books_of, crew_of, open_run
 from shoal.fleet.logs import LogPlan
 from shoal.fleet.ondemand import ANYWHERE, listening_job, standing_run, until_listening
@@ -74,6 +75,16 @@ class App:
         self._url, self._project = queue_url, project
         self._crews = AsyncExitStack()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
+
+    @property
+    def queue_url(self) -> str:
+        """The queue's address, which may hold a password."""
+        return self._url
+
+    @property
+    def project(self) -> Project:
+        """The project that names the scrapers."""
+        return self._project
 
     async def close(self) -> None:
         """Stop the workers that were started here, and close the queue."""
@@ -182,10 +193,17 @@ class App:
 
         Raises NobodyListens, TaskDied when it became a dead letter, and NotAnswered after the timeout.
         """
+        task = Task(url=url, payload=payload)
+        return (await self.call(scraper, task, timeout=timeout, strategy=strategy)).items
+
+    async def call(
+        self, scraper: str, task: Task, *, timeout: timedelta = TIMEOUT, strategy: str = "least_loaded"
+    ) -> Scraped:
+        """Have a worker that listens handle a task now, and return all about it; raises as `scrape` does."""
         if scraper not in self._names:
             self._names[scraper] = self._job(scraper, {}, 0).scraper.name
         balancer = await self._balancers.of(self._names[scraper], strategy)
-        return await balancer.scrape(url, timeout=timeout, **payload)
+        return await balancer.call(task, timeout=timeout)
 
     def _job(self, name: str, settings: dict[str, Any], workers: int) -> Job:
         entry = self._project.entry(name)

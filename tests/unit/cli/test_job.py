@@ -2,8 +2,9 @@
 
 import pytest
 
-from shoal.cli.job import queue_option, read_job, typed_again
+from shoal.cli.job import read_job
 from shoal.core.errors import InvalidSetting
+from shoal.fleet.retyping import queue_option, typed_again
 
 SCRAPER = "shoal.demo.scraper:shop"
 SECRET = "postgresql://me:s3cret@db/shoal"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from shoal.cli.job import job_options, read_job
+from shoal.cli.job import read_job
 from shoal.core.errors import InvalidSetting
+from shoal.fleet.retyping import job_options
 from shoal.worker.share import HEARTBEAT, Sharing
 
 SCRAPER = """

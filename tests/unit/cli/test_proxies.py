@@ -2,11 +2,12 @@
 
 import pytest
 
-from shoal.cli.job import read_job, typed_again
+from shoal.cli.job import read_job
 from shoal.cli.options import setting
 from shoal.cli.proxies import COLUMNS, row
 from shoal.fetch.proxies.board import Deeds, Sentence
 from shoal.fleet.proxies import ProxyStatus
+from shoal.fleet.retyping import typed_again
 
 SCRAPER = """
 from shoal import Page, Scraper

@@ -1,5 +1,7 @@
 """The options that name sources: one definition for every command."""
 
+import inspect
+
 import typer
 
 from shoal.cli import sources
@@ -14,7 +16,7 @@ def options_of(command):
 
 
 def test_every_source_has_one_option_and_both_commands_take_all():
-    assert set(sources._OPTIONS) == set(named._READERS)
+    assert set(inspect.signature(sources._sources).parameters) == set(named._READERS)
     flags = {f"--{name.replace('_', '-')}" for name in named._READERS}
     assert flags <= options_of("run") and flags <= options_of("enqueue")
 
@@ -27,7 +29,6 @@ def test_a_command_is_handed_its_sources_read_and_its_own_options_as_they_are():
         """Do nothing."""
         taken.update(scraper=scraper, seeds=seeds, rejects=rejects)
 
-    given = dict.fromkeys(sources._OPTIONS) | {"url": ["https://a.test/"], "partition": "CA"}
-    command(scraper="books", rejects="bad.jsonl", **given)
+    command(scraper="books", rejects="bad.jsonl", url=["https://a.test/"], partition="CA")
     assert (taken["scraper"], taken["rejects"]) == ("books", "bad.jsonl")
     assert (taken["seeds"].urls, taken["seeds"].labels.partition) == (("https://a.test/",), "CA")

@@ -49,6 +49,8 @@ FACTS = {
     UnknownQueue: ("sqlitee", ["postgresql", "sqlite"]),
     MissingDriver: ("postgresql", "postgres"),
     UnknownRun: ("20260215_120000_ab12",),
+    errors.UnknownLetter: ("20260215_120000_ab12", "0" * 32),
+    errors.UnknownScraper: ("boks", ["books"]),
     RunConflict: ("20260215_120000_ab12", "belongs to scraper 'books'"),
     SchemaTooNew: (7, 6),
     QueueUnavailable: (ADDRESS, "connection refused"),

@@ -1,0 +1,57 @@
+"""Commands for a person to type: they mean the same queue and settings, and hold no secret."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from shoal.core.redact import is_secret_header, shown_address
+
+if TYPE_CHECKING:
+    from shoal.fleet.launch import Job
+
+DEFAULT_QUEUE = "sqlite:///shoal.db"
+
+
+def worker_command(job: "Job", run_id: str) -> str:
+    """Return the command that starts a worker on the run, on any machine that has the secrets."""
+    return typed_again(job, "shoal", "work", job.name, "--run", run_id, elsewhere=True)
+
+
+def queue_option(url: str) -> list[str]:
+    """Return the option that a person types to mean a queue; nothing where it is meant anyway."""
+    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", shown_address(url)]
+
+
+def typed_again(job: "Job", *words: str, elsewhere: bool = False) -> str:
+    """Return a command about a job for a person to type, here or on any machine: without secrets."""
+    options = job_options(job)
+    if "--queue" in options and not elsewhere:
+        options[:2] = queue_option(job.queue_url)
+    return shlex.join([*words, *map(_without_secrets, options)])
+
+
+def job_options(job: "Job") -> list[str]:
+    """Return the options that make another command mean the same queue and settings."""
+    words = [] if job.queue_url == DEFAULT_QUEUE else ["--queue", job.queue_url]
+    words += ["--partitions", job.sharing.mode] if job.sharing else []
+    for key, value in job.typed.items():
+        if key == "allow_private":
+            words += [word for host in value for word in ("--allow-private", host)]
+        elif key != "mode":
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            words += ["--set", f"{key}={text}"]
+    return words
+
+
+def _without_secrets(option: str) -> str:
+    key, _, value = option.partition("=")
+    if key == "proxies" and not Path(value.partition(" ")[0]).is_file():
+        return "proxies=…"  # addresses, which may hold passwords
+    if key == "tokens" and "[" in value:
+        return "tokens=…"
+    if key == "headers" and is_secret_header(value):
+        return "headers=…"
+    return shown_address(option)

@@ -1,0 +1,1 @@
+"""The JSON API and the live pages."""

@@ -1,0 +1,168 @@
+"""Everything that a guest may do, once: the API and the pages both call these."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.errors import InvalidSetting, UnknownScraper
+from shoal.core.model import DeadFilter, Run, Task
+from shoal.core.redact import bare_url
+from shoal.core.values import hint
+from shoal.fleet.dispatch import Scraped
+from shoal.fleet.filling import fill, job_of_run, project_job
+from shoal.fleet.launch import open_run
+from shoal.web.actions import note
+from shoal.web.guard import Guest, check_operator
+from shoal.web.site import Site
+
+# None of them names a file, a program, a variable or a secret, nor opens the way to a private network.
+SETTINGS = (
+    "rate",
+    "delay",
+    "per_host",
+    "retries",
+    "timeout",
+    "lease",
+    "ttl",
+    "robots",
+    "scope",
+    "max_depth",
+    "max_pages",
+    "max_per_pattern",
+    "fetch",
+    "delivery",
+    "pause",
+    "max_body",
+)
+
+
+async def pause(site: Site, guest: Guest, run_id: str) -> Run:
+    """Hand out no task of a run until it is resumed."""
+    check_operator(site, guest)
+    run = await site.app.queue.pause(run_id)
+    await note(site.app.queue, guest, "pause", run_id)
+    return run
+
+
+async def resume(site: Site, guest: Guest, run_id: str) -> Run:
+    """Let a paused run go on; raises RunConflict when it was cancelled."""
+    check_operator(site, guest)
+    run = await site.app.queue.resume(run_id)
+    await note(site.app.queue, guest, "resume", run_id)
+    return run
+
+
+async def cancel(site: Site, guest: Guest, run_id: str) -> Run:
+    """End a run for good; nothing is deleted."""
+    check_operator(site, guest)
+    run = await site.app.queue.cancel(run_id)
+    await note(site.app.queue, guest, "cancel", run_id)
+    return run
+
+
+async def purge(site: Site, guest: Guest, run_id: str) -> None:
+    """Delete a run with all its tasks, items and dead letters."""
+    check_operator(site, guest)
+    await site.app.queue.purge(run_id)
+    await note(site.app.queue, guest, "purge", run_id)
+
+
+async def replay(
+    site: Site,
+    guest: Guest,
+    run_id: str,
+    ids: Sequence[str] | None = None,
+    *,
+    where: DeadFilter = DeadFilter(),
+) -> int:
+    """Put dead letters back to pending, and return how many."""
+    check_operator(site, guest)
+    count = await site.app.queue.replay(run_id, ids, where=where)
+    await note(site.app.queue, guest, "replay", run_id, letters=count)
+    return count
+
+
+async def drop(
+    site: Site,
+    guest: Guest,
+    run_id: str,
+    ids: Sequence[str] | None = None,
+    *,
+    where: DeadFilter = DeadFilter(),
+) -> int:
+    """Give dead letters up for good, and return how many."""
+    check_operator(site, guest)
+    count = await site.app.queue.drop(run_id, ids, where=where)
+    await note(site.app.queue, guest, "drop", run_id, letters=count)
+    return count
+
+
+async def pause_host(site: Site, guest: Guest, host: str, duration: timedelta) -> None:
+    """Ask a host nothing for a while, in any run; zero ends a pause."""
+    check_operator(site, guest)
+    await site.app.queue.pause_host(host, duration)
+    await note(site.app.queue, guest, "pause host", host, seconds=duration.total_seconds())
+
+
+async def slow_host(site: Site, guest: Guest, host: str, delay: timedelta) -> None:
+    """Keep at least this gap between two starts on a host, in any run; zero lifts it."""
+    check_operator(site, guest)
+    await site.app.queue.slow_host(host, delay)
+    await note(site.app.queue, guest, "slow host", host, seconds=delay.total_seconds())
+
+
+async def start(
+    site: Site,
+    guest: Guest,
+    scraper: str,
+    *,
+    urls: Sequence[str] = (),
+    tasks: Sequence[Task] = (),
+    settings: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """Make a run of a scraper of the project, fill it, and return what `shoal enqueue --json` has.
+
+    A run id that exists is gone on with: what has entered before is not entered again.
+    """
+    check_operator(site, guest)
+    _check_settings(settings or {})
+    app = site.app
+    job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings)
+    run = await open_run(app.queue, job.scraper, run_id=run_id)
+    queued = await fill(app.queue, job, run, app.project.routes, urls, tasks)
+    await note(app.queue, guest, "start", run.id, scraper=scraper, enqueued=queued["enqueued"])
+    return queued
+
+
+async def enqueue(
+    site: Site, guest: Guest, run_id: str, *, urls: Sequence[str] = (), tasks: Sequence[Task] = ()
+) -> dict[str, Any]:
+    """Add to a run of a scraper of the project, and return what `shoal enqueue --json` has."""
+    check_operator(site, guest)
+    app = site.app
+    run = await app.queue.run(run_id)
+    job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
+    queued = await fill(app.queue, job, run, app.project.routes, urls, tasks)
+    await note(app.queue, guest, "enqueue", run.id, enqueued=queued["enqueued"])
+    return queued
+
+
+async def scrape(
+    site: Site, guest: Guest, scraper: str, url: str, *, payload: Mapping[str, Any], timeout: timedelta
+) -> Scraped:
+    """Have a worker that listens fetch a page now, for a scraper of the project."""
+    check_operator(site, guest)
+    project = site.app.project
+    if scraper not in project.scrapers:
+        raise UnknownScraper(scraper, list(project.scrapers))
+    scraped = await site.app.call(scraper, Task(url=url, payload=payload), timeout=timeout)
+    await note(site.app.queue, guest, "scrape", scraper, url=bare_url(url))
+    return scraped
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    for key in settings:
+        if key not in SETTINGS:
+            raise InvalidSetting(f"settings.{key}", f"cannot be given here. {hint(key, SETTINGS)}")

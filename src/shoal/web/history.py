@@ -1,0 +1,69 @@
+"""The last hour of a run or of the whole fleet, as the points of a chart."""
+
+from collections import deque
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+KEPT = timedelta(hours=1)
+MOST_POINTS = 3_600  # of one run, however often somebody looks
+GAP = 20.0  # seconds without a look that a chart shows as a gap
+
+
+class Point(NamedTuple):
+    """How a run, or the fleet, was at one moment."""
+
+    at: float  # seconds since 1970
+    rate: float
+    completed: int
+    pending: int
+    dead: int
+    errors: int = 0
+
+
+class History:
+    """A bounded ring of points, the oldest first."""
+
+    def __init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=MOST_POINTS)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @property
+    def last_at(self) -> float:
+        """When the newest point was added; zero if there is none."""
+        return self._points[-1].at if self._points else 0.0
+
+    def add(self, point: Point) -> None:
+        """Add a point, and forget what is older than an hour."""
+        self._points.append(point)
+        while self._points[0].at < point.at - KEPT.total_seconds():
+            self._points.popleft()
+
+    def points(self) -> list[Point]:
+        """Return the points, the oldest first."""
+        return list(self._points)
+
+    def new_errors(self, now: datetime, within: timedelta) -> int:
+        """Return how many errors have come within a while; a worker that left took its own away."""
+        start = (now - within).timestamp()
+        counts = [point.errors for point in self._points if point.at >= start]
+        return sum(max(0, after - before) for before, after in pairwise(counts))
+
+
+def columns(points: list[Point]) -> list[list[float | None]]:
+    """Return moments, rates, completed, pending and dead for a chart; a gap has no rate."""
+    table: list[list[float | None]] = [[], [], [], [], []]
+    before = points[0].at if points else 0.0
+    for point in points:
+        if point.at - before > GAP:
+            _append(table, (before + GAP / 2, None, None, None, None))
+        _append(table, (point.at, round(point.rate, 2), point.completed, point.pending, point.dead))
+        before = point.at
+    return table
+
+
+def _append(table: list[list[float | None]], row: tuple[float | None, ...]) -> None:
+    for column, value in zip(table, row, strict=True):
+        column.append(value)

@@ -1,0 +1,111 @@
+// Charts, copy buttons and a connection that rests while nobody sees the page. No part of it writes markup.
+(() => {
+  "use strict";
+
+  const NARROW = 640;
+  const charts = [];
+
+  // Copying
+
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.hidden = !navigator.clipboard;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+
+  // Charts
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);
+
+  function options(element) {
+    const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    return {
+      width: element.clientWidth,
+      height: element.clientHeight,
+      cursor: { y: false, points: { size: 6 } },
+      legend: { show: false },
+      scales: {
+        // A minute at least, so that the first seconds do not look like a mountain.
+        x: { range: (chart, low, high) => [Math.min(low || 0, (high || 0) - 60), high || 60] },
+        y: { range: (chart, low, high) => [0, Math.max(1, (high || 0) * 1.15)] },
+      },
+      axes: [
+        { ...axis, size: 28, space: window.innerWidth < NARROW ? 70 : 90, values: (chart, times) => times.map(clock) },
+        { ...axis, size: 48 },
+      ],
+      series: [
+        {},
+        { label: "pages/s", stroke: colour("--accent"), width: 2, fill: colour("--accent") + "1f", points: { show: false } },
+      ],
+    };
+  }
+
+  function draw(chart) {
+    if (chart.plot) chart.plot.destroy();
+    chart.plot = new uPlot(options(chart.element), chart.data, chart.element);
+  }
+
+  function setHistory(columns) {
+    for (const chart of charts) {
+      chart.data = [columns[0].slice(), columns[1].slice()];
+      draw(chart);
+    }
+  }
+
+  function addPoint([at, rate]) {
+    for (const chart of charts) {
+      const [times, rates] = chart.data;
+      if (times.length && at <= times[times.length - 1]) continue;
+      times.push(at);
+      rates.push(rate);
+      while (times.length && times[0] < at - 3600) { times.shift(); rates.shift(); }
+      chart.plot.setData(chart.data);
+    }
+  }
+
+  function redraw() {
+    for (const chart of charts) draw(chart);
+  }
+
+  // The live connection: htmx swaps the fragments in, this hears the rest of what is sent.
+
+  let source = null;
+
+  function connect(url) {
+    if (source) source.close();
+    source = new EventSource(url, { withCredentials: true });
+    source.addEventListener("history", (event) => setHistory(JSON.parse(event.data)));
+    source.addEventListener("point", (event) => addPoint(JSON.parse(event.data)));
+    source.addEventListener("title", (event) => { document.title = JSON.parse(event.data) + " · Shoal"; });
+    source.addEventListener("open", () => document.body.classList.remove("cut-off"));
+    source.addEventListener("error", () => document.body.classList.add("cut-off"));
+    return source;
+  }
+
+  function rest() {
+    if (document.hidden && source) {
+      source.close();
+    } else if (source && source.readyState === EventSource.CLOSED) {
+      // htmx opens a new one when it hears that this one has failed.
+      source.dispatchEvent(new Event("error"));
+    }
+  }
+
+  if (window.uPlot && window.htmx) {
+    for (const element of document.querySelectorAll("[data-chart]")) {
+      charts.push({ element, data: [[], []], plot: null });
+    }
+    redraw();
+    window.htmx.createEventSource = connect;
+    document.addEventListener("visibilitychange", rest);
+    window.addEventListener("pagehide", () => source && source.close());
+    let waiting = 0;
+    window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redraw, 150); });
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  }
+})();

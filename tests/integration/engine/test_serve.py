@@ -1,0 +1,205 @@
+"""`shoal serve` as a process, over real HTTP."""
+
+import asyncio
+import re
+import signal
+import socket
+import textwrap
+import time
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+import shoal
+from shoal.cli.exits import Exit
+from shoal.core.model import Bury, Done, Reject, Task
+from shoal.web.app import make_app
+from shoal.web.sampler import Sampler
+from shoal.web.site import Site, WebSettings
+from tests.integration.engine.calls import PAGES
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import start, typed
+
+TOKEN = "operator-c4nary-0123456789"
+PATIENCE = 30.0  # seconds
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pages.py").write_text("from shoal import Page, Scraper\n" + textwrap.dedent(PAGES))
+    (tmp_path / "shoal.toml").write_text('[scrapers.pages]\nmodule = "pages.py:pages"\n')
+    return tmp_path
+
+
+@asynccontextmanager
+async def served(folder, *options, **environment):
+    """Start a server at a free port; yield its process, its address and what it said."""
+    process = await start("serve", "--port", "0", *options, folder=folder, **environment)
+    said = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not any(line.startswith("Shoal is at ") for line in said):
+                said.append((await process.stderr.readline()).decode())
+                assert said[-1], said
+        address = re.search(r"http://\S+", said[-1])[0]
+        yield process, address, said
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await asyncio.wait_for(process.communicate(), PATIENCE)
+
+
+async def test_without_a_token_a_link_logs_in_once(folder):
+    async with served(folder) as (process, address, _):
+        line = (await process.stderr.readline()).decode()
+        link = re.search(r"http://\S+ticket=\S+", line)[0]
+        async with httpx2.AsyncClient() as browser, httpx2.AsyncClient() as thief:
+            assert (await browser.get(f"{address}/api/runs")).status_code == 401
+            assert (await browser.get(link)).status_code == 303
+            assert (await browser.get(f"{address}/api/runs")).json() == {"rows": [], "next": None}
+            assert (await browser.get(f"{address}/")).status_code == 200
+            assert (await thief.get(link)).status_code == 403
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_within_two_seconds_also_while_somebody_watches(folder, number):
+    async with served(folder, SHOAL_WEB_TOKEN=TOKEN) as (process, address, _):
+        own = {"Authorization": f"Bearer {TOKEN}"}
+        async with (
+            httpx2.AsyncClient(headers=own, timeout=PATIENCE) as client,
+            client.stream("GET", f"{address}/live") as stream,
+        ):
+            chunks = stream.aiter_bytes()
+            assert await anext(chunks)
+            asked = time.monotonic()
+            process.send_signal(number)
+            code = await asyncio.wait_for(process.wait(), PATIENCE)
+            assert time.monotonic() - asked < 2
+            assert code == Exit.OK
+
+
+async def test_what_it_says_holds_no_token_and_a_run_can_be_worked_on(folder):
+    (folder / "token").write_text(f"{TOKEN}\n")
+    async with served(folder, "--token-file", "token") as (process, address, said):
+        own = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=own, base_url=address) as client:
+            body = {"scraper": "pages", "urls": ["https://a.example.com/"]}
+            queued = (await client.post("/api/runs", json=body)).json()
+            assert queued["worker_command"] == f"shoal work pages --run {queued['run_id']}"
+            assert (await client.get(f"/api/runs/{queued['run_id']}")).json()["pending"] == 1
+            assert (await client.get("/metrics")).headers["content-type"].startswith("text/plain")
+        process.terminate()
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert "c4nary" not in "".join(said) + out.decode() + err.decode()
+
+
+async def test_a_page_is_scraped_on_demand(folder, origin):
+    origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
+    listening = await start("listen", "pages", folder=folder)
+    try:
+        async with served(folder, SHOAL_WEB_TOKEN=TOKEN) as (_, address, _):
+            own = {"Authorization": f"Bearer {TOKEN}"}
+            async with httpx2.AsyncClient(headers=own, base_url=address, timeout=PATIENCE) as client:
+                body = {
+                    "scraper": "pages",
+                    "url": f"{origin.url}/1",
+                    "payload": {"timeout": 1},
+                    "timeout": 20,
+                }
+                async with asyncio.timeout(PATIENCE):
+                    while (answer := await client.post("/api/scrape", json=body)).status_code == 503:
+                        assert answer.json()["error"] == "NobodyListens"
+                        await asyncio.sleep(0.1)
+    finally:
+        listening.terminate()
+        await asyncio.wait_for(listening.communicate(), PATIENCE)
+    found = answer.json()
+    assert (answer.status_code, found["items"][0]["title"]) == (200, "/1")
+    assert found["follow"] == [{"url": f"{origin.url}/next", "step": "page"}]
+
+
+async def test_every_question_is_answered_on_every_backend(any_bench):
+    async with shoal.connect(any_bench.queue_url, folder=any_bench.folder) as app:
+        run = await app.queue.start_run("pages")
+        tasks = [Task(url=f"https://h{n}.example.com/", step="page") for n in range(4)]
+        await app.queue.enqueue(run.id, tasks)
+        good, bad = (await app.queue.claim("w-1-a", run_id=run.id, limit=2)).leases
+        await app.queue.beat("w-1-a", run_id=run.id)
+        await app.queue.settle([Done(good, items=[{"n": 1}], rejects=[Reject(data={}, reason="no")])])
+        await app.queue.settle([Bury(bad, "ValueError: bad")])
+        web = make_app(Site(app, Sampler(app.queue), WebSettings.read(operator_token=TOKEN)))
+        own = {"Authorization": f"Bearer {TOKEN}"}
+        transport = httpx2.ASGITransport(web)
+        async with httpx2.AsyncClient(
+            transport=transport, headers=own, base_url="http://127.0.0.1:8700"
+        ) as client:
+            paths = [path for path, methods in web.openapi()["paths"].items() if "get" in methods]
+            assert len(paths) > 20
+            for path in paths:
+                named = path.format(run_id=run.id, letter=bad.task_id, host="h1.example.com")
+                answer = await client.get(named)
+                assert answer.status_code == 200, (named, answer.text)
+            for change, body in {
+                f"/api/runs/{run.id}/dead/replay": {"ids": [bad.task_id]},
+                f"/api/runs/{run.id}/pause": None,
+                f"/api/runs/{run.id}/resume": None,
+                "/api/hosts/h1.example.com/slow": {"seconds": 1},
+                "/api/hosts/h1.example.com/pause": {"seconds": 60},
+            }.items():
+                assert (await client.post(change, json=body)).status_code == 200, change
+            assert (await client.delete(f"/api/runs/{run.id}")).status_code == 200
+            assert len((await client.get("/api/actions")).json()["rows"]) == 6
+
+
+async def test_a_port_that_is_taken_is_said_in_one_line_with_what_to_type(folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = await typed("serve", "--port", port, folder=folder)
+    assert found.code == Exit.USAGE
+    assert found.err.count("\n") == 1
+    assert f"--port {port + 1}" in found.err
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "words"),
+    [
+        (["--host", "0.0.0.0"], {}, "export SHOAL_WEB_TOKEN="),
+        ([], {"SHOAL_WEB_TOKEN": "c4nary"}, "at least 20"),
+        ([], {"SHOAL_WEB_TOKEN": TOKEN, "SHOAL_WEB_READER_TOKEN": "c4nary"}, "at least 20"),
+        (["--token-file", "nothing"], {}, "openssl rand -hex 24 > nothing"),
+        (["--allow-host", "*"], {}, "--allow-host"),
+        (["--host", "no.such.host.invalid"], {"SHOAL_WEB_TOKEN": TOKEN}, "--host 127.0.0.1"),
+    ],
+)
+async def test_what_is_unsafe_or_wrong_is_said_in_one_line_with_what_to_type(
+    folder, options, environment, words
+):
+    found = await typed("serve", "--port", "0", *options, folder=folder, **environment)
+    assert found.code == Exit.USAGE
+    assert found.err.count("\n") == 1
+    assert words in found.err
+    assert "c4nary" not in found.err
+
+
+async def test_a_queue_that_is_away_is_said_in_one_line(folder):
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    found = await typed(
+        "serve",
+        "--port",
+        "0",
+        "--queue",
+        f"redis://u:c4nary@127.0.0.1:{port}",
+        folder=folder,
+        SHOAL_PATIENCE="1s",
+    )
+    assert found.code == Exit.UNAVAILABLE
+    assert "cannot be reached" in found.err.splitlines()[-1]
+    assert "c4nary" not in found.err
+
+
+async def test_the_help_has_an_example(folder):
+    found = await typed("serve", "--help", folder=folder)
+    assert found.code == Exit.OK
+    assert "Example: shoal serve --queue postgresql://db/shoal" in found.out

@@ -1,0 +1,63 @@
+"""Every command in the files of `deploy/` is one that Shoal has, with the options that it takes."""
+
+import os
+
+import pytest
+import typer
+
+from shoal.cli.commands import app_for
+from tests.unit.deploy.files import commands
+
+FOUND = list(commands())
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """Nothing of this machine's environment stands in for an option."""
+    for name in list(os.environ):
+        if name.startswith("SHOAL_"):
+            monkeypatch.delenv(name)
+
+
+def parse(words):
+    """Read a command as Shoal's own parser does, and run nothing."""
+    command, rest = typer.main.get_command(app_for(words[1])), list(words[1:])
+    while hasattr(command, "commands"):
+        assert rest and rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
+        command, name = command.commands[rest[0]], rest.pop(0)
+    with command.make_context(name, rest):
+        pass
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: f"{found.where}: {' '.join(found.words)}")
+def test_the_parser_takes_it(found):
+    parse(found.words)
+
+
+def test_those_who_run_something_are_all_looked_at():
+    run = {found.where: found.words for found in FOUND if ": " in found.where}
+    assert run["compose: worker"] == run["kubernetes: shoal-worker"] == run["ecs: worker"]
+    assert {"compose: migrate", "compose: metrics", "compose: web", "compose: coordinator"} <= set(run)
+    assert {"kubernetes: shoal-migrate", "kubernetes: shoal-metrics", "kubernetes: shoal-coordinator"} <= set(
+        run
+    )
+    assert {"deploy.md", "alerts.yml"} <= {found.where for found in FOUND}
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("shoal start --roll worker", "No such option: --roll"),
+        ("shoal metrics --listen", "requires an argument"),
+        ("shoal start --role boss", "is not one of"),
+        ("shoal start", "Missing parameter: role"),
+    ],
+)
+def test_a_wrong_option_would_be_noticed(typed, says):
+    with pytest.raises(Exception, match=says):
+        parse(typed.split())
+
+
+def test_a_command_that_is_not_there_would_be_noticed():
+    with pytest.raises(AssertionError, match="no command"):
+        parse(("shoal", "wurk"))

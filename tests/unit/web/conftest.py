@@ -1,0 +1,99 @@
+"""A web server over a queue of its own, asked without a network."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from shoal.core.model import Bury, Done, Reject, Task
+from shoal.fleet.app import App, connect
+from shoal.web.app import make_app
+from shoal.web.sampler import Sampler
+from shoal.web.site import Site, WebSettings
+from tests.unit.web.doors import HERE, OPERATOR, READER
+
+PROJECT = '[scrapers.books]\nmodule = "books.py:books"\n'
+SCRAPER = """
+from shoal import Page, Scraper
+
+books = Scraper("books", rate=None, robots=False)
+
+@books.step
+async def listing(page: Page):
+    yield {"url": page.url}
+
+@books.step
+async def book(page: Page):
+    yield {"url": page.url}
+"""
+
+
+@dataclass
+class House:
+    """An app, the server before it, and clients of every kind."""
+
+    folder: Path
+    app: App
+    web: FastAPI
+
+    @property
+    def queue(self):
+        return self.app.queue
+
+    def client(self, token=None, *, address="10.0.0.1", **more):
+        """Return a client, with a token if one is named."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        transport = httpx2.ASGITransport(self.web, raise_app_exceptions=False, client=(address, 1))
+        return httpx2.AsyncClient(
+            transport=transport, base_url=HERE, headers=headers | more.pop("headers", {}), **more
+        )
+
+    async def filled(self, pages=3):
+        """Return a run with pages that gave an item, one that died, and one that waits."""
+        run = await self.queue.start_run("books")
+        urls = [f"https://shop{n}.example.com/{n}" for n in range(pages + 2)]
+        await self.queue.enqueue(run.id, [Task(url=url, step="listing") for url in urls])
+        grant = await self.queue.claim("machine-7-abcd", run_id=run.id, limit=pages + 1)
+        *good, bad = grant.leases
+        await self.queue.beat("machine-7-abcd", run_id=run.id, info={"errors": {"ValueError": 1}})
+        reject = Reject(data={"title": ""}, reason="no title")
+        await self.queue.settle(
+            [Done(one, items=[{"title": one.task.url}], rejects=[reject]) for one in good]
+        )
+        await self.queue.settle([Bury(bad, "ValueError: no price")])
+        return run
+
+
+@pytest.fixture
+def house_with(tmp_path):
+    """What opens a house with settings that a test chooses."""
+
+    def opened(**settings):
+        return _opened(tmp_path, settings)
+
+    return opened
+
+
+@pytest.fixture
+async def house(house_with):
+    async with house_with() as opened:
+        yield opened
+
+
+class _opened:
+    def __init__(self, folder, settings):
+        (folder / "shoal.toml").write_text(settings.pop("project", PROJECT))
+        (folder / "books.py").write_text(SCRAPER)
+        self._folder, self._settings = folder, settings
+
+    async def __aenter__(self):
+        chosen = {"operator_token": OPERATOR, "reader_token": READER} | self._settings
+        self._connection = connect(f"sqlite:///{self._folder}/queue.db", folder=self._folder)
+        app = await self._connection.__aenter__()
+        site = Site(app, Sampler(app.queue), WebSettings.read(**chosen))
+        return House(self._folder, app, make_app(site))
+
+    async def __aexit__(self, *trouble):
+        await self._connection.__aexit__(*trouble)

@@ -1,0 +1,50 @@
+"""What browsers load: unchanged from its authors, small, and part of the package."""
+
+import re
+import subprocess
+import tomllib
+from hashlib import sha256
+from pathlib import Path
+
+from shoal.web.frame import STATIC, TEMPLATES, environment
+
+VENDOR = STATIC / "vendor"
+MOST_BYTES = 250_000
+ROW = re.compile(r"^\| (\S+) \| .+ \| ([0-9a-f]{64}) \|$", re.MULTILINE)
+
+
+def test_vendored_files_are_those_of_the_manifest():
+    listed = dict(ROW.findall((VENDOR / "MANIFEST.md").read_text()))
+    found = {file.name: sha256(file.read_bytes()).hexdigest() for file in VENDOR.iterdir()}
+    del found["MANIFEST.md"]
+    assert found == listed
+
+
+def test_all_that_a_browser_loads_is_small():
+    assert sum(file.stat().st_size for file in STATIC.rglob("*") if file.is_file()) < MOST_BYTES
+
+
+def test_own_scripts_write_no_markup_and_evaluate_nothing():
+    script = (STATIC / "shoal.js").read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "document.write", "new Function"):
+        assert word not in script
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    for file in [*STATIC.glob("*.css"), *STATIC.glob("*.js")]:
+        assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file.name
+    for name in environment().list_templates():
+        source = environment().loader.get_source(environment(), name)[0]
+        assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", source), name
+
+
+def test_the_wheel_holds_the_templates_and_what_browsers_load():
+    root = Path(__file__).parents[3]
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    # Hatchling takes every file of a package but those that git ignores.
+    assert wheel == {"packages": ["src/shoal"]}
+    files = [str(file) for folder in (STATIC, TEMPLATES) for file in folder.rglob("*") if file.is_file()]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", *files], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert len(files) > 30 and (ignored.returncode, ignored.stdout) == (1, "")
