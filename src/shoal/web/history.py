@@ -53,13 +53,17 @@ class History:
 
 
 def columns(points: list[Point]) -> list[list[float | None]]:
-    """Return moments, rates, completed, pending and dead for a chart; a gap has no rate."""
+    """Return moments, rates, completed, pending and dead for a chart.
+
+    A gap has no rate, and neither has the first point: a rate needs two looks.
+    """
     table: list[list[float | None]] = [[], [], [], [], []]
     before = points[0].at if points else 0.0
     for point in points:
         if point.at - before > GAP:
             _append(table, (before + GAP / 2, None, None, None, None))
-        _append(table, (point.at, round(point.rate, 2), point.completed, point.pending, point.dead))
+        rate = round(point.rate, 2) if table[0] else None
+        _append(table, (point.at, rate, point.completed, point.pending, point.dead))
         before = point.at
     return table
 

@@ -1,6 +1,7 @@
 """What changes on a page, sent to those who watch it as it changes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -70,19 +71,18 @@ async def _stream(request: Request, run_id: str | None) -> Response:
 async def _told(site: Site, run_id: str | None, viewer: Viewer) -> AsyncIterator[bytes]:
     """Yield what is new, again and again, until the client goes, an hour is over or the server stops."""
     sampler, before = site.sampler, Events()
+    ends_at = time.monotonic() + LONGEST
     sampler.clients += 1
     try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LONGEST):
-                sample: Sample | None = await sampler.fresh()
-                yield _event("history", _json(columns(sampler.history(run_id or FLEET))))
-                while sample is not None:
-                    events = _events(site, sample, run_id, viewer)
-                    yield b"".join(_event(name, text) for name, text in _changed(before, events))
-                    before = events
-                    async for _ in _until_next(site, sample, run_id):
-                        yield b": still here\n\n"
-                    sample = sampler.latest if not sampler.is_closed else None
+        sample = await sampler.fresh()
+        yield _event("history", _json(columns(sampler.history(run_id or FLEET))))
+        while not sampler.is_closed and time.monotonic() < ends_at:
+            events = _events(site, sample, run_id, viewer)
+            yield b"".join(_event(name, text) for name, text in _changed(before, events))
+            before = events
+            async for _ in _until_next(site, sample, run_id):
+                yield b": still here\n\n"
+            sample = sampler.latest
     finally:
         sampler.clients -= 1
 

@@ -145,6 +145,12 @@ async def test_a_stream_with_nothing_to_say_stays_awake(tmp_path, monkeypatch):
                 break
 
 
+async def test_a_stream_ends_after_a_while_so_that_a_session_that_is_over_is_noticed(place, monkeypatch):
+    monkeypatch.setattr(live, "LONGEST", 0.1)
+    async with place.client() as client, asyncio.timeout(PATIENCE):
+        assert "event: runs" in (await client.get("/live")).text
+
+
 async def test_a_stream_says_that_the_queue_is_away_and_goes_on_when_it_is_back(place, monkeypatch):
     await a_run(place)
 

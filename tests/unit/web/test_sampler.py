@@ -161,8 +161,8 @@ def test_history_is_bounded_by_time_and_by_count():
 
 
 def test_a_while_without_a_look_is_a_gap_in_the_chart():
-    times, rates, *_ = columns([_point(0), _point(2), _point(2 + 10 * GAP)])
-    assert rates == [1.0, 1.0, None, 1.0]
+    times, rates, *_ = columns([_point(0), _point(2), _point(4), _point(4 + 10 * GAP)])
+    assert rates == [None, 1.0, 1.0, None, 1.0]
     assert times == sorted(times)
 
 

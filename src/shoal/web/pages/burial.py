@@ -13,7 +13,7 @@ from shoal.web import deeds
 from shoal.web.api.params import Operator, RunId
 from shoal.web.form import Form, one_of, read_form
 from shoal.web.frame import answering, back_to, page, root_of
-from shoal.web.pages.dead import Wanted, as_fields, facts_of, fields_of
+from shoal.web.pages.dead import Wanted, as_fields, fields_of, words_of
 from shoal.web.pages.runpage import path_of_run, seen, typed
 from shoal.web.paging import taken
 from shoal.web.site import site_of
@@ -67,7 +67,7 @@ async def _ask(
     sample, _ = await seen(request, run_id)
     count, is_more = await _counted(request, run_id, ids, where)
     home = f"{root_of(request)}{path_of_run(run_id)}"
-    words = facts_of(count, is_more)
+    words = words_of(count, is_more)
     return await page(
         request,
         "confirm.html",

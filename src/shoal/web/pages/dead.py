@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors import UnknownLetter
-from shoal.core.model import DeadFilter, DeadLetter
+from shoal.core.model import SECOND, DeadFilter, DeadLetter
 from shoal.web.api.params import Label, Letter, RunId
 from shoal.web.frame import answering, page, root_of
 from shoal.web.pages.runpage import frame_of, links, path_of_run, seen, typed
@@ -23,7 +23,6 @@ from shoal.web.site import site_of
 router = APIRouter()
 ROWS = 25
 TALLIED = 500  # letters whose classes are counted for the chips
-SECOND = timedelta(seconds=1)
 
 
 Text = Annotated[Label, Query()]
@@ -118,7 +117,7 @@ def class_of(error: str) -> str:
     return name if colon and name.isidentifier() else error[:60]
 
 
-def facts_of(letters: int, is_more: bool) -> str:
+def words_of(letters: int, is_more: bool) -> str:
     """Return how many dead letters are meant, as far as they were counted."""
     noun = "dead letter" if letters == 1 else "dead letters"
     return f"{'more than ' if is_more else ''}{letters:,} {noun}"
