@@ -34,7 +34,8 @@ def urls_file(folder, api, count):
 
 
 async def test_a_revoked_token_is_retired_and_reported_and_nothing_is_lost(folder):
-    async with LimitedApi([GOOD, BAD], limit=1_000, window=3600, revoked={BAD}) as api:
+    # It takes its time, so that several pages are asked for before the first refusal is known.
+    async with LimitedApi([GOOD, BAD], limit=1_000, window=3600, revoked={BAD}, after=0.1) as api:
         where = urls_file(folder, api, 60)
         tokens = f"env:API_TOKENS hosts={api.url}"
         run = await typed(
