@@ -39,8 +39,6 @@ MAX_BODY = 32 << 20
 # Starts of a host are planned so much further apart than they may be: one that is a little late is then not
 # too near the next.
 SLACK, MOST_SLACK = 0.02, timedelta(milliseconds=2)
-# Accepted by name, so that a scraper written for a later version is told what this one lacks.
-NOT_YET: tuple[str, ...] = ()
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -92,8 +90,7 @@ class ScraperSettings:
             raise InvalidSetting("rate", "and delay say the same thing; leave one of them out")
         changes: dict[str, Any] = {}
         for key, value in given.items():
-            name = "delay" if key == "rate" else key
-            changes |= {} if _absent(key, value) else {name: _reader(key)(key, value)}
+            changes["delay" if key == "rate" else key] = _reader(key)(key, value)
         changed = replace(self, **changes)
         if changed.replay:
             # Nobody is asked: there is no host to spare, and what was recorded will not get better.
@@ -128,24 +125,14 @@ class ScraperSettings:
         return self.delivery == "at_most_once"
 
 
-def _absent(key: str, value: Any) -> bool:
-    """Tell whether a setting that this version lacks was left empty; raises InvalidSetting if it was not."""
-    if key not in NOT_YET:
-        return False
-    if value:
-        raise InvalidSetting(key, "is not available in this version of Shoal; leave it out")
-    return True
-
-
 Reader = Callable[[str, Any], Any]
 
 
 def _reader(key: str) -> Reader:
     if key in _READERS:
         return _READERS[key]
-    known = [*_READERS, *NOT_YET]
-    close = get_close_matches(key, known, n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(known))}."
+    close = get_close_matches(key, _READERS, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(_READERS))}."
     raise InvalidSetting(key, f"is not a setting of a scraper. {hint}")
 
 

@@ -9,7 +9,7 @@ import pytest
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, SECOND, ZERO, RunSettings
 from shoal.scrape import settings as module
-from shoal.scrape.settings import NOT_YET, ScraperSettings
+from shoal.scrape.settings import ScraperSettings
 
 read = ScraperSettings.read
 
@@ -116,15 +116,6 @@ def test_a_change_is_checked_like_the_first_word_and_names_its_key():
 
 def test_a_change_leaves_the_rest_as_it_was():
     assert read(rate="5/s", retries=1).replace(retries=4) == read(rate="5/s", retries=4)
-
-
-@pytest.mark.parametrize("key", NOT_YET)
-def test_what_this_version_cannot_do_is_refused_and_never_ignored(key):
-    with pytest.raises(
-        InvalidSetting, match=f"^{key} is not available in this version of Shoal; leave it out"
-    ):
-        read(**{key: ["something"]})
-    assert read(**{key: None}) == read()
 
 
 def test_pages_come_by_http_by_a_browser_by_whichever_is_needed_or_not_at_all():
