@@ -1,9 +1,9 @@
 """Everything that a guest may do, once: the API and the pages both call these."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, UnknownScraper
 from shoal.core.model import DeadFilter, Run, Task
@@ -15,6 +15,8 @@ from shoal.fleet.launch import open_run
 from shoal.web.actions import note
 from shoal.web.guard import Guest, check_operator
 from shoal.web.site import Site
+
+Ids = Sequence[str] | None  # of dead letters; None is all of them
 
 # None of them names a file, a program, a variable or a secret, nor opens the way to a private network.
 SETTINGS = (
@@ -39,25 +41,25 @@ SETTINGS = (
 
 async def pause(site: Site, guest: Guest, run_id: str) -> Run:
     """Hand out no task of a run until it is resumed."""
-    check_operator(site, guest)
-    run = await site.app.queue.pause(run_id)
-    await note(site.app.queue, guest, "pause", run_id)
-    return run
+    return await _steer(site, guest, "pause", site.app.queue.pause, run_id)
 
 
 async def resume(site: Site, guest: Guest, run_id: str) -> Run:
     """Let a paused run go on; raises RunConflict when it was cancelled."""
-    check_operator(site, guest)
-    run = await site.app.queue.resume(run_id)
-    await note(site.app.queue, guest, "resume", run_id)
-    return run
+    return await _steer(site, guest, "resume", site.app.queue.resume, run_id)
 
 
 async def cancel(site: Site, guest: Guest, run_id: str) -> Run:
     """End a run for good; nothing is deleted."""
+    return await _steer(site, guest, "cancel", site.app.queue.cancel, run_id)
+
+
+async def _steer(
+    site: Site, guest: Guest, name: str, verb: Callable[[str], Awaitable[Run]], run_id: str
+) -> Run:
     check_operator(site, guest)
-    run = await site.app.queue.cancel(run_id)
-    await note(site.app.queue, guest, "cancel", run_id)
+    run = await verb(run_id)
+    await note(site.app.queue, guest, name, run_id)
     return run
 
 
@@ -69,32 +71,29 @@ async def purge(site: Site, guest: Guest, run_id: str) -> None:
 
 
 async def replay(
-    site: Site,
-    guest: Guest,
-    run_id: str,
-    ids: Sequence[str] | None = None,
-    *,
-    where: DeadFilter = DeadFilter(),
+    site: Site, guest: Guest, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()
 ) -> int:
     """Put dead letters back to pending, and return how many."""
-    check_operator(site, guest)
-    count = await site.app.queue.replay(run_id, ids, where=where)
-    await note(site.app.queue, guest, "replay", run_id, letters=count)
-    return count
+    return await _treat(site, guest, "replay", site.app.queue.replay, run_id, ids, where)
 
 
 async def drop(
-    site: Site,
-    guest: Guest,
-    run_id: str,
-    ids: Sequence[str] | None = None,
-    *,
-    where: DeadFilter = DeadFilter(),
+    site: Site, guest: Guest, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()
 ) -> int:
     """Give dead letters up for good, and return how many."""
+    return await _treat(site, guest, "drop", site.app.queue.drop, run_id, ids, where)
+
+
+class _Treatment(Protocol):
+    def __call__(self, run_id: str, ids: Ids, *, where: DeadFilter) -> Awaitable[int]: ...
+
+
+async def _treat(
+    site: Site, guest: Guest, name: str, verb: _Treatment, run_id: str, ids: Ids, where: DeadFilter
+) -> int:
     check_operator(site, guest)
-    count = await site.app.queue.drop(run_id, ids, where=where)
-    await note(site.app.queue, guest, "drop", run_id, letters=count)
+    count = await verb(run_id, ids, where=where)
+    await note(site.app.queue, guest, name, run_id, letters=count)
     return count
 
 
