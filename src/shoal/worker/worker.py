@@ -186,15 +186,9 @@ class Worker:
                 continue
             if not grant.leases:
                 await self._leave_to_others()
-                await self._pause(self._until_next_look(grant))
+                self._idle = 0 if self._numbers else self._idle + 1
+                await self._pause(until_next_look(grant, self._idle))
         return "stopped"
-
-    def _until_next_look(self, grant: Grant) -> float:
-        """Return how long to wait after a look that found nothing."""
-        if grant.next_due is not None and grant.next_due.total_seconds() < LOOK_AGAIN:
-            return max(grant.next_due.total_seconds(), 0.001)
-        self._idle = 0 if self._numbers else self._idle + 1
-        return min(LOOK_SOON * 2**self._idle, LOOK_AGAIN) if 0 < self._idle < 10 else LOOK_AGAIN
 
     async def _leave_to_others(self) -> None:
         # Where many workers wait for the same hosts, all look when one is free, and all but one in vain.
@@ -393,3 +387,10 @@ class Worker:
         while True:
             await asyncio.sleep(TELL_EVERY)
             self._line.tell(Progress(self.tally, len(self._numbers)))
+
+
+def until_next_look(grant: Grant, idle: int) -> float:
+    """Return how long to wait after a look that found nothing, `idle` of them in a row without work."""
+    if grant.next_due is not None and grant.next_due.total_seconds() < LOOK_AGAIN:
+        return max(grant.next_due.total_seconds(), 0.001)
+    return min(LOOK_SOON * 2 ** min(idle, 10), LOOK_AGAIN) if idle else LOOK_AGAIN

@@ -1,7 +1,7 @@
 """A real server on a queue of its own, and a real browser to look at it with."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -108,3 +108,8 @@ async def visitor(browser: Wire, place: Place) -> Window:
     await made.size(1280)
     await place.admit(made)
     return made
+
+
+def every_path(run_id: str, of_a_run: Sequence[str]) -> list[str]:
+    """Return where every page is."""
+    return ["/", "/runs", "/workers", "/hosts", "/actions", *(f"/runs/{run_id}{path}" for path in of_a_run)]

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Bury, Done, Task
-from tests.integration.web.conftest import OPERATOR, Place
+from tests.integration.web.conftest import OPERATOR, Place, every_path
 from tests.integration.web.window import Window, window
 
 HIDE = """Object.defineProperty(document, "hidden", {{ value: {}, configurable: true }});
@@ -50,14 +50,7 @@ async def test_a_person_logs_in_with_a_token_and_comes_to_the_page_that_was_aske
 
 async def test_no_page_breaks_its_own_policy_or_asks_another_server(place, visitor):
     run_id = await books(place)
-    for path in (
-        "/",
-        "/runs",
-        "/workers",
-        "/hosts",
-        "/actions",
-        *(f"/runs/{run_id}{path}" for path in PAGES),
-    ):
+    for path in every_path(run_id, PAGES):
         await visitor.open(f"{place.address}{path}")
         if path == "/":
             await visitor.until("!!document.querySelector('.u-wrap canvas')")
@@ -153,14 +146,7 @@ async def test_every_page_says_what_it_has_to_say_without_scripts(place, visitor
 async def test_no_page_is_wider_than_the_screen(place, visitor, width):
     run_id = await books(place)
     await visitor.size(width)
-    for path in (
-        "/",
-        "/runs",
-        "/workers",
-        "/hosts",
-        "/actions",
-        *(f"/runs/{run_id}{path}" for path in PAGES),
-    ):
+    for path in every_path(run_id, PAGES):
         await visitor.open(f"{place.address}{path}")
         assert await visitor.does("document.documentElement.scrollWidth <= innerWidth"), path
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from shoal.core.model import Bury, Done, Task
-from tests.integration.web.conftest import Place
+from tests.integration.web.conftest import Place, every_path
 
 TASKS = 100_000
 SOME = 1_000
@@ -38,14 +38,7 @@ async def test_every_page_of_a_queue_with_a_hundred_thousand_tasks_comes_soon(pl
     run_id = await large(place)
     slow: dict[str, float] = {}
     async with place.client() as client:
-        for path in (
-            "/",
-            "/runs",
-            "/workers",
-            "/hosts",
-            "/actions",
-            *(f"/runs/{run_id}{path}" for path in PAGES),
-        ):
+        for path in every_path(run_id, PAGES):
             times = [await _time(client, path) for _ in range(5)]
             slow[path] = min(times)
     assert {path: seconds for path, seconds in slow.items() if seconds > SOON} == {}
