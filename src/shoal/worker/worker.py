@@ -124,10 +124,11 @@ class Worker:
     async def set_clock(self) -> None:
         """Learn the store's time from claims of nothing, which also let old tasks of the run expire."""
         for _ in range(CLOCK_LOOKS):
+            asked_at = asyncio.get_running_loop().time()
             grant = await self._queue.claim(
                 self._me, run_id=self._run.id, limit=1, lease=self._lease, partitions=[]
             )
-            self._clock.local(grant.claimed_at, asyncio.get_running_loop().time())
+            self._clock.local(grant.claimed_at, asyncio.get_running_loop().time(), asked_at)
 
     async def run(self) -> str:
         """Work until the run is drained, its budget is spent, or `stop`; return which."""
@@ -225,6 +226,7 @@ class Worker:
             return Grant()
 
     async def _claim(self, limit: int, fence: Fence | None) -> Grant:
+        asked_at = asyncio.get_running_loop().time()
         grant = await self._queue.claim(
             self._me,
             run_id=self._run.id,
@@ -234,7 +236,7 @@ class Worker:
             partitions=list(self._share.partitions) if self._share else self._partitions,
             fence=self._share.fence if self._share else fence,
         )
-        claimed_at = self._clock.local(grant.claimed_at, asyncio.get_running_loop().time())
+        claimed_at = self._clock.local(grant.claimed_at, asyncio.get_running_loop().time(), asked_at)
         if grant.leases:
             self._idle = 0
             self._take(grant.leases, claimed_at)
@@ -244,7 +246,8 @@ class Worker:
         numbers = self._line.took(leases)
         self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
         # While the answer was on its way the plan may have changed, or all that it brings run out.
-        is_over = asyncio.get_running_loop().time() - claimed_at > self._lease.total_seconds()
+        age = asyncio.get_running_loop().time() - claimed_at + self._clock.doubt
+        is_over = age > self._lease.total_seconds()
         wanted = [] if is_over else [lease for lease in leases if self._may_start(lease)]
         if len(wanted) < len(leases):
             for lease in leases:
