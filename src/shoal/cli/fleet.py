@@ -220,7 +220,7 @@ async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None
     from shoal.fleet.outlet import Outlet
 
     run = ready.lineup.run
-    outlet = Outlet(queue, run.id, out) if out else None
+    outlet = Outlet(queue, run.id, out)
     with Show(as_json=as_json) as shown:
         summary = await launch(
             queue,

@@ -96,7 +96,7 @@ async def carry_out(
     wanted = run_id if resume is None or resume == NEWEST else resume
     known = await pages_again(queue, job.scraper, but=wanted)
     run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
-    outlet = Outlet(queue, run.id, out) if out else None
+    outlet = Outlet(queue, run.id, out)
     with Show(as_json=as_json) as show, Refused(rejects) as refused:
         async with refused.feed(queue, job, seeds) as feed:
             summary = await launch(

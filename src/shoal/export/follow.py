@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from shoal.core.errors import ExportUnavailable
+from shoal.core.errors import ExportUnavailable, QueueUnavailable
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 from shoal.export.report import Report, Tally
@@ -41,7 +41,8 @@ async def follow(
     stop = stop or asyncio.Event()
     try:
         while (total := await ended()) is None and not stop.is_set():
-            await follower.write_new()
+            with suppress(QueueUnavailable):  # it may be back soon; at the end it must be
+                await follower.write_new()
             await _pause(stop, every)
         await follower.finish(total)
         await in_thread(writer.close)

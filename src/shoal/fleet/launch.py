@@ -216,20 +216,17 @@ async def launch(
         metrics = await stack.enter_async_context(metrics_of(job.metrics, crew, onlooker.said))
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         enqueued += await queue.enqueue(run.id, known)
+        outlet = await stack.enter_async_context(outlet or Outlet(queue, run.id, None))
         on_crew(crew)
         onlooker.started(run, crew)
         progress = Progress(queue, run.id)
-        looking = [asyncio.create_task(_look(progress, crew, onlooker, metrics))]
-        if outlet:
-            looking.append(asyncio.create_task(outlet.follow()))
+        looking = asyncio.create_task(_look(progress, crew, onlooker, metrics))
         try:
             ending = await crew.run()
         finally:
-            for task in looking:
-                task.cancel()
-            await asyncio.wait(looking)
-    snapshot = await progress.look()
-    if outlet:
+            looking.cancel()
+            await asyncio.wait([looking])
+        snapshot = await progress.look()
         await outlet.finish(snapshot.stats.items)
     return Summary(
         run=run,

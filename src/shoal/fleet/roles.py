@@ -78,9 +78,7 @@ class Coordinator:
         async with AsyncExitStack() as stack:
             stack.enter_context(books_of(self.job, self.run))
             await stack.enter_async_context(alone(self.queue, self.run, new_worker_id()))
-            outlet = Outlet(self.queue, self.run.id, self.results) if self.results else None
-            if outlet:
-                await stack.enter_async_context(_meanwhile(outlet.follow()))
+            outlet = await stack.enter_async_context(Outlet(self.queue, self.run.id, self.results))
             before = (await self.queue.stats(self.run.id)).completed
             self.audience.joined(self.run)
             await self._mark(me, FILLING)
@@ -88,7 +86,6 @@ class Coordinator:
             enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
             await self._mark(me, WAITING)
             snapshot = await self._wait()
-        if outlet:
             await outlet.finish(snapshot.stats.items)
         await self._mark(me, FINISHED)
         return Summary(
