@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 def bench(
     queue: options.Queue = options.DEFAULT_QUEUE,
-    tasks: Annotated[int, typer.Option(min=1_000, help="How many tasks to put through it.")] = 20_000,
-    claimers: Annotated[int, typer.Option(min=1, max=64, help="How many claim loops to run at once.")] = 2,
+    tasks: Annotated[
+        int, typer.Option(min=1_000, help="How many tasks to put through it.", metavar="N")
+    ] = 20_000,
+    claimers: Annotated[
+        int, typer.Option(min=1, max=64, help="How many claim loops to run at once.", metavar="N")
+    ] = 2,
     as_json: options.Json = False,
 ) -> None:
     """Measure a queue from this machine, in a run of its own that is purged afterwards.

@@ -17,8 +17,8 @@ app = typer.Typer(no_args_is_help=True, help="List, show, replay and drop dead l
 Ids = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of dead letters; all of them if left out.")
 ]
-Step = Annotated[str | None, typer.Option("--step", help="Of this step only.")]
-Host = Annotated[str | None, typer.Option("--host", help="Of this host only.")]
+Step = Annotated[str | None, typer.Option("--step", help="Of this step only.", metavar="STEP")]
+Host = Annotated[str | None, typer.Option("--host", help="Of this host only.", metavar="HOST")]
 Error = Annotated[str | None, typer.Option("--error", help="Whose error holds this text.", metavar="TEXT")]
 
 
@@ -28,7 +28,7 @@ def list_(
     step: Step = None,
     host: Host = None,
     error: Error = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show this many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Show this many.", metavar="N")] = 50,
     queue: options.Queue = options.DEFAULT_QUEUE,
     as_json: options.Json = False,
 ) -> None:

@@ -14,9 +14,13 @@ DATABASE = "demo.db"
 
 
 def demo(
-    workers: Annotated[int, typer.Option(min=1, help="How many worker processes to start.")] = 4,
-    products: Annotated[int, typer.Option(min=10, help="How many products the shops sell.")] = 2_000,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where the items go.")] = "demo.jsonl",
+    workers: Annotated[int, typer.Option(min=1, help="How many worker processes to start.", metavar="N")] = 4,
+    products: Annotated[
+        int, typer.Option(min=10, help="How many products the shops sell.", metavar="N")
+    ] = 2_000,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Where the items go.", metavar="FILE")
+    ] = "demo.jsonl",
     as_json: options.Json = False,
 ) -> None:
     """Serve four shops on this machine, scrape them with real workers, and show the results."""

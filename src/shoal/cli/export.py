@@ -31,7 +31,8 @@ Key = Annotated[
     ),
 ]
 Since = Annotated[
-    str | None, typer.Option("--since", help="Items stored since: 2026-01-31, 2026-01-31T12:00Z or 2h.")
+    str | None,
+    typer.Option("--since", help="Items stored since: 2026-01-31, 2026-01-31T12:00Z or 2h.", metavar="TIME"),
 ]
 ByStep = Annotated[
     bool, typer.Option("--by-step", help="One file or table for each step: items.STEP.csv, table_STEP.")
@@ -51,7 +52,7 @@ def export(
     run_id: options.RunId,
     to: To,
     key: Key = None,
-    step: Annotated[str | None, typer.Option(help="Items of this step only.")] = None,
+    step: Annotated[str | None, typer.Option(help="Items of this step only.", metavar="STEP")] = None,
     since: Since = None,
     by_step: ByStep = False,
     follow: Follow = False,

@@ -53,17 +53,9 @@ def fleet(
     ] = DEFAULT_STAGGER,
     rejects: options.Rejects = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", help="Write the items there: .jsonl, .csv, .parquet, or - for stdout."),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume", help="Go on with this run, or with the newest unfinished one.", metavar="RUN|newest"
-        ),
-    ] = None,
-    run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
+    out: options.Out = None,
+    resume: options.Resume = None,
+    run_id: options.NewRunId = None,
     crew: CrewOptions,
     as_json: options.Json = False,
 ) -> None:

@@ -53,7 +53,7 @@ def status(
 def watch(
     run_id: options.RunId,
     queue: options.Queue = options.DEFAULT_QUEUE,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.", metavar="N")] = 1.0,
     as_json: options.Json = False,
 ) -> None:
     """Follow a run until it has finished."""
@@ -89,7 +89,7 @@ def workers(
 def hosts(
     run_id: RunOption = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
-    limit: Annotated[int, typer.Option(min=1, help="Show this many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Show this many.", metavar="N")] = 50,
     as_json: options.Json = False,
 ) -> None:
     """List the hosts, how they are treated and what is left to ask of them."""

@@ -34,7 +34,7 @@ def main() -> None:
     logging.getLogger("shoal").addHandler(_Talk(logging.WARNING))
     try:
         Project.find(Path.cwd()).set_environment()
-        app_for(next(iter(sys.argv[1:]), None))()
+        app_for(next(iter(sys.argv[1:]), "--help"))()
     except ShoalError as error:
         if "--json" in sys.argv:
             put_json({"error": type(error).__name__, "message": str(error)})

@@ -27,6 +27,22 @@ Scraper = Annotated[
         help="The scraper's file, and its name if it holds several; or its name in shoal.toml.",
     ),
 ]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Write the items there: .jsonl, .csv, .parquet, or - for stdout.",
+        metavar="FILE",
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume", help="Go on with this run, or with the newest unfinished one.", metavar="RUN|newest"
+    ),
+]
+NewRunId = Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")]
 Rejects = Annotated[
     str | None,
     typer.Option("--rejects", help="Write what cannot be queued there, and why.", metavar="FILE"),
@@ -37,6 +53,7 @@ Workers = Annotated[
         "--workers",
         "-w",
         min=1,
+        metavar="N",
         envvar="SHOAL_WORKERS",
         help="How many worker processes to start.",
         show_default="1, and none for a distributed scraper",
@@ -45,7 +62,11 @@ Workers = Annotated[
 AtOnce = Annotated[
     int,
     typer.Option(
-        "--at-once", min=1, envvar="SHOAL_AT_ONCE", help="How many tasks a worker has in hand at once."
+        "--at-once",
+        min=1,
+        envvar="SHOAL_AT_ONCE",
+        help="How many tasks a worker has in hand at once.",
+        metavar="N",
     ),
 ]
 Memory = Annotated[
@@ -155,7 +176,10 @@ LogFormat = Annotated[
 LogLevel = Annotated[
     str,
     typer.Option(
-        "--log-level", envvar="SHOAL_LOG_LEVEL", help="From which level on: debug, info, warning, error."
+        "--log-level",
+        envvar="SHOAL_LOG_LEVEL",
+        help="From which level on: debug, info, warning, error.",
+        metavar="LEVEL",
     ),
 ]
 Metrics = Annotated[

@@ -21,12 +21,15 @@ def records(
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="One record only: its key, else URL, else payload.")
     ] = None,
-    step: Annotated[str | None, typer.Option("--step", help="Those that are in this step.")] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", help="Those that are in this step.", metavar="STEP")
+    ] = None,
     state: Annotated[
         list[TaskState] | None, typer.Option("--state", help="Those in this state; may be given again.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Show this many.", show_default="50, and all with --json")
+        int | None,
+        typer.Option(min=1, help="Show this many.", metavar="N", show_default="50, and all with --json"),
     ] = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     as_json: options.Json = False,

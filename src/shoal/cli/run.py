@@ -1,7 +1,7 @@
 """`shoal run`: enqueue, work with live progress, write the results, and say how it went."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -29,17 +29,9 @@ def run(
     *,
     rejects: options.Rejects = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", help="Write the items there: .jsonl, .csv, .parquet, or - for stdout."),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume", help="Go on with this run, or with the newest unfinished one.", metavar="RUN|newest"
-        ),
-    ] = None,
-    run_id: Annotated[str | None, typer.Option("--run", help="An id for the new run.", metavar="RUN")] = None,
+    out: options.Out = None,
+    resume: options.Resume = None,
+    run_id: options.NewRunId = None,
     again: options.Again = None,
     cache: options.Cache = None,
     warc: options.Warc = None,

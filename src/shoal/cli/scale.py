@@ -49,7 +49,10 @@ def scale(
     ] = None,
     least: Annotated[int, typer.Option("--min", help="The fewest workers.", metavar="N")] = 0,
     tasks_per_worker: Annotated[
-        int, typer.Option("--tasks-per-worker", help="How many tasks that can be done now are one worker's.")
+        int,
+        typer.Option(
+            "--tasks-per-worker", help="How many tasks that can be done now are one worker's.", metavar="N"
+        ),
     ] = 500,
     cooldown: Annotated[
         str,
@@ -60,7 +63,9 @@ def scale(
     every: Annotated[str, typer.Option("--every", help="How often to look.", metavar="TIME")] = "5s",
     pace: Annotated[
         float,
-        typer.Option("--pace", help="Pages that one worker does in a second when no host holds it up."),
+        typer.Option(
+            "--pace", help="Pages that one worker does in a second when no host holds it up.", metavar="N"
+        ),
     ] = 10.0,
     place: Annotated[Place, typer.Option("--on", help="Where the workers live.")] = Place.LOCAL,
     service: Annotated[

@@ -35,7 +35,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option("--port", envvar="SHOAL_WEB_PORT", min=0, max=65_535, help="The port; 0 is any."),
+        typer.Option(
+            "--port", envvar="SHOAL_WEB_PORT", min=0, max=65_535, help="The port; 0 is any.", metavar="N"
+        ),
     ] = 8700,
     token_file: Annotated[
         str | None,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def shell(
     url: Annotated[str, typer.Argument(metavar="URL")],
     css: Annotated[
-        str | None, typer.Option("--css", help="Print the texts that this selector finds, and end.")
+        str | None,
+        typer.Option("--css", help="Print the texts that this selector finds, and end.", metavar="SELECTOR"),
     ] = None,
     robots: Annotated[bool, typer.Option(help="Obey robots.txt.")] = True,
     fetch: options.Fetch = None,

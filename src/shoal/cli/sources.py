@@ -74,7 +74,9 @@ def _sources(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="Only what a sitemap says was changed since: 2026-01-31 or 7d."),
+        typer.Option(
+            "--since", help="Only what a sitemap says was changed since: 2026-01-31 or 7d.", metavar="TIME"
+        ),
     ] = None,
     combine: Annotated[
         str | None,

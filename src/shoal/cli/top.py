@@ -27,7 +27,7 @@ ROOMY = 60  # lines of a screen that is written to a file
 
 def top(
     queue: options.Queue = options.DEFAULT_QUEUE,
-    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.", metavar="N")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Write one screen, and end.")] = False,
     as_json: options.Json = False,
 ) -> None:

@@ -21,7 +21,7 @@ def work(
     *,
     queue: options.Queue = options.DEFAULT_QUEUE,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", min=1, help="How many tasks to claim at a time.")
+        int, typer.Option("--batch-size", min=1, help="How many tasks to claim at a time.", metavar="N")
     ] = 50,
     crew: CrewOptions,
     as_json: options.Json = False,
