@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ def ask(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
             return await work(queue)
 
     return uvloop.run(opened())
+
+
+def ask_existing(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
+    """Ask a queue that should be there: where its file is not, an empty one, so that asking makes none."""
+    from shoal.queue.open import is_there
+
+    if is_there(url):
+        return ask(url, work)
+    with TemporaryDirectory() as folder:
+        return ask(f"sqlite:///{folder}/empty.db", work)
 
 
 async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask, first
+from shoal.cli.asking import ask_existing, first
 from shoal.cli.console import put_json, put_rows, say
+from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
     from shoal.core.model import DeadFilter, DeadLetter
@@ -35,12 +36,12 @@ def list_(
     """List the dead letters of a run."""
     from shoal.fleet.rows import letter_row
 
-    letters = ask(queue, lambda opened: _letters(opened, run_id, _filter(step, host, error), limit))
+    letters = ask_existing(queue, lambda opened: _letters(opened, run_id, _filter(step, host, error), limit))
     columns = ("id", "step", "url", "attempts", "error")
     put_rows([letter_row(letter) for letter in letters], columns, as_json=as_json, nothing="No dead letters.")
     if letters and not as_json:
-        say(f"All about one:  shoal dead show {run_id} {letters[0].id}")
-        say(f"Try again:      shoal dead replay {run_id}, then: shoal run … --resume {run_id}")
+        say(f"All about one:  {typed_on(queue, f'dead show {run_id} {letters[0].id}')}")
+        say(f"Try again:      {typed_on(queue, f'dead replay {run_id}')}")
 
 
 @app.command()
@@ -54,7 +55,7 @@ def show(
     from shoal.fleet.letters import find_letter
     from shoal.fleet.rows import letter_row, whole_letter_row
 
-    letter = ask(queue, lambda opened: find_letter(opened, run_id, letter_id))
+    letter = ask_existing(queue, lambda opened: find_letter(opened, run_id, letter_id))
     row = whole_letter_row(letter)
     if as_json:
         put_json(row)
@@ -75,11 +76,14 @@ def replay(
     as_json: options.Json = False,
 ) -> None:
     """Put dead letters back to work, their attempts counted anew."""
-    count = ask(queue, lambda opened: opened.replay(run_id, ids or None, where=_filter(step, host, error)))
+    count = ask_existing(
+        queue, lambda opened: opened.replay(run_id, ids or None, where=_filter(step, host, error))
+    )
     if as_json:
         put_json({"run_id": run_id, "replayed": count})
     else:
-        say(f"{count:,} tasks are pending again. Work on them with: shoal run … --resume {run_id}")
+        again = typed_on(queue, f"run … --resume {run_id}")
+        say(f"{count:,} tasks are pending again. Work on them with: {again}")
 
 
 @app.command()
@@ -96,7 +100,9 @@ def drop(
     """Give dead letters up for good."""
     if not (ids or yes):
         typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
-    count = ask(queue, lambda opened: opened.drop(run_id, ids or None, where=_filter(step, host, error)))
+    count = ask_existing(
+        queue, lambda opened: opened.drop(run_id, ids or None, where=_filter(step, host, error))
+    )
     if as_json:
         put_json({"run_id": run_id, "dropped": count})
     else:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 
@@ -83,7 +83,7 @@ def export(
         envelope=envelope,
         raw=raw,
     )
-    report = ask(queue, lambda opened: carry_out(opened, run_id, wish))
+    report = ask_existing(queue, lambda opened: carry_out(opened, run_id, wish))
     if as_json and to != STDOUT:
         put_json(_as_json(run_id, wish, report))
     else:

@@ -95,6 +95,7 @@ def fleet(
 def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, silent: bool) -> Exit:
     """Say how it went, and return what the shell is told; what a test leaves undone is no fault."""
     from shoal.cli.run import closing_words, exit_code
+    from shoal.fleet.retyping import typed_on
 
     if not test:
         if not silent:
@@ -106,7 +107,8 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
         say(f"Tested: {done}, {counted(stats.dead, 'dead letter')} in {duration(summary.seconds)}.")
         for failure in summary.ending.failures:
             complain(failure)
-        say(f"Look:     shoal status {summary.run.id}\nAll of it: the same command without --test")
+        look = typed_on(job.queue_url, f"status {summary.run.id}")
+        say(f"Look:     {look}\nAll of it: the same command without --test")
     return Exit.FAILED if summary.ending.failed else Exit.PARTIAL if stats.dead else Exit.OK
 
 
@@ -193,14 +195,15 @@ def show(lineup: "Lineup", *, warn: bool) -> None:
 def start_wanted(job: "Job", lineup: "Lineup") -> bool:
     """Ask whether to start; without a terminal nobody is there to be asked."""
 
-    from shoal.fleet.retyping import typed_again
+    from shoal.fleet.retyping import typed_again, typed_on
 
     if not sys.stdin.isatty():
         return True
     if typer.confirm(f"Start {counted(len(lineup.parts), 'worker')}?", default=True, err=True):
         return True
     again = typed_again(job, "shoal", "fleet", job.name, "--resume", lineup.run.id)
-    say(f"Nothing was started; the tasks wait.\nStart:    {again}\nForget:   shoal purge {lineup.run.id}")
+    forget = typed_on(job.queue_url, f"purge {lineup.run.id}")
+    say(f"Nothing was started; the tasks wait.\nStart:    {again}\nForget:   {forget}")
     return False
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask, first
+from shoal.cli.asking import ask_existing, first
 from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
+from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
     from shoal.fleet.progress import Snapshot
@@ -24,7 +25,7 @@ def status(
     as_json: options.Json = False,
 ) -> None:
     """Show how a run is getting on."""
-    snapshot, retired = ask(queue, lambda opened: _with_tokens(opened, run_id))
+    snapshot, retired = ask_existing(queue, lambda opened: _with_tokens(opened, run_id))
     if as_json:
         put_json(snapshot.as_json())
         return
@@ -42,12 +43,10 @@ def status(
     if snapshot.stats.remaining:
         say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     if snapshot.stats.dead:
-        say(f"Why tasks died:  shoal dead list {snapshot.run.id}")
+        say(f"Why tasks died:  {typed_on(queue, f'dead list {snapshot.run.id}')}")
     if retired:
-        shown_run = snapshot.run.id
-        say(
-            f"{counted(retired, 'API token')} retired, for their host refused them:  shoal tokens {shown_run}"
-        )
+        more = typed_on(queue, f"tokens {snapshot.run.id}")
+        say(f"{counted(retired, 'API token')} retired, for their host refused them:  {more}")
 
 
 def watch(
@@ -57,17 +56,17 @@ def watch(
     as_json: options.Json = False,
 ) -> None:
     """Follow a run until it has finished."""
-    ask(queue, lambda opened: _watch(opened, run_id, every, as_json))
+    ask_existing(queue, lambda opened: _watch(opened, run_id, every, as_json))
 
 
 def runs(queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = False) -> None:
     """List the runs, the newest first."""
     columns = ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at")
     put_rows(
-        ask(queue, lambda opened: _runs(opened)),
+        ask_existing(queue, lambda opened: _runs(opened)),
         columns,
         as_json=as_json,
-        nothing="No runs yet. Start one with: shoal run FILE --url …",
+        nothing=f"No runs yet. Start one with: {typed_on(queue, 'run FILE --url …')}",
     )
 
 
@@ -75,7 +74,7 @@ def workers(
     run_id: RunOption = None, queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = False
 ) -> None:
     """List the workers: what they serve and hold, what they have done, and when they were heard."""
-    rows = ask(queue, lambda opened: _workers(opened, run_id))
+    rows = ask_existing(queue, lambda opened: _workers(opened, run_id))
     columns = (
         *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
         *("last_hour", "memory", "last_beat"),
@@ -83,7 +82,7 @@ def workers(
     shown_rows = rows if as_json else map(_worker_shown, rows)
     put_rows(shown_rows, columns, as_json=as_json, nothing="No worker has been seen.")
     if not as_json and any(row["state"] == "late" for row in rows):
-        say("Late ones missed their heartbeats. What they hold:  shoal stale")
+        say(f"Late ones missed their heartbeats. What they hold:  {typed_on(queue, 'stale')}")
 
 
 def hosts(
@@ -95,7 +94,7 @@ def hosts(
     """List the hosts, how they are treated and what is left to ask of them."""
     columns = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds")
     put_rows(
-        ask(queue, lambda opened: _hosts(opened, run_id, limit)),
+        ask_existing(queue, lambda opened: _hosts(opened, run_id, limit)),
         columns,
         as_json=as_json,
         nothing="No host has been asked yet.",

@@ -1,7 +1,11 @@
 """The `shoal` command."""
 
 import logging
+import re
+import shlex
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from shoal.cli.commands import app_for
@@ -20,6 +24,9 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.fleet.project import Project
+from shoal.fleet.retyping import queue_option
+
+ABOUT_A_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
 
 
 class _Talk(logging.Handler):
@@ -36,9 +43,10 @@ def main() -> None:
         Project.find(Path.cwd()).set_environment()
         app_for(next(iter(sys.argv[1:]), "--help"))()
     except ShoalError as error:
+        message = meaning_the_queue(str(error), sys.argv)
         if "--json" in sys.argv:
-            put_json({"error": type(error).__name__, "message": str(error)})
-        complain(str(error))
+            put_json({"error": type(error).__name__, "message": message})
+        complain(message)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
@@ -46,6 +54,15 @@ def main() -> None:
         # The reader of our output has seen enough.
         sys.stderr.close()
         sys.exit(Exit.OK)
+
+
+def meaning_the_queue(message: str, typed: Sequence[str]) -> str:
+    """Return a message with the queue that was typed, if it ends in a command that needs it."""
+    given = [after for word, after in pairwise(typed) if word == "--queue"]
+    given += [word.removeprefix("--queue=") for word in typed if word.startswith("--queue=")]
+    if not given or not ABOUT_A_QUEUE.search(message):
+        return message
+    return " ".join([message, *map(shlex.quote, queue_option(given[-1]))])
 
 
 def exit_code(error: ShoalError) -> Exit:

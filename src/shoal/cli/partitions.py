@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import counted, duration, put_rows, say
+from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
     from shoal.fleet.partitions import PartitionStatus
@@ -24,7 +25,7 @@ def partitions(
     """
     from shoal.fleet.partitions import partitions as found
 
-    listed = ask(queue, lambda opened: found(opened, run_id))
+    listed = ask_existing(queue, lambda opened: found(opened, run_id))
     rows = [one.as_json() if as_json else row(one) for one in listed]
     put_rows(rows, COLUMNS, as_json=as_json, nothing=f"Run {run_id} has no tasks yet.")
     alone = [one.name or "-" for one in listed if one.is_left_alone]
@@ -32,7 +33,8 @@ def partitions(
         more = ", …" if len(alone) > MOST_NAMED else ""
         names = ", ".join(alone[:MOST_NAMED])
         say(f"{counted(len(alone), 'partition')} with work and no owner: {names}{more}")
-        say(f"Workers that share them out: shoal work SCRAPER --run {run_id} --partitions auto")
+        again = typed_on(queue, f"work SCRAPER --run {run_id} --partitions auto")
+        say(f"Workers that share them out: {again}")
 
 
 def row(status: "PartitionStatus") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import counted, duration, put_rows, say
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def proxies(
 
     Example: shoal proxies 20260215_120000_ab12
     """
-    listed = ask(queue, lambda opened: _found(opened, run_id))
+    listed = ask_existing(queue, lambda opened: _found(opened, run_id))
     rows = [one.as_json() if as_json else row(one) for one in listed]
     put_rows(
         rows,

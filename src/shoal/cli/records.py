@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask, first
+from shoal.cli.asking import ask_existing, first
 from shoal.cli.console import complain, counted, put_json, put_rows, say
 from shoal.cli.exits import Exit
 from shoal.core.model import TaskState
+from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
     from shoal.core.model import TaskStatus
@@ -39,13 +40,15 @@ def records(
     Example: shoal records 20260215_120000_ab12 --step profile --state leased
     """
     if as_json:
-        count = ask(queue, lambda opened: _put(opened, run_id, key, step, state, limit))
+        count = ask_existing(queue, lambda opened: _put(opened, run_id, key, step, state, limit))
     else:
-        count = ask(queue, lambda opened: _show(opened, run_id, key, step, state, limit or 50))
+        count = ask_existing(queue, lambda opened: _show(opened, run_id, key, step, state, limit or 50))
     if not (count or key or state or as_json):
-        say(f"What is completed can be listed too: shoal records {run_id} --state completed")
+        again = typed_on(queue, f"records {run_id} --state completed")
+        say(f"What is completed can be listed too: {again}")
     if key is not None and not count:
-        complain(f"Run {run_id} has no record {key!r}. List them with: shoal records {run_id}")
+        again = typed_on(queue, f"records {run_id}")
+        complain(f"Run {run_id} has no record {key!r}. List them with: {again}")
         raise typer.Exit(Exit.USAGE)
 
 

@@ -108,12 +108,11 @@ async def carry_out(
 def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the last lines: what was done, and what to type next."""
     from shoal.export.address import shown_place
-    from shoal.fleet.retyping import queue_option
+    from shoal.fleet.retyping import typed_on
     from shoal.scrape.gate import TOO_DEEP
     from shoal.worker.tally import most_of
 
     stats, run_id = summary.snapshot.stats, summary.run.id
-    where = "".join(f" {word}" for word in queue_option(job.queue_url))
     parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
     parts += [f"{summary.ending.tally.kept:,} from the cache"] if summary.ending.tally.kept else []
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
@@ -141,13 +140,14 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     if stats.remaining:
         lines.append(f"Go on:    {resume_command(job, run_id)}")
     if stats.dead:
-        lines.append(f"Why:      shoal dead list {run_id}{where}")
+        lines.append(f"Why:      {typed_on(job.queue_url, f'dead list {run_id}')}")
     if job.logs:
         lines.append(f"Logs:     {job.logs.folder}")
     if out:
         lines.append(f"Results:  {shown_place(out)}")
     elif stats.items:
-        lines.append(f"Results:  shoal export {run_id} --to {summary.run.scraper}.jsonl{where}")
+        results = typed_on(job.queue_url, f"export {run_id} --to {summary.run.scraper}.jsonl")
+        lines.append(f"Results:  {results}")
     return "\n".join(lines)
 
 

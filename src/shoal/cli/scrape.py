@@ -1,6 +1,7 @@
 """`shoal listen` and `shoal scrape`: pages on demand."""
 
 import asyncio
+import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from shoal.cli.console import counted, put_json, say
 from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.exits import Exit
 from shoal.core.errors import CallFailed, QueueError
+from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,14 +103,15 @@ def scrape(
     for item in scraped.items:
         put_json(item)
     if not scraped.items:
-        say(f"The page gave no items. All about the call: shoal scrape {scraper} {url} --json")
+        again = typed_on(queue, f"scrape {scraper} {shlex.quote(url)} --json")
+        say(f"The page gave no items. All about the call: {again}")
 
 
 def _closing_words(summary: "Summary", job: "Job") -> str:
-    where = "" if job.queue_url == options.DEFAULT_QUEUE else f" --queue {job.queue_url}"
+    results = typed_on(job.queue_url, f"export {summary.run.id} --to items.jsonl")
     lines = [f"Could not go on: {failure}" for failure in summary.ending.failures]
     done = counted(summary.snapshot.stats.completed - summary.before, "call")
-    lines.append(f"Stopped after {done}.  Results:  shoal export {summary.run.id} --to items.jsonl{where}")
+    lines.append(f"Stopped after {done}.  Results:  {results}")
     return "\n".join(lines)
 
 
@@ -137,7 +140,7 @@ async def _tell_when_ready(queue: "Queue", job: "Job", say: "Callable[[str], Non
             worker.address for worker in await until_listening(queue, job.scraper.name, job.workers)
         )
         say(f"{counted(len(places), 'worker')} listening: {', '.join(places[:MOST_PLACES])}")
-        say(f"Scrape a page:  shoal scrape {job.name} URL")
+        say(f"Scrape a page:  {typed_on(job.queue_url, f'scrape {job.name} URL')}")
 
 
 async def _scrape(queue: "Queue", scraper: str, url: str, strategy: str, timeout: "timedelta") -> "Scraped":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import counted, duration, put_json, put_rows, say
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import redacted
@@ -44,7 +44,7 @@ def stale(
     from shoal.core.values import read_duration
 
     oldest = read_duration("--older", older)
-    found, count = ask(queue, lambda opened: _look(opened, run_id, oldest, worker, release))
+    found, count = ask_existing(queue, lambda opened: _look(opened, run_id, oldest, worker, release))
     if as_json:
         for holder in found:
             put_json(holder.as_json())

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import counted, duration, put_rows, say
+from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
     from shoal.fleet.tokens import TokenStatus
@@ -35,14 +36,15 @@ def tokens(
     Example: shoal tokens --forget retired
     """
     if forget:
-        say(f"Forgot {counted(ask(queue, lambda opened: _forget(opened, forget)), 'token')}.")
+        say(f"Forgot {counted(ask_existing(queue, lambda opened: _forget(opened, forget)), 'token')}.")
         return
-    found = ask(queue, lambda opened: _found(opened, run_id))
+    found = ask_existing(queue, lambda opened: _found(opened, run_id))
     rows = [one.as_json() if as_json else row(one) for one in found]
     nothing = "No token has been used. Name some: shoal run … --tokens 'env:API_TOKENS hosts=api.example.com'"
     put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing)
     if not as_json and any(one.state == "retired" for one in found):
-        say("Retired ones were refused. If that is mended, try them anew:  shoal tokens --forget retired")
+        again = typed_on(queue, "tokens --forget retired")
+        say(f"Retired ones were refused. If that is mended, try them anew:  {again}")
 
 
 def row(status: "TokenStatus") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import put_rows, say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def tor(
 
     Example: shoal tor 20260215_120000_ab12 --renew
     """
-    states = ask(queue, lambda opened: _look(opened, run_id, renew))
+    states = ask_existing(queue, lambda opened: _look(opened, run_id, renew))
     rows = [
         {
             "worker": worker,

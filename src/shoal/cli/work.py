@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import put_json, say
 from shoal.cli.crew import CrewOptions, takes_crew
 
@@ -35,7 +35,7 @@ def work(
 
     # Many may work on a distributed run; the lock is for those who start one.
     job = crew.job(scraper, queue, nursery=nursery_for(queue), batch=batch_size, changes=["mode=distributed"])
-    summary = ask(queue, lambda opened: _work(opened, job, run_id, as_json))
+    summary = ask_existing(queue, lambda opened: _work(opened, job, run_id, as_json))
     if as_json:
         put_json(summary.as_json())
     else:

@@ -25,6 +25,11 @@ def queue_option(url: str) -> list[str]:
     return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", shown_address(url)]
 
 
+def typed_on(url: str, command: str) -> str:
+    """Return a command of `shoal` for a person to type, which means this queue."""
+    return " ".join(["shoal", command, *map(shlex.quote, queue_option(url))])
+
+
 def typed_again(job: "Job", *words: str, elsewhere: bool = False) -> str:
     """Return a command about a job for a person to type, here or on any machine: without secrets."""
     options = job_options(job)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -42,6 +43,11 @@ class open_queue:
 
     async def _open(self) -> Queue:
         return await load_backend(self._url)(self._url, self._patience)
+
+
+def is_there(url: str) -> bool:
+    """Tell whether there is something at an address; what is on a server is taken to be."""
+    return not url.lower().startswith("sqlite:") or Path(_sqlite_file(url)[0]).exists()
 
 
 Opener = Callable[[str, timedelta], Awaitable[Queue]]
