@@ -10,6 +10,7 @@ from shoal.cli.console import console, duration, escaped, say
 from shoal.core.model import Run
 from shoal.fleet.crew import Crew
 from shoal.fleet.progress import Snapshot
+from shoal.worker.tally import listed
 
 if TYPE_CHECKING:
     from shoal.cli.runview import RunView
@@ -49,7 +50,7 @@ class Show(AbstractContextManager["Show"]):
             self._view.show(snapshot, crew)
         elif time.monotonic() - self._last_line >= LINE_EVERY:
             self._last_line = time.monotonic()
-            self._line(snapshot)
+            self._line(snapshot, crew)
 
     def said(self, text: str) -> None:
         """Pass on what happened to a worker."""
@@ -60,15 +61,18 @@ class Show(AbstractContextManager["Show"]):
         """Pass on what a step printed."""
         console().print(escaped(line))
 
-    def _line(self, snapshot: Snapshot) -> None:
+    def _line(self, snapshot: Snapshot, crew: Crew) -> None:
         if self._as_json:
             put_progress(snapshot)
-        else:
-            stats = snapshot.stats
-            say(
-                f"{stats.completed:,} done, {stats.remaining:,} left, {snapshot.rate:,.1f} pages/s, "
-                f"{stats.items:,} items, {stats.dead:,} dead, ETA {duration(eta(snapshot))}"
-            )
+            return
+        stats = snapshot.stats
+        troubles = [listed(counts) for counts in (crew.tally.errors, crew.tally.put_off) if counts]
+        parts = [
+            f"{stats.completed:,} done, {stats.remaining:,} left, {snapshot.rate:,.1f} pages/s",
+            f"{stats.items:,} items, {stats.dead:,} dead, ETA {duration(eta(snapshot))}",
+        ]
+        waits = [f"waiting for {snapshot.waits_for}"] if snapshot.waits_for else []
+        say(", ".join([*parts, *troubles, *waits]))
 
 
 def open_view() -> "RunView | None":

@@ -110,7 +110,7 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.export.address import shown_place
     from shoal.fleet.retyping import typed_on
     from shoal.scrape.gate import TOO_DEEP
-    from shoal.worker.tally import most_of
+    from shoal.worker.tally import listed
 
     stats, run_id = summary.snapshot.stats, summary.run.id
     parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
@@ -118,21 +118,22 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     parts += [f"{stats.expired:,} expired"] if stats.expired else []
+    parts += [f"{summary.refused:,} refused"] if summary.refused else []
     head = "Done" if not stats.remaining else f"Stopped with {counted(stats.remaining, 'task')} left"
     lines = [f"{head}: {', '.join(parts)} in {duration(summary.seconds)}."]
     if summary.compared:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with before: {found}.")
     lines += [f"Could not go on: {failure}" for failure in summary.ending.failures]
-    put_off = summary.ending.tally.put_off
-    if put_off:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(put_off))
-        lines.append(f"Put off at no cost: {reasons}.")
-    dropped = summary.ending.tally.dropped
-    if dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_of(dropped))
-        lines.append(f"Links not followed: {reasons}.")
-    if TOO_DEEP in dropped:
+    tally = summary.ending.tally
+    for words, counts in (
+        ("Failed tries", tally.errors),
+        ("Put off at no cost", tally.put_off),
+        ("Links not followed", tally.dropped),
+    ):
+        if counts:
+            lines.append(f"{words}: {listed(counts)}.")
+    if TOO_DEEP in tally.dropped:
         deepest = job.scraper.settings.max_depth
         lines.append(
             f"Deeper:   --set max_depth={5 * deepest or 1}, now {deepest}; a chain of next links counts too"
@@ -163,4 +164,6 @@ def exit_code(summary: "Summary") -> Exit:
     if summary.ending.failed:
         return Exit.FAILED
     stats = summary.snapshot.stats
+    if summary.refused and not stats.tasks:
+        return Exit.USAGE
     return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK

@@ -68,6 +68,8 @@ def view(snapshot: Snapshot, crew: Crew) -> list[Text]:
     for counts in (tally.errors, tally.put_off):
         if counts:
             lines.append(_pairs(*((name, f"{count:,}") for name, count in most_of(counts)), style="yellow"))
+    if snapshot.waits_for:
+        lines.append(_pairs(("waiting for", snapshot.waits_for), style="yellow"))
     return lines
 
 

@@ -52,7 +52,8 @@ class Refused:
         if self._file:
             self._file.write(refusal)
         if self.count <= MOST_SHOWN:
-            say(f"Passed over {refusal.where}: {refusal.text!r}: {refusal.reason}")
+            text = "" if refusal.text in refusal.reason else f"{refusal.text!r}: "
+            say(f"Passed over {refusal.where}: {text}{refusal.reason}")
         elif self.count == MOST_SHOWN + 1:
             say("Passed over more of them; the summary has their number.")
 

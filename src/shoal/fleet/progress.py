@@ -2,11 +2,12 @@
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from shoal.core.model import Counts, Run, Stats
+from shoal.core.model import ZERO, Counts, HostStatus, Run, Stats
 from shoal.queue.contract import Queue
 
 WINDOW = 15.0  # seconds over which a rate is taken
@@ -22,6 +23,19 @@ class Snapshot:
     hosts: int
     rate: float  # tasks brought to an end per second
     eta: timedelta | None
+    paused: Sequence[
+        HostStatus
+    ] = ()  # hosts with work that must not be asked now, the first to be free first
+
+    @property
+    def waits_for(self) -> str | None:
+        """What a run waits for that has nothing in hand, in words."""
+        if self.stats.leased or not self.stats.remaining or not self.paused:
+            return None
+        first = self.paused[0]
+        others = f" and {len(self.paused) - 1:,} more" if len(self.paused) > 1 else ""
+        seconds = (first.paused_for or ZERO).total_seconds()
+        return f"{first.host}{others}, paused for {seconds:,.0f} s"
 
     @property
     def state(self) -> str:
@@ -67,7 +81,7 @@ class Progress:
     def __init__(self, queue: Queue, run_id: str) -> None:
         self._queue, self._run_id = queue, run_id
         self._seen: deque[tuple[float, int]] = deque()
-        self._hosts, self._hosts_at = 0, 0.0
+        self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
 
     async def look(self) -> Snapshot:
         """Return how the run is now."""
@@ -76,7 +90,8 @@ class Progress:
         now = time.monotonic()
         rate = self._rate(now, stats.completed + stats.dead)
         eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
-        return Snapshot(run, stats, await self._count_hosts(now), rate, eta)
+        await self._look_at_hosts(now)
+        return Snapshot(run, stats, self._hosts, rate, eta, self._paused)
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
@@ -85,14 +100,16 @@ class Progress:
         then, before = self._seen[0]
         return (ended - before) / (now - then) if now > then else 0.0
 
-    async def _count_hosts(self, now: float) -> int:
+    async def _look_at_hosts(self, now: float) -> None:
         # A million hosts are not counted twice a second.
         if now < self._hosts_at + 5 and self._hosts:
-            return self._hosts
-        count = 0
-        async for _ in self._queue.hosts(self._run_id):
+            return
+        count, paused = 0, []
+        async for host in self._queue.hosts(self._run_id):
             count += 1
+            if host.paused_for and host.counts.remaining:
+                paused.append(host)
             if count >= MOST_HOSTS:
                 break
         self._hosts, self._hosts_at = count, now
-        return count
+        self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)

@@ -64,6 +64,11 @@ def _added(one: Measures | None, other: Measures | None) -> Measures | None:
     return one + other if one and other else one or other
 
 
+def listed(counts: dict[str, int]) -> str:
+    """Return the largest counts in words: 12 HttpError, 3 Timeout."""
+    return ", ".join(f"{count:,} {name}" for name, count in most_of(counts))
+
+
 def most_of(counts: dict[str, int], limit: int = 5) -> list[tuple[str, int]]:
     """Return the largest counts, the largest first."""
     return Counter(counts).most_common(limit)

@@ -175,6 +175,18 @@ async def follow_hint(said, before, folder):
     return await typed(*command.split(), folder=folder)
 
 
+async def test_the_last_words_say_what_went_wrong(folder, site):
+    done = await typed("run", "pages.py", f"--url={site.url}/bad", "--url=nowhere", folder=folder)
+    assert done.code == Exit.PARTIAL
+    assert "1 dead letter, 1 refused in" in done.err and "Failed tries: 1 HttpStatus." in done.err
+
+
+async def test_a_run_that_nothing_could_begin_is_a_mistake(folder):
+    done = await typed("run", "pages.py", "--url=nowhere", folder=folder)
+    assert done.code == Exit.USAGE
+    assert done.err.count("nowhere") == 2 and "it has no scheme" in done.err
+
+
 async def test_enqueue_prints_the_command_that_works_on_the_run(folder, site):
     queued = (await typed("enqueue", "pages.py", f"--url={site.url}/1", "--json", folder=folder)).row
     assert queued["status"] == "queued" and queued["enqueued"] == 1
