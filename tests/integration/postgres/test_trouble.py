@@ -91,6 +91,12 @@ async def test_a_port_where_nobody_listens_is_unavailable_once_patience_is_over(
     assert "start the server or mend the address" in await refusal(url, QueueUnavailable)
 
 
+async def test_a_server_without_a_connection_left_is_waited_for_and_says_what_helps(guarded):
+    guarded.sql(f"CREATE ROLE crowd LOGIN CONNECTION LIMIT 0 PASSWORD '{PASSWORD}'")
+    said = await refusal(address(guarded, user="crowd"), QueueUnavailable)
+    assert "raise its max_connections, or put PgBouncer in between" in said
+
+
 async def test_a_host_that_does_not_exist_is_unavailable():
     await refusal(f"postgresql://worker:{PASSWORD}@no-such-host.invalid/books", QueueUnavailable)
 

@@ -188,6 +188,8 @@ async def _keep(connection: Connection) -> None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "it does not answer"
+    if isinstance(error, asyncpg.TooManyConnectionsError):
+        return "it has no connection left; raise its max_connections, or put PgBouncer in between"
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
