@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix lint types imports bench-queue bench-crawl bench-hardship bench-browser setup servers pins clean
+.PHONY: help demo test check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,11 @@ types: $(VENV)/installed ## Check types
 imports: $(VENV)/installed ## Check who may import whom
 	$(BIN)/lint-imports --no-logo
 
+docs: $(VENV)/installed-docs ## Build the documentation into site/, strictly and offline
+	$(BIN)/python -m sphinx -q -E -W --keep-going -d build/docs -b html docs site
+	$(BIN)/python -m tools.check_site site
+	@echo "The documentation is at site/index.html"
+
 bench-queue: setup $(VENV)/installed-bench ## Measure the queue beside its peers
 	PYTHONPATH=. $(BIN)/python tools/bench_queue.py $(ARGS)
 
@@ -54,6 +59,9 @@ bench-hardship: setup ## Measure slow hosts, killed workers, many workers and th
 bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--at-once 4'
 	$(BIN)/python -m tools.bench_browser $(ARGS)
 
+chaos: setup ## Break the processes of a crawl while it goes on, and judge what became of it; ARGS='--queue redis'
+	PYTHONPATH=. $(BIN)/python -m tools.chaos $(ARGS)
+
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 
 servers:
@@ -62,10 +70,10 @@ servers:
 pins: $(VENV)/installed ## Take the newest versions that fit into constraints/
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m uv pip compile -q --upgrade --universal --python-version 3.11 --no-header --no-annotate \
-		--extra dev --extra bench --output-file $(PINS) pyproject.toml
+		--extra dev --extra docs --extra bench --output-file $(PINS) pyproject.toml
 
 clean: ## Remove .venv, caches and builds
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
 # Shoal alone, for those who want to see it work.
@@ -79,6 +87,10 @@ $(VENV)/ready: pyproject.toml $(PINS)
 
 $(VENV)/installed: $(VENV)/ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c $(PINS) -e '.[dev]'
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c $(PINS) -e '.[docs]'
 	@touch $@
 
 $(VENV)/installed-bench: $(VENV)/installed

@@ -1,14 +1,14 @@
 """What the files in `deploy/` say, and every command that they run."""
 
 import json
-import re
-import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+from tests.unit.docs.commands import mentioned
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -17,7 +17,6 @@ ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "shoal.json"
 # Grafana puts values in place of these; what they are does not change how a query is read.
 VARIABLES = {"$__rate_interval": "1m", "$scraper": ".*"}
-_TYPED = re.compile(r"(?<![\w./=-])shoal ([a-z]+(?: [^`\n,;|\"]*)?)")
 
 
 class Command(NamedTuple):
@@ -98,8 +97,8 @@ def commands() -> Iterator[Command]:
     for container in task["containerDefinitions"]:
         yield from _run(f"ecs: {container['name']}", container["command"])
     for file in (PAGE, ALERTS, *sorted((DEPLOY / "compose").glob("*.yaml"))):
-        for typed in _TYPED.findall(file.read_text()):
-            yield Command(file.name, tuple(shlex.split(f"shoal {typed}", comments=True)))
+        for words in mentioned(file.read_text()):
+            yield Command(file.name, words)
 
 
 def _run(where: str, words: list[str]) -> Iterator[Command]:

@@ -3,10 +3,9 @@
 import os
 
 import pytest
-import typer
 
-from shoal.cli.commands import app_for
 from tests.unit.deploy.files import commands
+from tests.unit.docs.commands import parse
 
 FOUND = list(commands())
 
@@ -17,16 +16,6 @@ def bare(monkeypatch):
     for name in list(os.environ):
         if name.startswith("SHOAL_"):
             monkeypatch.delenv(name)
-
-
-def parse(words):
-    """Read a command as Shoal's own parser does, and run nothing."""
-    command, rest = typer.main.get_command(app_for(words[1])), list(words[1:])
-    while hasattr(command, "commands"):
-        assert rest and rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
-        command, name = command.commands[rest[0]], rest.pop(0)
-    with command.make_context(name, rest):
-        pass
 
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: f"{found.where}: {' '.join(found.words)}")

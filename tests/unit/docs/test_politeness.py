@@ -1,0 +1,56 @@
+"""The page on politeness says what the code does."""
+
+from datetime import timedelta
+
+from shoal.core import pacing, verdict
+from shoal.core.model import MINUTE, SECOND, ZERO
+from shoal.core.urls import host_of
+from shoal.fetch import answer, robots
+from shoal.scrape import settings
+from shoal.worker import manners, stock
+from tests.unit.docs.pages import DOCS, rows
+
+TEXT = (DOCS / "explanation" / "politeness.md").read_text()
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def test_the_settings_have_the_defaults_that_are_shown():
+    table = {row[0]: row[2] for row in rows(TEXT, "| setting | means | default |")}
+    assert settings.ScraperSettings().delay == SECOND
+    assert table['`rate="5/s"`, or `delay="200ms"`'] == "one a second"
+    assert table["`per_host=4`"] == f"{settings.PER_HOST}; {settings.PER_HOST_WITHOUT_GAP} without a gap"
+    assert settings.ScraperSettings.read(rate="5/s").delay == 200 * MILLISECOND
+    assert (
+        f"they take up {settings.PER_HOST} of the {10 * 64} places" in TEXT
+        and table["`--at-once 64`"] == "64"
+    )
+
+
+def test_a_host_is_what_the_page_says():
+    assert host_of("http://example.com/a") == host_of("https://example.com:443/b") == "example.com"
+    assert host_of("https://example.com:8080/") == "example.com:8080"
+    assert host_of("https://www.example.com/") != host_of("https://example.com/")
+
+
+def test_starts_are_planned_as_the_page_says():
+    assert (settings.SLACK, settings.MOST_SLACK) == (0.02, 2 * MILLISECOND)
+    assert "2 % further apart than they may be (2 ms at most)" in TEXT
+    assert stock.LONGEST_LAG == 0.05 and "half the gap, 50 ms at most" in TEXT
+    assert stock.TOLERANCE == 0.04 and "more than 4 % of the gap" in TEXT
+    assert SECOND == pacing.BURST_HORIZON and "about a second of a host's work in advance" in TEXT
+
+
+def test_a_host_that_complains_is_treated_as_the_page_says():
+    assert pacing.slower(ZERO).delay == 100 * MILLISECOND and "at least 100 ms, at most a minute" in TEXT
+    assert pacing.slower(3 * SECOND).delay == 6 * SECOND and pacing.slower(MINUTE).delay == MINUTE
+    assert pacing.slower(ZERO, timedelta(days=1)).pause == timedelta(hours=1) and "at most an hour" in TEXT
+    assert pacing.recovered(10 * SECOND) == 8 * SECOND and "shrinks by a fifth with every page" in TEXT
+    assert manners.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
+    assert {403, 429, 503} == answer.BLOCKING and "| 429, 503 or 403, or shows a" in TEXT
+    assert verdict.ROBOTS_WAIT == MINUTE and "| a minute and the backoff |" in TEXT
+    assert {200, 403} == verdict.UNWELCOME and "a 403 or a block page is about one visitor" in TEXT
+
+
+def test_robots_txt_is_asked_for_as_often_as_the_page_says():
+    assert timedelta(days=1) == robots.LIFETIME and "asked for once a day by the whole fleet" in TEXT
+    assert MINUTE == robots.FAILURE_LIFETIME and "is asked again after a minute" in TEXT

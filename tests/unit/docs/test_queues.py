@@ -1,0 +1,41 @@
+"""The figures of the page on queues are those that were recorded, and its addresses open queues."""
+
+import re
+
+import pytest
+
+from shoal.queue.open import BACKENDS
+from tests.unit.docs.pages import DOCS, recorded, rows
+
+TEXT = (DOCS / "explanation" / "queues.md").read_text()
+
+
+@pytest.mark.parametrize("queue", ["SQLite", "PostgreSQL", "Redis"])
+def test_the_speeds_are_those_that_were_recorded(queue):
+    head = next(line for line in TEXT.splitlines() if line.startswith("| 5,000 known pages |"))
+    (shown,) = [row[1:] for row in rows(TEXT, head) if row[0] == queue]
+    one, two = recorded(f"Shoal, {queue}, 1 worker"), recorded(f"Shoal, {queue}, 2 workers")
+    assert [cell.strip() for cell in shown] == [one[0], two[0], one[2], one[3]]
+
+
+def test_the_figures_of_memory_and_of_rabbitmq_are_those_of_their_decisions():
+    redis = (DOCS / "decisions" / "0006-redis-queue.md").read_text()
+    rabbitmq = (DOCS / "decisions" / "0010-rabbitmq.md").read_text()
+    assert "| 89 bytes a URL" in redis and "about 89 bytes for a URL of 60 characters" in TEXT
+    assert "| 156, 792 |" in redis and "792 when each has a host of its own" in TEXT
+    assert "| 365 |" in redis and pytest.approx(4, abs=0.2) == 365 / 89
+    assert "| 19 bytes a URL" in rabbitmq and "about 19 bytes of Redis instead of 89" in TEXT
+    speeds = re.search(
+        r"\| ([\d,]+ to [\d,]+) tasks/s \(the Redis queue in the same run: ([\d,]+ to [\d,]+)\)", rabbitmq
+    )
+    assert f"{speeds[1]} tasks a second against {speeds[2]} in the same measurement" in TEXT
+
+
+def test_the_addresses_are_of_the_queues_that_there_are():
+    address, install = rows(TEXT, "| | SQLite | PostgreSQL | Redis | RabbitMQ with Redis |")[:2]
+    for cell, extra in zip(address[1:], install[1:], strict=True):
+        backend = BACKENDS[cell.strip("`").partition(":")[0]]
+        assert backend.load()
+        assert extra == (
+            f"`pip install 'shoal[{backend.extra}]'`" if backend.extra else "`pip install shoal`"
+        )
