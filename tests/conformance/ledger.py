@@ -19,7 +19,7 @@ from shoal.core.model import (
     TaskState,
 )
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.intake import NO_HOST, Entry, decode
+from shoal.queue.intake import NO_HOST, Entry, read_payload
 
 LEASE_LOST = "lease lost"
 
@@ -56,16 +56,18 @@ class Row:
     @property
     def task(self) -> Task:
         entry = self.entry
+        payload, ask = read_payload(entry.payload)
         return Task(
             url=entry.url,
             step=entry.step,
-            payload=decode(entry.payload),
+            payload=payload,
             key=entry.key,
             partition=entry.partition,
             priority=entry.priority,
             ttl=entry.ttl,
             delay=entry.delay,
             depth=entry.depth,
+            ask=ask,
         )
 
     @property

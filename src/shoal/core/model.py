@@ -7,6 +7,8 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from shoal.core.ask import Ask
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ZERO = timedelta(0)
 SECOND = timedelta(seconds=1)
@@ -29,6 +31,7 @@ class Task:
     ttl: timedelta | None = None
     delay: timedelta = ZERO
     depth: int = 0
+    ask: Ask | None = None  # for more than a plain GET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from shoal.core.ask import SENT_ON, asked_for
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.core.exchange import Request, Response
 from shoal.core.redact import is_secret_header
@@ -21,6 +23,7 @@ from shoal.core.version import VERSION
 SUFFIX = ".warc.gz"
 FORMAT = "WARC/1.1"
 LEVEL, GZIP = 4, zlib.MAX_WBITS + 16
+ASKED_FOR = "Shoal-Asked-For"  # a field of answers to a POST: what tells them apart
 UNCHANGED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 MOST_FILES = 100_000
 MOST_SEEN = 50_000  # payloads that are known again, and written once
@@ -78,6 +81,8 @@ class WarcWriter:
         """Write an exchange, each hop as a pair of records."""
         for hop in response.hops:
             self._add(request, hop.url, hop.status, hop.headers.fields, None)
+            if hop.status not in SENT_ON:
+                request = replace(request, post=None)
         self._add(request, response.url, response.status, response.headers.fields, response.body)
 
     def _add(self, request: Request, url: str, status: int, fields: Fields, body: bytes | None) -> None:
@@ -88,7 +93,9 @@ class WarcWriter:
             answer = self._record(url, "revisit", head, b"", {"WARC-Profile": UNCHANGED})
         else:
             answer = self._once(self._record(url, "response", head, body or b"", more), url, head)
-        asked = self._record(url, "request", self._asked(request, url), b"", {})
+        if request.post is not None:
+            answer.rec_headers.add_header(ASKED_FOR, asked_for(url, request.post))
+        asked = self._record(url, "request", self._asked(request, url), request.post or b"", {})
         self._put(answer, asked)
 
     def _record(self, url: str, kind: str, head: Any, body: bytes, more: Mapping[str, str]) -> Any:
@@ -115,7 +122,8 @@ class WarcWriter:
         fields = {"Host": host, "User-Agent": self._agent}
         if request.url.split("/", 3)[:3] == url.split("/", 3)[:3]:
             fields |= {name: value for name, value in request.headers.items() if not is_secret_header(name)}
-        return self._head(f"/{path} HTTP/1.1", list(fields.items()), protocol="GET")
+        method = "GET" if request.post is None else "POST"
+        return self._head(f"/{path} HTTP/1.1", list(fields.items()), protocol=method)
 
     def _put(self, answer: Any, asked: Any = None) -> None:
         """Write records, or leave the file as it was."""

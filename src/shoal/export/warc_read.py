@@ -1,13 +1,14 @@
 """Reading WARC files: which answers they hold, and where."""
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, TooLarge, shorten
 from shoal.core.exchange import Headers, Response
-from shoal.core.urls import canonical, fingerprint
-from shoal.export.warc import OF_THE_WIRE, SUFFIX, numbered, warcio
+from shoal.core.urls import canonical
+from shoal.export.warc import ASKED_FOR, OF_THE_WIRE, SUFFIX, numbered, warcio
 
 SUFFIXES = (SUFFIX, ".warc")
 STEP = 1 << 20
@@ -42,15 +43,16 @@ class WarcRecord:
     def __len__(self) -> int:
         return len(self._places)
 
-    def find(self, url: str) -> Response | None:
-        """Return the answer that a canonical URL gave; None if it is not recorded."""
-        place = self._places.get(fingerprint(url))
+    def find(self, asked: str) -> Response | None:
+        """Return the answer to what was asked for, a canonical URL or a POST to it; None if not recorded."""
+        place = self._places.get(_name(asked))
         if place is None:
             return None
         head, body = self._read(place.file, place.offset)
         if place.body != place.offset:
             _, body = self._read(place.file, place.body)
         fields = [field for field in head.headers if field[0].lower() not in OF_THE_WIRE]
+        url = asked.partition(" ")[0]
         return Response(url=url, status=int(head.get_statuscode()), headers=Headers(fields), body=body)
 
     def _read(self, file: int, offset: int) -> tuple[Any, bytes]:
@@ -77,7 +79,8 @@ class WarcRecord:
             body = offset if record.rec_type == "response" else bodies.get(digest or "")
             if url is None or body is None:
                 continue
-            self._places[fingerprint(url)] = Place(number, offset, body)
+            asked = record.rec_headers.get_header(ASKED_FOR) or url
+            self._places[_name(asked)] = Place(number, offset, body)
             if self.first is None and not url.endswith("/robots.txt"):
                 self.first = url
 
@@ -114,6 +117,11 @@ def _records(path: Path) -> Iterator[tuple[Any, int]]:
 
 def _is_answer(head: Any) -> bool:
     return bool(head) and head.get_statuscode().isdecimal()
+
+
+def _name(asked: str) -> bytes:
+    """Return 16 bytes for a text: a recording may hold millions."""
+    return blake2b(asked.encode(), digest_size=16).digest()
 
 
 def _url(record: Any) -> str | None:

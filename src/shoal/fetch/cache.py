@@ -79,7 +79,7 @@ class CachingFetcher:
     async def look(self, request: Request) -> Look:
         """Look for a page without asking anyone; raises what `on_hop` raises."""
         sent = self._sent(request)
-        if not _may_look(sent):
+        if request.post is not None or not _may_look(sent):
             return NOTHING_KEPT
         try:
             url = canonical(request.url)
@@ -96,7 +96,8 @@ class CachingFetcher:
             response = await self._fetcher.fetch(request)
         else:
             response = await self._asked_about(request, look.stale)
-        await self._keep(response, self._sent(request))
+        if request.post is None:
+            await self._keep(response, self._sent(request))
         return response
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from time import perf_counter
 from typing import Protocol
 
+from shoal.core.ask import SENT_ON
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
 from shoal.core.exchange import Cookies, Guise, Headers, Hop, OnBytes, Request, Response, Way
 from shoal.core.model import NOTHING
@@ -195,7 +196,7 @@ def _posted_on(
     headers: Mapping[str, str], post: bytes, status: int, left: str, entered: str
 ) -> tuple[Mapping[str, str], bytes | None]:
     """Return what of a form goes on with a redirect: nothing, unless its host asks for it and is the same."""
-    if status not in (307, 308):
+    if status not in SENT_ON:
         return {name: value for name, value in headers.items() if name != "content-type"}, None
     if origin(left) != origin(entered):
         raise OutOfScope("The host redirects a form to another one; what it holds is not sent there")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from shoal.core.ask import SENT_ON, asked_for
 from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope
 from shoal.core.exchange import Hop, Request, Response
 from shoal.core.urls import canonical, join
@@ -15,20 +16,21 @@ Find = Callable[[str], Response | None]
 
 
 class ReplayFetcher:
-    """Answers from a record; `find` returns the answer that a canonical URL gave, followed or not."""
+    """Answers from a record; `find` returns what a canonical URL or a POST to it gave, followed or not."""
 
     def __init__(self, find: Find, *, record: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._find, self._record, self._limits = find, record, limits
 
     async def fetch(self, request: Request) -> Response:
         """Return the recorded answer, whatever its status; raises NotRecorded."""
-        url, hops = _canonical(request.url), list[Hop]()
+        url, hops, post = _canonical(request.url), list[Hop](), request.post
         while True:
-            answer = await self._answer(url)
+            answer = await self._answer(url, post)
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:
                 break
             hops.append(Hop(url=url, status=answer.status, headers=answer.headers))
+            post = post if answer.status in SENT_ON else None
             url = self._next(url, location, len(hops))
             if request.on_hop:
                 await request.on_hop(url)
@@ -47,8 +49,8 @@ class ReplayFetcher:
     async def close(self) -> None:
         """Do nothing: no connection was made."""
 
-    async def _answer(self, url: str) -> Response:
-        found = await asyncio.to_thread(self._find, url)
+    async def _answer(self, url: str, post: bytes | None) -> Response:
+        found = await asyncio.to_thread(self._find, asked_for(url, post))
         if found is not None:
             return found
         if url.endswith(ROBOTS) and url.count("/") == 3:

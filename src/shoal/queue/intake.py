@@ -1,7 +1,8 @@
 """What enters a queue: a task checked, made canonical, and given its identity and its host."""
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from base64 import b64decode
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
@@ -10,8 +11,9 @@ from zlib import crc32
 
 import msgspec
 
+from shoal.core.ask import Ask, asked_for
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl, shorten
-from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, ZERO, Run, RunSettings, Task
+from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, NOTHING, ZERO, Run, RunSettings, Task
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import OnInvalid, Tasks
 
@@ -60,7 +62,7 @@ class Intake:
         url, host = _canonical(task)
         payload = _payload(task)
         return Entry(
-            self.fingerprint(task.step, task.key or url or payload),
+            self.fingerprint(task.step, task.key or _identity(task, url, payload)),
             host,
             url,
             task.step,
@@ -171,6 +173,16 @@ def _wrong_field(task: Task) -> str | None:
         return f"ttl must be more than zero and at most a hundred years, got {task.ttl}"
     if type(task.depth) is not int or not 0 <= task.depth < 1 << 31:
         return f"depth must be a whole number from 0, got {task.depth!r}"
+    return None if task.ask is None else _wrong_ask(task.url, task.ask)
+
+
+def _wrong_ask(url: str | None, ask: Ask) -> str | None:
+    if url is None:
+        return "a task without a URL asks nobody; leave ask out"
+    if type(ask.post) not in (bytes, type(None)):
+        return f"post must be bytes, got {type(ask.post).__name__}; Ask.form and Ask.json make them"
+    if any(type(text) is not str for field in ask.headers.items() for text in field):
+        return "headers must be texts"
     return None
 
 
@@ -187,11 +199,17 @@ def _canonical(task: Task) -> tuple[str | None, str]:
         raise InvalidTask(task, str(error)) from error
 
 
+def _identity(task: Task, url: str | None, payload: str) -> str:
+    if url is None:
+        return payload
+    return url if task.ask is None else asked_for(url, task.ask.post)
+
+
 def _payload(task: Task) -> str:
-    if not task.payload:
+    if not task.payload and task.ask is None:
         return "{}"
     try:
-        text = _encode_sorted(dict(task.payload)).decode()
+        text = _encode_sorted(_with_ask(task)).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
     if "\\u0000" in text and _NUL.search(text):
@@ -199,6 +217,24 @@ def _payload(task: Task) -> str:
     if len(text) > MAX_PAYLOAD:
         raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {MAX_PAYLOAD:,}")
     return text
+
+
+def _with_ask(task: Task) -> Any:
+    """Return what is kept of a task as JSON: its payload, or a list of that and of how it asks."""
+    if task.ask is None:
+        return dict(task.payload)
+    return [dict(task.payload), task.ask.post, dict(task.ask.headers)]
+
+
+def read_payload(text: str | bytes | None) -> tuple[Mapping[str, Any], Ask | None]:
+    """Return the payload of a task that is kept, and how it asks."""
+    if text is None:
+        return NOTHING, None
+    found = decode(text)
+    if isinstance(found, dict):
+        return found, None
+    payload, post, headers = found
+    return payload, Ask(post=None if post is None else b64decode(post), headers=headers)
 
 
 async def _each(tasks: Tasks) -> AsyncIterator[Task]:

@@ -84,6 +84,8 @@ class Gate:
         if not self._settings.scope.allows(task.url, origin=parent.url):
             dropped[OUT_OF_SCOPE] += 1
             return None
+        if task.ask and task.ask.post is not None:
+            return task  # no site can make a step send something, so it cannot lead one on either
         if (task.step, task.url) in self._seen or (task.step, task.url) in fresh:
             return task
         return self._past_traps(task, task.url, fresh, dropped)

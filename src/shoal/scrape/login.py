@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
-import msgspec
-
+from shoal.core.ask import Ask
 from shoal.core.errors import InvalidInput
 from shoal.core.exchange import Request, Response
 from shoal.core.model import MINUTE, NOTHING, ZERO, Task
@@ -55,12 +53,8 @@ class LoginSession:
         """Send a form, or JSON, and return the page that follows. It is sent once, whatever happens."""
         if (form is None) == (json is None):
             raise InvalidInput("A login sends a form or JSON: session.post(url, form={'user': …})")
-        kind = "application/json" if form is None else "application/x-www-form-urlencoded"
-        body = msgspec.json.encode(json) if form is None else urlencode(form, doseq=True).encode()
-        request = Request(
-            url=url, headers={**headers, "content-type": kind}, timeout=self._timeout, post=body
-        )
-        return await self._ask(request)
+        ask = Ask.json(json, headers=headers) if form is None else Ask.form(form, headers=headers)
+        return await self._ask(Request(url=url, headers=ask.headers, timeout=self._timeout, post=ask.post))
 
     @property
     def host(self) -> str:

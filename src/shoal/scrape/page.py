@@ -10,11 +10,13 @@ from typing import Any, Protocol
 import msgspec
 from turbohtml import Document
 
+from shoal.core.ask import NO_HEADERS, Ask
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed, shorten
 from shoal.core.exchange import Headers, Live, Response
 from shoal.core.model import Task
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
+from shoal.scrape.forms import fields_of
 from shoal.scrape.node import Node, evaluated, every, first
 from shoal.scrape.text import text_of
 from shoal.scrape.tree import parse_html
@@ -170,7 +172,50 @@ class Page:
 
         None is no link and gives None, and so does what is no web address: a step may yield that.
         """
-        href = url.attr("href") if isinstance(url, Node) else url
+        return self._task(url.attr("href") if isinstance(url, Node) else url, step, priority, payload, None)
+
+    def post(
+        self,
+        url: str | Node | None,
+        *,
+        form: Mapping[str, Any] | None = None,
+        json: Any = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        step: Named | str | None = None,
+        priority: int | None = None,
+        **payload: Any,
+    ) -> Task | None:
+        """Return a task that sends a form, JSON or bytes, and else is as one of `follow`.
+
+        A form of the page is named by its element: its action is where to. The same URL may be sent any
+        number of things: what is sent tells the tasks apart.
+        """
+        if sum(one is not None for one in (form, json, body)) != 1:
+            raise InvalidInput("A POST sends a form, JSON or bytes: page.post(url, form={'q': …})")
+        if form is not None:
+            ask = Ask.form(form, headers=headers)
+        elif body is not None:
+            ask = Ask(post=body, headers=headers)
+        else:
+            ask = Ask.json(json, headers=headers)
+        # A form without an action is sent to the page that it stands on.
+        href = (url.attr("action") or self.url) if isinstance(url, Node) else url
+        return self._task(href, step, priority, payload, ask)
+
+    def form(self, selector: str = "form") -> dict[str, Any]:
+        """Return the fields of the first form that a selector finds, as a browser would send it untouched."""
+        found = self.css_first(selector)
+        return {} if found is None else fields_of(found)
+
+    def _task(
+        self,
+        href: str | None,
+        step: Named | str | None,
+        priority: int | None,
+        payload: Mapping[str, Any],
+        ask: Ask | None,
+    ) -> Task | None:
         if href is None:
             return None
         try:
@@ -185,6 +230,7 @@ class Page:
             partition=self.task.partition,
             priority=self.task.priority if priority is None else priority,
             depth=self.task.depth + 1,
+            ask=ask,
         )
 
     @property

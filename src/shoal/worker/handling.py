@@ -99,7 +99,8 @@ class Handling:
     def may_be_kept(self, lease: Lease) -> bool:
         """Say whether a page may be at hand, so that it is worth a look before its start."""
         waits = bool(self._gap or lease.start_in)
-        return self._may_look and waits and lease.attempt == 1 and lease.task.url is not None
+        task = lease.task
+        return self._may_look and waits and lease.attempt == 1 and task.url is not None and task.ask is None
 
     async def look(self, lease: Lease, number: int) -> Look | None:
         """Look whether a page is at hand; None where that is not known without asking its host."""
@@ -124,7 +125,7 @@ class Handling:
             self._settings.scope.check(url, origin=task.url)
             await self._check_known(url)
 
-        return await fetcher.look(self._request(task.url, step, number, self._settings.headers, on_hop))
+        return await fetcher.look(self._request(task, step, number, self._settings.headers, on_hop))
 
     async def _check_known(self, url: str) -> None:
         """Raise where robots.txt does not allow a page, or would have to be asked for."""
@@ -181,7 +182,7 @@ class Handling:
         if step.fetch is None:
             visit.asked = True  # what the step asks for on its own is not known here
             return await self._harvest(step, visit.task, visit.number)
-        if self._tools.revisits:
+        if self._tools.revisits and visit.task.ask is None:
             return await self._revisited(self._tools.revisits, step, visit)
         response = await self._fetched(step.fetch, step, visit, self._settings.headers)
         return await self._harvest(step, self._page(response, visit.task), visit.number)
@@ -208,7 +209,7 @@ class Handling:
         url = visit.task.url
         assert url is not None, "handler() has seen to it"
         await self._check_robots(visit, url)
-        request = self._request(url, step, visit.number, headers, lambda url: self._hop(visit, url))
+        request = self._request(visit.task, step, visit.number, headers, lambda url: self._hop(visit, url))
         if fetch != "http":
             # It may have to wait for a tab, and says itself when it asks.
             self._held_up.add(visit.number)
@@ -219,14 +220,16 @@ class Handling:
         return response
 
     def _request(
-        self, url: str, step: Step, number: int, headers: Mapping[str, str], on_hop: OnHop
+        self, task: Task, step: Step, number: int, headers: Mapping[str, str], on_hop: OnHop
     ) -> Request:
+        assert task.url is not None, "handler() has seen to it"
         return Request(
-            url=url,
-            headers=headers,
+            url=task.url,
+            headers={**headers, **task.ask.headers} if task.ask else headers,
             timeout=step.timeout or self._settings.timeout,
             on_hop=on_hop,
             on_bytes=lambda size: self._room.take(number, size),
+            post=task.ask.post if task.ask else None,
         )
 
     async def _response(self, fetcher: Fetcher, request: Request, visit: Visit) -> Response:

@@ -1,6 +1,7 @@
 """A small web site that a test makes up, and that remembers what it was asked."""
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -41,6 +42,7 @@ class Origin:
         self.visits: Counter[str] = Counter()
         self.moments: list[tuple[float, str]] = []
         self.visitors: list[str] = []  # the address of each visitor, beside `moments`
+        self.posts: list[tuple[str, bytes, str]] = []  # path, body and head of each POST
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, self._address, 0, backlog=1024)
@@ -61,6 +63,9 @@ class Origin:
                 self.visits[path] += 1
                 self.moments.append((time.monotonic(), path))
                 self.visitors.append(writer.get_extra_info("peername")[0])
+                if head.startswith(b"POST "):
+                    size = int(re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)[1])
+                    self.posts.append((path, await reader.readexactly(size), head.decode().lower()))
                 answer = self.answer(path)
                 await asyncio.sleep(answer.after)
                 writer.write(answer.encode())

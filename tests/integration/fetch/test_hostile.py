@@ -191,10 +191,9 @@ async def test_whatever_drags_on_is_cut_off_at_the_deadline(fetcher, origin, rep
 
 async def test_a_slow_host_does_not_hold_up_the_others(fetcher, origin):
     slow, quick = origin.on("/slow", raw(stay=True)), origin.on("/quick", page())
-    waiting = [asyncio.create_task(fetch(fetcher, slow, seconds=1)) for _ in range(50)]
-    started = time.monotonic()
+    waiting = [asyncio.create_task(fetch(fetcher, slow, seconds=3)) for _ in range(50)]
     await asyncio.gather(*(fetch(fetcher, quick) for _ in range(50)))
-    assert time.monotonic() - started < 1
+    assert not any(one.done() for one in waiting)
     assert {type(error) for error in await asyncio.gather(*waiting, return_exceptions=True)} == {FetchTimeout}
 
 

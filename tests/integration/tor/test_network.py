@@ -195,7 +195,7 @@ async def open_onion(tor, port):
 
 async def until_published(fetcher, url):
     """Fetch from an onion service, which takes a while to be known."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             try:
                 return await fetcher.fetch(ask(url))

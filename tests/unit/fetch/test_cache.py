@@ -99,6 +99,16 @@ async def test_a_page_is_asked_for_once_in_its_lifetime(fetcher, host, shelf):
     assert len(host.asked) == 2
 
 
+async def test_the_answer_to_a_post_is_neither_kept_nor_found(fetcher, host):
+    host.on(URL, body=b"posted")
+    assert (await fetch(fetcher, post=b"1")).body == b"posted"
+    host.on(URL, body=b"page")
+    assert (await fetch(fetcher)).body == b"page"
+    host.on(URL, body=b"posted again")
+    assert (await fetch(fetcher, post=b"1")).body == b"posted again"
+    assert (await fetch(fetcher)).body == b"page"
+
+
 async def test_what_may_not_be_kept_is_asked_for_every_time(fetcher, host):
     host.on(URL, fields=[("cache-control", "no-store")])
     await fetch(fetcher)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shoal.core.ask import asked_for
 from shoal.core.errors import NotRecorded, OutOfScope
 from shoal.core.exchange import Headers, Request, Response
 from shoal.fetch.replay import ReplayFetcher
@@ -65,3 +66,17 @@ async def test_a_missing_robots_txt_forbids_nothing():
     assert (await fetch(fetcher_of(), "/robots.txt")).status == 404
     with pytest.raises(NotRecorded):
         await fetch(fetcher_of(), "/shop/robots.txt")
+
+
+async def test_a_post_has_an_answer_of_its_own_and_goes_along_with_redirects_that_keep_it():
+    posted = {
+        asked_for(f"{SITE}/a", b"1"): answer(f"{SITE}/a", status=307, location="/b"),
+        asked_for(f"{SITE}/b", b"1"): answer(f"{SITE}/b", status=303, location="/c"),
+        f"{SITE}/c": answer(f"{SITE}/c", body=b"C"),
+    }
+    fetcher = ReplayFetcher(posted.get, record="shop.warc.gz")
+    assert (await fetch(fetcher, "/a", post=b"1")).body == b"C"
+    with pytest.raises(NotRecorded):
+        await fetch(fetcher, "/a", post=b"2")
+    with pytest.raises(NotRecorded):
+        await fetch(fetcher, "/a")

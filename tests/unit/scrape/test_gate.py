@@ -4,6 +4,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
+from shoal.core.ask import Ask
 from shoal.core.model import Task
 from shoal.scrape.budgets import CALENDAR, FACETS, PAIRS, VALUE_BITS, VARIANTS, Budgets
 from shoal.scrape.gate import MAX_NAMES, OTHER_TRAPS, Gate
@@ -226,3 +227,15 @@ def test_budgets_are_bounded_however_many_kinds_there_are():
         ],
     )
     assert len(budgets._budgets) <= 2_000
+
+
+def test_what_a_step_sends_is_bound_by_scope_and_depth_and_by_no_trap():
+    gate, dropped = gate_of(max_depth=3), Counter()
+
+    def passed(url, depth=1):
+        tasks = [Task(url=url, step="s", depth=depth, ask=Ask.json({"page": page})) for page in range(3_000)]
+        return len(gate.admit(tasks, Task(url=HOME, step="s"), [], dropped))
+
+    assert passed(HOME + "x/a/a/a?sort=1&filter=2") == 3_000 and not dropped
+    assert passed("https://b.test/") == passed(HOME, depth=4) == 0
+    assert dropped == {"out of scope": 3_000, "too deep": 3_000}

@@ -18,8 +18,20 @@ def test_the_examples_run():
     scope = {"__name__": "example"}
     for example in EXAMPLES:
         exec(example, scope)
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     assert [task.step for task in scope["books"].parse("<h3><a href=/1>x</a></h3>").follow] == ["book"]
+
+
+def test_the_example_of_forms_sends_what_it_says():
+    scope = {"__name__": "example"}
+    exec(EXAMPLES[2], scope)
+    form = "<form id=search action=/s><input name=t value=1></form>"
+    harvest = scope["shop"].parse(form, url="https://shop.example.com/")
+    assert [task.ask.post for task in harvest.follow] == [
+        b"t=1&q=lamp",
+        *(b'{"page":%d}' % number for number in range(1, 4)),
+        None,
+    ]
 
 
 def test_every_setting_is_listed_and_nothing_else():

@@ -2,7 +2,9 @@
 
 import pytest
 
-from shoal.worker.calls import BODY, NONCE, SEAL, TIME, Seal, Unsealed
+from shoal.core.ask import Ask
+from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.worker.calls import BODY, NONCE, SEAL, TIME, Call, Seal, Unsealed, encode, read_call
 
 NOW = 1_700_000_000.0
 ASKED = ("POST", "/w/call", b"body")
@@ -100,3 +102,10 @@ def test_an_answer_holds_for_its_own_question_only(seal):
     ]:
         with pytest.raises(Unsealed):
             seal.check_answer(*other, made)
+
+
+@pytest.mark.parametrize("ask", [None, Ask.form({"q": "1"}), Ask(headers={"accept": "text/plain"})])
+def test_a_call_brings_all_that_its_task_asks(ask):
+    task = Task(url="https://a.example/", ask=ask, payload={"n": 1})
+    lease = Lease(run_id="r", task_id="t", token=1, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE)
+    assert read_call(encode(Call(lease=lease))).lease.task == task

@@ -34,13 +34,14 @@ class AutoFetcher:
 
     async def fetch(self, request: Request) -> Response:
         """Return the answer of whichever will do; raises as they do, and NeedsBrowser."""
-        kind = shape(request.url)
-        if await self._sites.need_browser(kind):
+        kind, may_render = shape(request.url), request.post is None
+        if may_render and await self._sites.need_browser(kind):
             return await self._browser.fetch(request)
         if request.on_ask:
             request.on_ask()
         response = await self._http.fetch(replace(request, on_ask=None))
-        if not 200 <= response.status <= 299 or not self._needs_browser(response):
+        is_page = may_render and 200 <= response.status <= 299
+        if not is_page or not self._needs_browser(response):
             return response
         await self._sites.learn(kind)
         if self._gap and self._may_return:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 from shoal.core.model import (
-    NOTHING,
     ZERO,
     Bury,
     Counts,
@@ -22,7 +21,7 @@ from shoal.core.model import (
     Task,
     error_text,
 )
-from shoal.queue.intake import Entry, Intake, decode, encode_item
+from shoal.queue.intake import Entry, Intake, encode_item, read_payload
 from shoal.queue.postgres.arrays import hexes, numbers, spans, texts
 
 # How `entry_columns` and `outcome_columns` are to be read by the server, in their order.
@@ -196,17 +195,18 @@ def run_from(row: Row) -> Run:
 
 def task_from(row: Row) -> Task:
     """Return a task from a row that has its columns."""
-    payload = row["payload"]
+    payload, ask = read_payload(row["payload"])
     return Task(
         url=row["url"],
         step=row["step"],
-        payload=NOTHING if payload is None else decode(payload),
+        payload=payload,
         key=row["key"],
         partition=row["partition"],
         priority=row["priority"],
         ttl=row["ttl"],
         delay=row["delay"] or ZERO,
         depth=row["depth"],
+        ask=ask,
     )
 
 

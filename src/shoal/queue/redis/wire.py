@@ -9,7 +9,6 @@ from zlib import crc32
 import msgspec
 
 from shoal.core.model import (
-    NOTHING,
     ZERO,
     Attempt,
     Counts,
@@ -23,7 +22,7 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
 )
-from shoal.queue.intake import NO_HOST, Entry, decode
+from shoal.queue.intake import NO_HOST, Entry, read_payload
 
 KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
 MICROSECOND = timedelta(microseconds=1)
@@ -274,16 +273,18 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
     url = fields.url
     if url is not None and url[0] == "/":
         url = f"https://{host}{url}"
+    payload, ask = read_payload(fields.payload)
     return Task(
         url=url,
         step=names[0],
-        payload=NOTHING if fields.payload is None else decode(fields.payload),
+        payload=payload,
         key=fields.key,
         partition=names[1],
         priority=priority,
         ttl=duration(fields.ttl) if fields.ttl else None,
         delay=duration(fields.delay) if fields.delay else ZERO,
         depth=fields.depth,
+        ask=ask,
     )
 
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from shoal.core.model import NOTHING, ZERO, Task
-from shoal.queue.intake import decode
+from shoal.core.model import ZERO, Task
+from shoal.queue.intake import read_payload
 from shoal.queue.sqlite.moment import duration, optional_duration
 
 NO_HOST = 0  # the host of tasks without a URL; it has no gate
@@ -23,14 +23,16 @@ class TaskRow(msgspec.Struct, array_like=True, frozen=True):
     depth: int
 
     def task(self) -> Task:
+        payload, ask = read_payload(self.payload)
         return Task(
             url=self.url,
             step=self.step,
-            payload=NOTHING if self.payload is None else decode(self.payload),
+            payload=payload,
             key=self.key,
             partition=self.partition,
             priority=self.priority,
             ttl=optional_duration(self.ttl),
             delay=ZERO if self.delay is None else duration(self.delay),
             depth=self.depth,
+            ask=ask,
         )

@@ -53,6 +53,13 @@ async def test_a_page_that_scripts_write_is_asked_for_again_and_others_of_its_ki
     assert known == {"shop.test/p/*", "shop.test/c/*"}
 
 
+async def test_what_is_sent_goes_by_http_whatever_comes_back():
+    http, browser, asked = Fetching(b"empty"), Fetching(b"rendered"), []
+    request = Request(url=URL, post=b"q=1", on_ask=lambda: asked.append(1))
+    assert (await auto(http, browser, Known({"shop.test/p/*"})).fetch(request)).body == b"empty"
+    assert asked == [1] and not browser.asked
+
+
 async def test_with_a_gap_it_goes_back_to_the_queue_for_so_long():
     http, browser = Fetching(b"empty"), Fetching(b"rendered")
     fetcher = auto(http, browser, Known(), gap=5 * SECOND)
