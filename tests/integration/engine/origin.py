@@ -64,8 +64,8 @@ class Origin:
                 self.moments.append((time.monotonic(), path))
                 self.visitors.append(writer.get_extra_info("peername")[0])
                 if head.startswith(b"POST "):
-                    size = int(re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)[1])
-                    self.posts.append((path, await reader.readexactly(size), head.decode().lower()))
+                    (size,) = re.findall(rb"content-length: *(\d+)", head, re.IGNORECASE)
+                    self.posts.append((path, await reader.readexactly(int(size)), head.decode().lower()))
                 answer = self.answer(path)
                 await asyncio.sleep(answer.after)
                 writer.write(answer.encode())
