@@ -29,6 +29,7 @@ def read_job(
     partitions: list[str] | None = None,
     partition_table: str | None = None,
     heartbeat: str = DEFAULT_HEARTBEAT,
+    span: str | None = None,
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises what is wrong with either."""
@@ -52,6 +53,7 @@ def read_job(
         partitions=read_partitions(partitions, bool(homes)),
         homes=dict(homes),
         heartbeat=read_positive_duration("--heartbeat", heartbeat),
+        span=read_positive_duration("--for", span) if span else None,
         **more,
     )
 

@@ -59,6 +59,10 @@ Workers = Annotated[
         show_default="1, and none for a distributed scraper",
     ),
 ]
+Span = Annotated[
+    str | None,
+    typer.Option("--for", help="Work for this long at most: 90s, 2h. What is left stays.", metavar="TIME"),
+]
 AtOnce = Annotated[
     int,
     typer.Option(

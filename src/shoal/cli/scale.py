@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Tell = Callable[[Decision], None]
 
 
-NOT_OF_A_SCALER = ("workers", "partition_table", "heartbeat", *MANNERS, "metrics", "trace")
+NOT_OF_A_SCALER = ("workers", "span", "partition_table", "heartbeat", *MANNERS, "metrics", "trace")
 
 
 class Place(StrEnum):

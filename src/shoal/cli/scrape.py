@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_PLACES = 8  # that are named
 
 
-@takes_crew(without=("steps", "partitions", "partition_table", "heartbeat"))
+@takes_crew(without=("span", "steps", "partitions", "partition_table", "heartbeat"))
 def listen(
     scraper: options.Scraper,
     *,

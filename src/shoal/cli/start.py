@@ -23,7 +23,7 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
-@takes_crew(without=(*MANNERS, "allow_private", "changes"))
+@takes_crew(without=(*MANNERS, "allow_private", "changes", "span"))
 def start(
     role: Annotated[Role, typer.Option("--role", help="Fill runs and write results, or work on them.")],
     *,

@@ -89,6 +89,11 @@ class Crew:
         """The processes of the workers."""
         return [keeper.pid for keeper in self._keepers.values() if keeper.is_manned and keeper.pid]
 
+    @property
+    def stops(self) -> int:
+        """How often it was asked to stop."""
+        return self._stops
+
     def stop(self) -> int:
         """Finish what is in hand; the second time hand it back, the third time kill. Return the count."""
         self._stops += 1

@@ -19,6 +19,7 @@ from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.single import alone
+from shoal.fleet.timeup import within
 from shoal.fleet.watch import LOOK_EVERY, logs_of, metrics_of
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue, Tasks
@@ -62,6 +63,7 @@ class Job:
     trace: bool = False
     listening: Listening | None = None  # its workers handle what callers bring, and claim nothing
     stagger: timedelta = ZERO  # between the starts of two workers
+    span: timedelta | None = None  # for which they work at most
     nursery: Nursery | None = None  # for the one launch of this job; without it, one is started
 
     def order(self, run: Run) -> Order:
@@ -222,7 +224,8 @@ async def launch(
         progress = Progress(queue, run.id)
         looking = asyncio.create_task(_look(progress, crew, onlooker, metrics))
         try:
-            ending = await crew.run()
+            with within(job.span, crew, onlooker.said):
+                ending = await crew.run()
         finally:
             looking.cancel()
             await asyncio.wait([looking])

@@ -187,6 +187,18 @@ async def test_a_run_that_nothing_could_begin_is_a_mistake(folder):
     assert done.err.count("nowhere") == 2 and "it has no scheme" in done.err
 
 
+async def test_a_run_may_be_given_a_time_and_be_resumed(folder, site):
+    urls = [f"--url={site.url}/{number}" for number in range(40)]
+    slow = ("--set", "rate=10/s", "--set", "per_host=1")
+    done = await typed("run", "pages.py", *urls, *slow, "--for", "1s", folder=folder)
+    assert done.code == Exit.PARTIAL
+    assert "The time is up: finishing" in done.err and "Stopped with" in done.err
+    assert done.err.rstrip().splitlines()[-2].startswith("Go on:    shoal run pages.py --resume")
+    again = await run(folder, "--resume", "newest", "--set", "rate=null", "--allow-private", "127.0.0.0/8")
+    assert (again.code, again.row["completed"]) == (Exit.OK, 40)
+    assert set(site.visits.values()) == {1}
+
+
 async def test_enqueue_prints_the_command_that_works_on_the_run(folder, site):
     queued = (await typed("enqueue", "pages.py", f"--url={site.url}/1", "--json", folder=folder)).row
     assert queued["status"] == "queued" and queued["enqueued"] == 1
