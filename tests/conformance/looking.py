@@ -1,7 +1,7 @@
 """The half of the model queue that looks, and steers hosts and workers."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shoal.core.model import (
@@ -20,8 +20,11 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.intake import NO_HOST, ids_of
+from shoal.queue.places import check_keys, numbers_of, parts_of, place_of
 from tests.conformance.ledger import REMAINING, Beat, Row, State, Tally, count, split
 from tests.conformance.noting import Noting
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Looking(Noting):
@@ -52,22 +55,35 @@ class Looking(Noting):
             if owner == run_id and reject.id > after and step in (None, reject.step):
                 yield reject
 
-    async def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
-        for row in sorted(self._dead(run_id, None, where), key=lambda row: row.ended_at):
-            yield DeadLetter(
-                id=row.id,
-                task=row.task,
-                attempts=row.attempts,
-                error=row.history[-1].error,
-                history=tuple(row.history),
-                buried_at=row.ended_at,
-            )
+    async def dead(
+        self,
+        run_id: str,
+        where: DeadFilter = DeadFilter(),
+        *,
+        ids: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        begin = _moment_and_order(after)
+        for row in sorted(self._dead(run_id, ids, where), key=lambda row: (row.ended_at, row.order)):
+            if (_micros(row.ended_at), row.order) > begin:
+                yield DeadLetter(
+                    id=row.id,
+                    task=row.task,
+                    attempts=row.attempts,
+                    error=row.history[-1].error,
+                    history=tuple(row.history),
+                    buried_at=row.ended_at,
+                    place=place_of(_micros(row.ended_at), row.order),
+                )
 
-    async def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
+    async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
         self.books.run(run_id)
+        begin = _order(after)
         for row in list(self.books.of_run(run_id)):
-            if row.state is State.EXPIRED:
-                yield ExpiredTask(id=row.id, task=row.task, expired_at=row.ended_at)
+            if row.state is State.EXPIRED and row.order > begin:
+                yield ExpiredTask(
+                    id=row.id, task=row.task, expired_at=row.ended_at, place=place_of(row.order)
+                )
 
     async def tasks(
         self,
@@ -76,13 +92,17 @@ class Looking(Noting):
         step: str | None = None,
         states: Collection[TaskState] | None = None,
         keys: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
+        check_keys(keys, after)
+        begin = _order(after)
         run, rows = self.books.run(run_id), list(self.books.of_run(run_id))
         if keys is not None:
             ids = ids_of(run, step, keys, {row.entry.step for row in rows})
             rows = [row for row in rows if bytes.fromhex(row.id) in ids]
         for row in rows:
-            if step in (None, row.entry.step) and (states is None or row.state in states):
+            is_meant = step in (None, row.entry.step) and (states is None or row.state in states)
+            if is_meant and row.order > begin:
                 yield _status(row)
 
     async def replay(
@@ -109,7 +129,9 @@ class Looking(Noting):
 
     # Hosts and workers
 
-    async def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
+    async def hosts(
+        self, run_id: str | None = None, *, after: str | None = None
+    ) -> AsyncIterator[HostStatus]:
         rows: Iterable[Row] = self.books.rows.values()
         if run_id is not None:
             self.books.run(run_id)
@@ -117,7 +139,7 @@ class Looking(Noting):
         counts = split((row for row in rows if row.entry.host != NO_HOST), lambda row: row.entry.host)
         known = counts.keys() if run_id else {*counts, *self.books.hosts} - {NO_HOST}
         now = self.books.now()
-        for name in sorted(known):
+        for name in sorted(name for name in known if name > (after or "")):
             host = self.books.hosts[name]
             paused = host.paused_until - now if host.paused_until else ZERO
             yield HostStatus(
@@ -125,6 +147,7 @@ class Looking(Noting):
                 counts=counts.get(name, Counts()),
                 delay=host.delay or None,
                 paused_for=paused if paused > ZERO else None,
+                place=name,
             )
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
@@ -178,7 +201,20 @@ def _status(row: Row) -> TaskStatus:
         since=row.started_at if leased else row.ended_at if ended else None,
         attempt=row.attempts if row.state in (*REMAINING, State.DEAD) else 0,
         items=row.items if row.state is State.COMPLETED else None,
+        place=place_of(row.order),
     )
+
+
+def _order(after: str | None) -> int:
+    return 0 if after is None else numbers_of(after, parts_of(after, 1))[0]
+
+
+def _moment_and_order(after: str | None) -> tuple[int, ...]:
+    return () if after is None else tuple(numbers_of(after, parts_of(after, 2)))
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def _meets(row: Row, where: DeadFilter) -> bool:

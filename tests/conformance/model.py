@@ -26,7 +26,7 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
 from shoal.queue.intake import Entry, Intake, decode, encode_item
-from shoal.queue.rules import check_claim, check_run, new_run_id
+from shoal.queue.rules import check_claim, check_run, free_run_id
 from tests.conformance.ledger import (
     Names,
     Row,
@@ -55,12 +55,16 @@ class ModelQueue(Looking):
     ) -> Run:
         check_run(scraper, settings, run_id)
         now = self.books.now()
-        run_id = run_id or new_run_id(now)
+        if run_id is None:
+            run_id = await free_run_id(now, self._has_run)
         run = Run(id=run_id, scraper=scraper, settings=settings, state=RunState.RUNNING, started_at=now)
         run = self.books.runs.setdefault(run_id, run)
         if run.scraper != scraper:
             raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {scraper!r}")
         return run
+
+    async def _has_run(self, run_id: str) -> bool:
+        return run_id in self.books.runs
 
     async def run(self, run_id: str) -> Run:
         return self.books.run(run_id)

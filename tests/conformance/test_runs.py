@@ -27,6 +27,12 @@ async def test_runs_of_the_same_second_have_different_ids(queue: Queue) -> None:
     assert len(ids) == 20
 
 
+async def test_an_id_that_is_taken_is_not_given_again(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["0001", "0001", "0001", "0002"])
+    monkeypatch.setattr("shoal.queue.rules.secrets.token_hex", lambda size: next(drawn))
+    assert (await queue.start_run("books")).id != (await queue.start_run("books")).id
+
+
 async def test_a_run_keeps_its_settings(queue: Queue) -> None:
     settings = RunSettings(
         host_delay=timedelta(milliseconds=1500), per_host=7, max_attempts=5, ttl=timedelta(days=3)

@@ -17,7 +17,7 @@ from tests.conformance.helpers import ME, TEN, page
 from tests.conformance.histories import Histories
 from tests.conformance.model import ModelQueue
 
-HISTORIES = int(os.environ.get("SHOAL_HISTORIES", "100"))
+HISTORIES = int(os.environ.get("SHOAL_HISTORIES", "60"))
 SETTINGS = settings(
     max_examples=HISTORIES,
     stateful_step_count=50,

@@ -10,7 +10,7 @@ STATEMENTS = {
     "drop": "shoal.drop_dead(",
     "stats": "shoal.section_tally",
     "items": "shoal.item",
-    "dead": "JOIN shoal.dead",
+    "dead": "FROM shoal.dead",
     "hosts": "shoal.fold(",
     "notes": "FROM shoal.note",
 }

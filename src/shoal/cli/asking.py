@@ -1,9 +1,12 @@
 """Asking a queue for one thing."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shoal.cli.console import say
 
 if TYPE_CHECKING:
     from shoal.queue.contract import Queue
@@ -45,3 +48,9 @@ async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
         count += 1
         if count >= limit:
             return
+
+
+def say_more(found: Sequence[Any], limit: int) -> None:
+    """Say where a list goes on of which more than `limit` rows were found."""
+    if len(found) > limit:
+        say(f"There are more; go on with: --after {shlex.quote(found[limit - 1].place)}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask_existing, first
+from shoal.cli.asking import ask_existing, first, say_more
 from shoal.cli.console import put_json, put_rows, say
 from shoal.fleet.retyping import typed_on
 
@@ -30,18 +30,21 @@ def list_(
     host: Host = None,
     error: Error = None,
     limit: Annotated[int, typer.Option(min=1, help="Show this many.", metavar="N")] = 50,
+    after: options.After = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     as_json: options.Json = False,
 ) -> None:
-    """List the dead letters of a run."""
+    """List the dead letters of a run, the oldest first."""
     from shoal.fleet.rows import letter_row
 
-    letters = ask_existing(queue, lambda opened: _letters(opened, run_id, _filter(step, host, error), limit))
-    columns = ("id", "step", "url", "attempts", "error")
-    put_rows([letter_row(letter) for letter in letters], columns, as_json=as_json, nothing="No dead letters.")
+    where = _filter(step, host, error)
+    letters = ask_existing(queue, lambda opened: _letters(opened, run_id, where, limit + 1, after))
+    rows = [letter_row(letter) for letter in letters[:limit]]
+    put_rows(rows, ("id", "step", "url", "attempts", "error"), as_json=as_json, nothing="No dead letters.")
     if letters and not as_json:
         say(f"All about one:  {typed_on(queue, f'dead show {run_id} {letters[0].id}')}")
         say(f"Try again:      {typed_on(queue, f'dead replay {run_id}')}")
+    say_more(letters, limit)
 
 
 @app.command()
@@ -60,7 +63,7 @@ def show(
     if as_json:
         put_json(row)
         return
-    for name, value in {**letter_row(letter), "payload": row["payload"] or None}.items():
+    for name, value in {**letter_row(letter), "payload": row["payload"] or None, "ask": row["ask"]}.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
     put_rows(row["history"], ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
 
@@ -115,5 +118,7 @@ def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilte
     return DeadFilter(step=step, host=host, error=error)
 
 
-async def _letters(queue: "Queue", run_id: str, where: "DeadFilter", limit: int) -> list["DeadLetter"]:
-    return [letter async for letter in first(queue.dead(run_id, where), limit)]
+async def _letters(
+    queue: "Queue", run_id: str, where: "DeadFilter", limit: int, after: str | None
+) -> list["DeadLetter"]:
+    return [letter async for letter in first(queue.dead(run_id, where, after=after), limit)]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask_existing, first
+from shoal.cli.asking import ask_existing, first, say_more
 from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
 from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
+    from shoal.core.model import HostStatus
     from shoal.fleet.progress import Snapshot
     from shoal.queue.contract import Queue
 
@@ -89,16 +90,17 @@ def hosts(
     run_id: RunOption = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     limit: Annotated[int, typer.Option(min=1, help="Show this many.", metavar="N")] = 50,
+    after: options.After = None,
     as_json: options.Json = False,
 ) -> None:
     """List the hosts, how they are treated and what is left to ask of them."""
+    from shoal.fleet.overview import host_row
+
     columns = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds")
-    put_rows(
-        ask_existing(queue, lambda opened: _hosts(opened, run_id, limit)),
-        columns,
-        as_json=as_json,
-        nothing="No host has been asked yet.",
-    )
+    found = ask_existing(queue, lambda opened: _hosts(opened, run_id, limit + 1, after))
+    rows = [host_row(host) for host in found[:limit]]
+    put_rows(rows, columns, as_json=as_json, nothing="No host has been asked yet.")
+    say_more(found, limit)
 
 
 def line_of(snapshot: "Snapshot") -> str:
@@ -177,7 +179,5 @@ def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _hosts(queue: "Queue", run_id: str | None, limit: int) -> list[dict[str, Any]]:
-    from shoal.fleet.overview import host_row
-
-    return [host_row(host) async for host in first(queue.hosts(run_id), limit)]
+async def _hosts(queue: "Queue", run_id: str | None, limit: int, after: str | None) -> "list[HostStatus]":
+    return [host async for host in first(queue.hosts(run_id, after=after), limit)]

@@ -18,6 +18,9 @@ Queue = Annotated[
         metavar="URL",
     ),
 ]
+After = Annotated[
+    str | None, typer.Option("--after", help="Go on where the list before ended.", metavar="PLACE")
+]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON lines to stdout.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id; list them with: shoal runs")]
 Scraper = Annotated[

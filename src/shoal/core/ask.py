@@ -21,6 +21,12 @@ class Ask:
     post: bytes | None = field(default=None, repr=False)  # a GET without
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS, repr=False)  # may hold secrets
 
+    @property
+    def words(self) -> str:
+        """What is sent, without what may be secret: its size, and the names of its headers."""
+        method = "GET" if self.post is None else f"POST of {len(self.post):,} bytes"
+        return f"{method}, with {', '.join(self.headers)}" if self.headers else method
+
     @classmethod
     def form(cls, fields: Mapping[str, Any], *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
         """Return the POST of a form; a field with a list is sent once for each of its values."""

@@ -255,6 +255,7 @@ class DeadLetter:
     error: str
     history: Sequence[Attempt]
     buried_at: datetime
+    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +277,7 @@ class ExpiredTask:
     id: str
     task: Task
     expired_at: datetime
+    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +288,7 @@ class HostStatus:
     counts: Counts
     delay: timedelta | None
     paused_for: timedelta | None
+    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +336,7 @@ class TaskStatus:
     since: datetime | None = None
     attempt: int = 0
     items: int | None = None
+    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

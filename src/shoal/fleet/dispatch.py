@@ -215,9 +215,8 @@ class Dispatch:
                 items = [item.data async for item in stored if item.task_id == lease.task_id]
                 self._succeed(lease, None, Answer(fate="done", items=items))
             case TaskState.DEAD:
-                async for letter in self._queue.dead(self._run.id):
-                    if letter.id == lease.task_id:
-                        self._die(lease, letter.error)
+                async for letter in self._queue.dead(self._run.id, ids=[lease.task_id]):
+                    self._die(lease, letter.error)
             case _:
                 self._again(lease)
 

@@ -55,7 +55,12 @@ def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
         }
         for entry in letter.history
     ]
-    return {**letter_row(letter), "payload": dict(letter.task.payload), "history": history}
+    return {
+        **letter_row(letter),
+        "payload": dict(letter.task.payload),
+        "ask": letter.task.ask.words if letter.task.ask else None,
+        "history": history,
+    }
 
 
 def item_row(item: StoredItem) -> dict[str, Any]:

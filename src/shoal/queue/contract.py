@@ -175,12 +175,24 @@ class Queue(ABC):
         """Stream the rejects in the order of their ids, from the one behind `after`."""
 
     @abstractmethod
-    def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
-        """Stream the dead letters, the oldest first."""
+    def dead(
+        self,
+        run_id: str,
+        where: DeadFilter = DeadFilter(),
+        *,
+        ids: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """Stream the dead letters, the oldest first, from the one behind the place `after`.
+
+        With `ids`, only those, each found without a look at the others. Here and below, a place is what a row
+        of the same list has as its `place`, and works when that row has left the list. InvalidSetting is
+        raised for what no row ever had.
+        """
 
     @abstractmethod
-    def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
-        """Stream the tasks whose time to live ran out."""
+    def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        """Stream the tasks whose time to live ran out, from the one behind the place `after`."""
 
     @abstractmethod
     def tasks(
@@ -190,10 +202,12 @@ class Queue(ABC):
         step: str | None = None,
         states: Collection[TaskState] | None = None,
         keys: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
-        """Stream the tasks of a run as they are now: where each one is, and who holds it.
+        """Stream the tasks of a run as they are now, from the one behind the place `after`.
 
-        `keys` names tasks by their key, else their URL, else their payload, in whatever step they are.
+        `keys` names tasks by their key, else their URL, else their payload, in whatever step they are; a list
+        of those is read whole, without `after`.
         """
 
     @abstractmethod
@@ -211,8 +225,8 @@ class Queue(ABC):
     # Hosts and workers
 
     @abstractmethod
-    def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
-        """Stream the hosts, of one run or of all."""
+    def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
+        """Stream the hosts, of one run or of all, from the one behind the place `after`."""
 
     @abstractmethod
     async def pause_host(self, host: str, duration: timedelta) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -15,11 +15,19 @@ MAX_NOTES = 64 << 20  # bytes of the values of one call, which travel and are st
 LONGEST_TTL = timedelta(days=36_500)
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_TASK_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def new_run_id(now: datetime) -> str:
     """Return a run id that sorts by time: `20260215_120000_ab12`."""
     return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(2)}"
+
+
+async def free_run_id(now: datetime, is_taken: Callable[[str], Awaitable[bool]]) -> str:
+    """Return an id that no run has: of a hundred that begin in one second, two may well draw the same."""
+    while await is_taken(run_id := new_run_id(now)):
+        pass
+    return run_id
 
 
 def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
@@ -38,6 +46,11 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting("max_attempts", f"must be at least 1, got {settings.max_attempts}")
     if settings.ttl is not None and settings.ttl <= ZERO:
         raise InvalidSetting("ttl", f"must be more than zero, got {settings.ttl}")
+
+
+def known_ids(ids: Iterable[str]) -> list[bytes]:
+    """Return ids as they are stored; what cannot be the id of a task is left out."""
+    return [bytes.fromhex(one) for one in dict.fromkeys(ids) if _TASK_ID.fullmatch(one)]
 
 
 def check_claim(limit: int, lease: timedelta, fence: Fence | None = None) -> None:

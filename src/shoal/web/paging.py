@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidSetting, shorten
 
 T = TypeVar("T")
 
 DEFAULT_LIMIT, MOST = 50, 1_000
-DEEPEST = 100_000  # rows that are read to find a page; a list of millions is not walked again for each
+SEARCHED = 5_000  # rows that a search reads for a page
+DEEPEST = 100_000  # rows that are read to find a page of a list without places
 SLACK = 500  # rows in which a row is looked for that is no longer at its place
 
 
@@ -20,6 +21,30 @@ class Page(Generic[T]):
 
     rows: list[T]
     next: str | None
+
+
+class Placed(Protocol):
+    """A row of a list that the queue can enter behind it."""
+
+    @property
+    def place(self) -> str:
+        """What `after` takes."""
+
+
+P = TypeVar("P", bound=Placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Generic[T]):
+    """A page of what a search found, and how many rows it read."""
+
+    page: Page[T]
+    read: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has read to the end."""
+        return self.page.next is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +71,28 @@ class Mark:
         return f"{self.position}.{self.digest}"
 
 
+async def placed(source: AsyncIterator[P], limit: int = DEFAULT_LIMIT) -> Page[P]:
+    """Return the first rows of a list that is read from behind a place; all pages cost the same."""
+    rows = await taken(source, limit + 1)
+    kept = rows[:limit]
+    return Page(kept, kept[-1].place if len(rows) > limit else None)
+
+
+async def searched(
+    source: AsyncIterator[P], is_meant: Callable[[P], bool], limit: int = DEFAULT_LIMIT
+) -> Search[P]:
+    """Return the rows that are meant among the next few thousand; the next page goes on behind those."""
+    found: list[P] = []
+    read, last = 0, None
+    async for row in source:
+        if len(found) >= limit or read >= SEARCHED:
+            return Search(Page(found, last), read)
+        read, last = read + 1, row.place
+        if is_meant(row):
+            found.append(row)
+    return Search(Page(found, None), read)
+
+
 async def page(
     source: AsyncIterator[T],
     key: Callable[[T], str],
@@ -53,7 +100,7 @@ async def page(
     limit: int = DEFAULT_LIMIT,
     after: str | None = None,
 ) -> Page[T]:
-    """Return the rows behind a mark, and never hold more than a page of them.
+    """Return the rows behind a mark in a list without places, and never hold more than a page of them.
 
     A row that has left the list since is looked for no further than `SLACK` rows; then the page begins where
     it would have been.

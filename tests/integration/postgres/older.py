@@ -4,6 +4,7 @@ from typing import Any
 
 # What each version must find undone. The functions that its migration drops are there again by name.
 _UNDO = {
+    7: "ALTER TABLE shoal.done DROP COLUMN items",
     6: "SELECT",  # functions alone
     5: """
         ALTER TABLE shoal.host DROP COLUMN earlier_at, DROP COLUMN earlier_gap;

@@ -10,7 +10,11 @@ from tests.conformance.backends import VirtualClock
 from tests.conformance.helpers import HOUR, claim, claim_one, pages, start
 
 BEFORE = 2
-MAKE_OLDER = "ALTER TABLE host DROP COLUMN earlier; PRAGMA user_version = 2"
+MAKE_OLDER = """
+    DROP TABLE yielded;
+    ALTER TABLE host DROP COLUMN earlier;
+    PRAGMA user_version = 2
+"""
 
 
 @pytest.fixture
@@ -62,3 +66,16 @@ async def test_a_file_of_the_version_before_learns_to_take_starts_back(path, clo
         assert await claim(queue, run) == []
         assert await queue.settle([Done(new, asked=False)]) == [Fate.ACCEPTED]
         assert await claim_one(queue, run)
+
+
+async def test_items_that_the_version_before_stored_are_counted(path, clock):
+    async with await SqliteQueue.open(path, now=clock.now) as queue:
+        run = await start(queue, *pages(2))
+        one, other = await claim(queue, run)
+        await queue.settle([Done(one, items=["a", "b"]), Done(other)])
+    with apsw.Connection(str(path)) as connection:
+        connection.execute(MAKE_OLDER)
+    connection.close()
+    async with await SqliteQueue.open(path, now=clock.now) as queue:
+        found = {status.id: status.items async for status in queue.tasks(run.id)}
+    assert found == {one.task_id: 2, other.task_id: 0}

@@ -30,3 +30,10 @@ def test_a_url_alone_is_its_own_name_and_a_post_has_another():
     assert asked_for(URL, None) == URL
     assert asked_for(URL, b"1").startswith(f"{URL} POST ")
     assert len({asked_for(URL, None), asked_for(URL, b""), asked_for(URL, b"1"), asked_for(URL, b"2")}) == 4
+
+
+def test_in_words_it_tells_no_secret():
+    ask = Ask.form({"password": "hush"}, headers={"authorization": "hush"})
+    assert ask.words == "POST of 13 bytes, with content-type, authorization"
+    assert Ask(headers={"accept": "text/plain"}).words == "GET, with accept"
+    assert Ask(post=b"").words == "POST of 0 bytes"

@@ -1,9 +1,12 @@
 """Pages of long lists: nothing twice, nothing left out, and rows that leave meanwhile."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.web.paging import DEEPEST, SLACK, each, page
+from shoal.web import paging
+from shoal.web.paging import DEEPEST, SLACK, each, page, placed, searched
 
 
 async def walked(rows, limit):
@@ -66,3 +69,43 @@ async def test_a_mark_that_no_page_gave_is_refused(after):
 async def test_a_list_is_not_walked_for_ever():
     with pytest.raises(InvalidSetting, match="100,000 rows"):
         await page(each("abc"), str, after=f"{DEEPEST + 1}.0000000000000000")
+
+
+@dataclass
+class Row:
+    """A row of a list that can be entered behind it."""
+
+    name: str
+
+    @property
+    def place(self):
+        return self.name
+
+
+def behind(after, names="abcdef"):
+    return each(Row(name) for name in names if name > (after or ""))
+
+
+async def test_a_list_with_places_goes_on_behind_the_last_row_shown():
+    first = await placed(behind(None), 4)
+    assert ([row.name for row in first.rows], first.next) == (list("abcd"), "d")
+    second = await placed(behind(first.next), 4)
+    assert ([row.name for row in second.rows], second.next) == (list("ef"), None)
+
+
+async def test_a_page_that_is_just_full_has_no_next():
+    assert (await placed(behind(None), 6)).next is None
+
+
+async def test_a_search_says_how_much_it_read_and_goes_on_behind_it(monkeypatch):
+    monkeypatch.setattr(paging, "SEARCHED", 3)
+    found = await searched(behind(None), lambda row: row.name in "ae")
+    assert ([row.name for row in found.page.rows], found.page.next) == (["a"], "c")
+    assert (found.read, found.is_whole) == (3, False)
+    rest = await searched(behind(found.page.next), lambda row: row.name in "ae")
+    assert ([row.name for row in rest.page.rows], rest.read, rest.is_whole) == (["e"], 3, True)
+
+
+async def test_a_search_stops_when_its_page_is_full():
+    found = await searched(behind(None), lambda row: True, limit=2)
+    assert ([row.name for row in found.page.rows], found.page.next, found.read) == (["a", "b"], "b", 2)

@@ -32,6 +32,7 @@ from shoal.core.model import (
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item, ids_of
+from shoal.queue.places import check_keys
 from shoal.queue.postgres import notes, reading, sql
 from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.listing import Listing
@@ -50,8 +51,9 @@ from shoal.queue.rules import (
     check_notes,
     check_run,
     check_trim,
+    free_run_id,
     in_runs,
-    new_run_id,
+    known_ids,
 )
 
 PATIENCE = 30 * SECOND
@@ -95,7 +97,7 @@ class PostgresQueue(Queue):
     ) -> Run:
         check_run(scraper, settings, run_id)
         if run_id is None:
-            run_id = new_run_id(await self._server.value("SELECT clock_timestamp()"))
+            run_id = await free_run_id(await self._server.value("SELECT clock_timestamp()"), self._has_run)
         await self._server.fetch(
             sql.QUERIES["start_run"],
             run_id,
@@ -109,6 +111,9 @@ class PostgresQueue(Queue):
         if run.scraper != scraper:
             raise RunConflict(run_id, f"belongs to the scraper {run.scraper!r}, not {scraper!r}")
         return run
+
+    async def _has_run(self, run_id: str) -> bool:
+        return bool(await self._server.fetch(sql.QUERIES["runs"], run_id))
 
     async def run(self, run_id: str) -> Run:
         rows = await self._server.fetch(sql.QUERIES["runs"], run_id)
@@ -276,11 +281,20 @@ class PostgresQueue(Queue):
     def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
         return reading.rejects(self._server, self.run(run_id), step, after)
 
-    def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
-        return reading.dead(self._server, self.run(run_id), where)
+    def dead(
+        self,
+        run_id: str,
+        where: DeadFilter = DeadFilter(),
+        *,
+        ids: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        if ids is not None:
+            return reading.named_letters(self._server, self.run(run_id), known_ids(ids), where, after)
+        return reading.dead(self._server, self.run(run_id), where, after)
 
-    def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
-        return reading.expired(self._server, self.run(run_id))
+    def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        return reading.expired(self._server, self.run(run_id), after)
 
     async def tasks(
         self,
@@ -289,10 +303,12 @@ class PostgresQueue(Queue):
         step: str | None = None,
         states: Collection[TaskState] | None = None,
         keys: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
+        check_keys(keys, after)
         run = await self.run(run_id)
         ids = None if keys is None else ids_of(run, step, keys, (await self.stats(run_id)).steps)
-        async for status in Listing(self._server, run_id, step, ids).tasks(states):
+        async for status in Listing(self._server, run_id, step, ids).tasks(states, after):
             yield status
 
     async def replay(
@@ -312,8 +328,8 @@ class PostgresQueue(Queue):
 
     # Hosts and workers
 
-    def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
-        return reading.hosts(self._server, None if run_id is None else self.run(run_id))
+    def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
+        return reading.hosts(self._server, None if run_id is None else self.run(run_id), after)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         await self._server.fetch(sql.PAUSE_HOST, host, duration)

@@ -17,12 +17,14 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.intake import decode
+from shoal.queue.places import numbers_of, page_sizes, parts_of, place_of
 from shoal.queue.postgres.horizon import settled
 from shoal.queue.postgres.server import Server
 from shoal.queue.postgres.sql import FOLD, QUERIES
 from shoal.queue.postgres.wire import Row, counts, counts_from, filter_columns, task_from
 
 PAGE = 500
+INT_MAX = (1 << 31) - 1
 HEAVY = 8 << 20  # bytes of items after which a page ends early
 Thing = TypeVar("Thing")
 
@@ -53,30 +55,44 @@ def rejects(server: Server, run: Awaitable[Run], step: str | None, after: int) -
     return _stored(server, run, "reject", _reject, after, step)
 
 
-def expired(server: Server, run: Awaitable[Run]) -> AsyncIterator[ExpiredTask]:
+def expired(server: Server, run: Awaitable[Run], after: str | None) -> AsyncIterator[ExpiredTask]:
     """Stream the expired tasks of a run."""
-    return _pages(server, run, "expired", _expired, 0)
+    return _pages(server, run, "expired", _expired, after)
 
 
-def dead(server: Server, run: Awaitable[Run], where: DeadFilter) -> AsyncIterator[DeadLetter]:
+def dead(
+    server: Server, run: Awaitable[Run], where: DeadFilter, after: str | None
+) -> AsyncIterator[DeadLetter]:
     """Stream the dead letters of a run."""
-    return _pages(server, run, "dead", _dead, 0, *filter_columns(None, where)[1:])
+    return _pages(server, run, "dead", _dead, after, *filter_columns(None, where)[1:])
 
 
-async def hosts(server: Server, run: Awaitable[Run] | None) -> AsyncIterator[HostStatus]:
+async def named_letters(
+    server: Server, run: Awaitable[Run], ids: Sequence[bytes], where: DeadFilter, after: str | None
+) -> AsyncIterator[DeadLetter]:
+    """Stream the dead letters of a run that have these ids."""
+    run_id, conditions = (await run).id, filter_columns(None, where)[1:]
+    for found in await server.fetch(QUERIES["dead_named"], run_id, _number(after), ids, *conditions):
+        for row in await server.fetch(QUERIES["dead"], run_id, found["id"] - 1, 1, *conditions):
+            if row["id"] == found["id"]:
+                yield _dead(row)
+
+
+async def hosts(server: Server, run: Awaitable[Run] | None, after: str | None) -> AsyncIterator[HostStatus]:
     """Stream the hosts, of one run or of all."""
     query, args = ("hosts_of_run", [(await run).id]) if run else ("hosts", [])
-    after = 0
+    last, sizes = _number(after, INT_MAX), page_sizes(PAGE)
     await server.fetch(FOLD)
-    while rows := await server.fetch(QUERIES[query], after, PAGE, *args):
+    while rows := await server.fetch(QUERIES[query], last, next(sizes), *args):
         for row in rows:
             yield HostStatus(
                 host=row["name"],
                 counts=counts(zip(row["kinds"], row["counts"], strict=True)),
                 delay=row["delay"] or None,
                 paused_for=row["paused_for"] if row["paused_for"] > ZERO else None,
+                place=place_of(row["id"]),
             )
-        after = rows[-1]["id"]
+        last = rows[-1]["id"]
 
 
 async def workers(server: Server, run: Run | None) -> Sequence[WorkerStatus]:
@@ -107,9 +123,9 @@ async def _stored(
     after: int,
     step: str | None,
 ) -> AsyncIterator[Thing]:
-    run_id = (await run).id
+    run_id, sizes = (await run).id, page_sizes(PAGE)
     until = await settled(server, run_id, table)
-    while rows := await server.fetch(QUERIES[f"{table}s"], run_id, after, PAGE, step, until, HEAVY):
+    while rows := await server.fetch(QUERIES[f"{table}s"], run_id, after, next(sizes), step, until, HEAVY):
         for row in rows:
             if row["data"] is not None:
                 yield make(row)
@@ -121,14 +137,21 @@ async def _pages(
     run: Awaitable[Run],
     query: str,
     make: Callable[[Row], Thing],
-    after: int,
+    after: str | None,
     *args: Any,
 ) -> AsyncIterator[Thing]:
-    run_id = (await run).id
-    while rows := await server.fetch(QUERIES[query], run_id, after, PAGE, *args):
+    run_id, sizes = (await run).id, page_sizes(PAGE)
+    last = _number(after)
+    while rows := await server.fetch(QUERIES[query], run_id, last, next(sizes), *args):
         for row in rows:
             yield make(row)
-        after = rows[-1]["id"]
+        last = rows[-1]["id"]
+
+
+def _number(after: str | None, most: int = 1 << 62) -> int:
+    """Return the number that a place is; raises InvalidSetting."""
+    number = 0 if after is None else numbers_of(after, parts_of(after, 1))[0]
+    return min(number, most)
 
 
 def _item(row: Row) -> StoredItem:
@@ -155,7 +178,9 @@ def _reject(row: Row) -> StoredReject:
 
 
 def _expired(row: Row) -> ExpiredTask:
-    return ExpiredTask(id=row["task"].hex(), task=task_from(row), expired_at=row["expired_at"])
+    return ExpiredTask(
+        id=row["task"].hex(), task=task_from(row), expired_at=row["expired_at"], place=place_of(row["id"])
+    )
 
 
 def _dead(row: Row) -> DeadLetter:
@@ -170,4 +195,5 @@ def _dead(row: Row) -> DeadLetter:
             for attempt, worker, error, ended in history
         ),
         buried_at=row["buried_at"],
+        place=place_of(row["id"]),
     )

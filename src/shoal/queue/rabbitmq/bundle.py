@@ -68,7 +68,7 @@ def _parcel(header: Header, place: int, element: bytes, intake: Intake) -> Parce
     host, section = header.hosts[header.host_of[place] - 1], header.section_of[place]
     step, partition = header.names[section - 1].split("\0")
     found = (header.priorities[place], host, 0, header.made, "", row.id, 0, 0, row.fields, None)
-    entry = intake.entry(expired_task(LetterRow(section, *found), {section: [step, partition]}).task)
+    entry = intake.entry(expired_task(LetterRow(section, *found), [step, partition]).task)
     if (entry.id, entry.host) != (row.id, host):
         raise ValueError("its id does not match")
     expires = header.expires[place] if header.expires else 0

@@ -32,6 +32,7 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item, ids_of
+from shoal.queue.places import check_keys
 from shoal.queue.redis.claiming import Claiming, Wish
 from shoal.queue.redis.durability import durability
 from shoal.queue.redis.listing import Listing
@@ -60,8 +61,9 @@ from shoal.queue.rules import (
     check_notes,
     check_run,
     check_trim,
+    free_run_id,
     in_runs,
-    new_run_id,
+    known_ids,
 )
 
 PATIENCE = 30 * SECOND
@@ -117,7 +119,7 @@ class RedisQueue(Queue):
     ) -> Run:
         check_run(scraper, settings, run_id)
         if run_id is None:
-            run_id = new_run_id(moment(await self._now()))
+            run_id = await free_run_id(moment(await self._now()), self._runs.has)
         self._intakes.pop(run_id, None)
         return await self._runs.start(scraper, settings, run_id)
 
@@ -326,12 +328,25 @@ class RedisQueue(Queue):
         async for reject in self._reader.rejects(await self._number(run_id), step, after):
             yield reject
 
-    async def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
-        async for letter in self._reader.dead(await self._number(run_id), where):
+    async def dead(
+        self,
+        run_id: str,
+        where: DeadFilter = DeadFilter(),
+        *,
+        ids: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        number = await self._number(run_id)
+        found = (
+            self._reader.dead(number, where, after)
+            if ids is None
+            else self._reader.named_letters(number, known_ids(ids), where, after)
+        )
+        async for letter in found:
             yield letter
 
-    async def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
-        async for task in self._reader.expired(await self._number(run_id)):
+    async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        async for task in self._reader.expired(await self._number(run_id), after):
             yield task
 
     async def tasks(
@@ -341,10 +356,12 @@ class RedisQueue(Queue):
         step: str | None = None,
         states: Collection[TaskState] | None = None,
         keys: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
+        check_keys(keys, after)
         number = await self._number(run_id)
         if keys is None:
-            found = Listing(self._server, self._shards, number).tasks(step, states)
+            found = Listing(self._server, self._shards, number).tasks(step, states, after)
         else:
             ids = ids_of(await self.run(run_id), step, keys, (await self.stats(run_id)).steps)
             listing = Listing(self._server, self._shards, number, ids)
@@ -377,9 +394,11 @@ class RedisQueue(Queue):
 
     # Hosts and workers
 
-    async def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
+    async def hosts(
+        self, run_id: str | None = None, *, after: str | None = None
+    ) -> AsyncIterator[HostStatus]:
         number = None if run_id is None else await self._number(run_id)
-        async for status in self._reader.hosts(number):
+        async for status in self._reader.hosts(number, after):
             yield status
 
     async def pause_host(self, host: str, duration: timedelta) -> None:

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from shoal.core.model import (
@@ -17,8 +18,10 @@ from shoal.core.model import (
 )
 from shoal.core.urls import host_of
 from shoal.queue.intake import decode
+from shoal.queue.places import numbers_of, page_sizes, parts_of, place_of
 from shoal.queue.redis.server import Server
 from shoal.queue.redis.wire import (
+    LetterRow,
     Stored,
     counts,
     counts_fields,
@@ -66,38 +69,73 @@ class Reader:
                 yield found
             after, page = await self.graves(shard, number, after, until)
 
-    async def dead(self, number: int, where: DeadFilter) -> AsyncIterator[DeadLetter]:
+    async def dead(self, number: int, where: DeadFilter, after: str | None) -> AsyncIterator[DeadLetter]:
         """Stream the dead letters of a run, the oldest first."""
-        streams = [self._graves(shard, number) for shard in range(self._shards)]
-        async for _, letter in self._merged(streams, lambda grave: grave[0]):
+        order, home = pair_of(after)
+        # Of two shards' letters with one order, that of the lower shard comes first.
+        streams = [self._graves(shard, number, order - (shard > home)) for shard in range(self._shards)]
+        async for (order, shard), letter in self._merged(streams, lambda grave: grave[0]):
             if meets(letter, where):
-                yield letter
+                yield replace(letter, place=place_of(order, shard))
 
-    async def expired(self, number: int) -> AsyncIterator[ExpiredTask]:
+    async def named_letters(
+        self, number: int, ids: Sequence[bytes], where: DeadFilter, after: str | None
+    ) -> AsyncIterator[DeadLetter]:
+        """Stream the dead letters of a run that have these ids."""
+        begin, found = pair_of(after), []
+        for shard in range(self._shards if ids else 0):
+            orders = await self.command(shard, "ZMSCORE", f"{number}:graves", *ids)
+            letters = await self.command(shard, "HMGET", f"{number}:dead", *ids)
+            names = SectionNames(self, shard, number)
+            for order, letter in zip(orders, letters, strict=True):
+                if order is not None and letter is not None:
+                    row = read_letter(letter)
+                    section = {row.section: list(await names.of(row.section))}
+                    found.append(((int(float(order)), shard), dead_letter(row, section)))
+        for place, letter in sorted(found, key=lambda grave: grave[0]):
+            if (after is None or place > begin) and meets(letter, where):
+                yield replace(letter, place=place_of(*place))
+
+    async def expired(self, number: int, after: str | None) -> AsyncIterator[ExpiredTask]:
         """Stream the expired tasks of a run."""
-        for shard in range(self._shards):
+        home, start = pair_of(after)
+        for shard in range(home, self._shards):
+            names = SectionNames(self, shard, number)
+            async for place, row in self.listed(shard, number, "expired", start):
+                yield expired_task(row, await names.of(row.section), place_of(shard, place))
             start = 0
-            while rows := await self._command(shard, "LRANGE", f"{number}:expired", start, start + PAGE - 1):
-                names = await self._names(shard, number)
-                for row in rows:
-                    yield expired_task(read_letter(row), names)
-                start += len(rows)
 
-    async def hosts(self, number: int | None) -> AsyncIterator[HostStatus]:
-        """Stream the hosts, of one run or of all."""
-        for shard in range(self._shards):
+    async def listed(
+        self, shard: int, number: int, name: str, start: int
+    ) -> AsyncIterator[tuple[int, LetterRow]]:
+        """Read a list of a run that only grows; the place of a row is its position, counted from 1."""
+        sizes = page_sizes(PAGE)
+        while rows := await self.command(shard, "LRANGE", f"{number}:{name}", start, start + next(sizes) - 1):
+            for row in rows:
+                start += 1
+                yield start, read_letter(row)
+
+    async def hosts(self, number: int | None, after: str | None) -> AsyncIterator[HostStatus]:
+        """Stream the hosts, of one run or of all, in the order in which they were first met."""
+        home, start = pair_of(after)
+        for shard in range(home, self._shards):
+            async for place, row in self._hosts(shard, number, start):
+                name, delay, paused_for, *tallies = row
+                yield HostStatus(
+                    host=name,
+                    counts=counts(tallies) if tallies else Counts(),
+                    delay=duration(delay) if delay else None,
+                    paused_for=duration(paused_for) if paused_for > 0 else None,
+                    place=place_of(shard, place),
+                )
             start = 0
-            while rows := unpack(
-                await self._server.call("hosts", shard, "" if number is None else number, start, PAGE)
-            ):
-                for name, delay, paused_for, *tallies in rows:
-                    yield HostStatus(
-                        host=name,
-                        counts=counts(tallies) if tallies else Counts(),
-                        delay=duration(delay) if delay else None,
-                        paused_for=duration(paused_for) if paused_for > 0 else None,
-                    )
-                start += len(rows)
+
+    async def _hosts(self, shard: int, number: int | None, start: int) -> AsyncIterator[tuple[int, Any]]:
+        run, sizes = "" if number is None else number, page_sizes(PAGE)
+        while rows := unpack(await self._server.call("hosts", shard, run, start, next(sizes))):
+            for row in rows:
+                start += 1
+                yield start, row
 
     async def workers(self, number: int, run_id: str, now: int) -> list[WorkerStatus]:
         """Return the workers of a run that have sent a heartbeat."""
@@ -116,16 +154,16 @@ class Reader:
 
     async def last_grave(self, shard: int, number: int) -> int:
         """Return the order of the youngest dead letter of a shard, 0 when there is none."""
-        found = await self._command(
+        found = await self.command(
             shard, "ZREVRANGEBYSCORE", f"{number}:graves", "+inf", "-inf", "WITHSCORES", "LIMIT", 0, 1
         )
         return int(found[1]) if found else 0
 
     async def graves(
-        self, shard: int, number: int, after: int, until: int
+        self, shard: int, number: int, after: int, until: int, size: int = PAGE
     ) -> tuple[int, list[tuple[int, DeadLetter]]]:
         """Return where a page of dead letters ends, 0 behind the last, and the page with its order."""
-        found = await self._command(
+        found = await self.command(
             shard,
             "ZRANGEBYSCORE",
             f"{number}:graves",
@@ -134,12 +172,12 @@ class Reader:
             "WITHSCORES",
             "LIMIT",
             0,
-            PAGE,
+            size,
         )
         if not found:
             return 0, []
-        names = await self._names(shard, number)
-        letters = await self._command(shard, "HMGET", f"{number}:dead", *found[::2])
+        names = await self.names(shard, number)
+        letters = await self.command(shard, "HMGET", f"{number}:dead", *found[::2])
         # One that was replayed meanwhile is no longer there.
         return int(found[-1]), [
             (int(order), dead_letter(read_letter(letter), names))
@@ -147,12 +185,15 @@ class Reader:
             if letter is not None
         ]
 
-    async def _graves(self, shard: int, number: int) -> AsyncIterator[tuple[tuple[int, int], DeadLetter]]:
-        after, page = await self.graves(shard, number, 0, 0)
+    async def _graves(
+        self, shard: int, number: int, after: int
+    ) -> AsyncIterator[tuple[tuple[int, int], DeadLetter]]:
+        sizes = page_sizes(PAGE)
+        after, page = await self.graves(shard, number, after, 0, next(sizes))
         while after:
             for order, letter in page:
                 yield (order, shard), letter
-            after, page = await self.graves(shard, number, after, 0)
+            after, page = await self.graves(shard, number, after, 0, next(sizes))
 
     async def _items(
         self, shard: int, number: int, step: str | None, after: int
@@ -193,9 +234,16 @@ class Reader:
         """Read what settle calls stored, from the one that holds `after` on."""
         start = "-"
         if after > 0:
-            held = await self._command(shard, "XREVRANGE", name, after // self._shards + 1, "-", "COUNT", 1)
+            held = await self.command(shard, "XREVRANGE", name, after // self._shards + 1, "-", "COUNT", 1)
             start = held[0][0].decode() if held else "-"
-        while entries := await self._command(shard, "XRANGE", name, start, "+", "COUNT", ENTRIES):
+        async for entry in self.entries(shard, name, start):
+            yield entry
+
+    async def entries(
+        self, shard: int, name: str, start: str
+    ) -> AsyncIterator[tuple[int, int, list[Stored]]]:
+        """Read what settle calls stored, from this one on: its order, its moment, and what it is."""
+        while entries := await self.command(shard, "XRANGE", name, start, "+", "COUNT", ENTRIES):
             for key, fields in entries:
                 first = int(key.partition(b"-")[0])
                 yield first, int(fields[b"t"]), read_stored(fields[b"b"])
@@ -204,17 +252,19 @@ class Reader:
     async def _pairs(self, shard: int, name: str) -> AsyncIterator[tuple[str, bytes]]:
         cursor = 0
         while True:
-            cursor, page = await self._command(shard, "HSCAN", name, cursor, "COUNT", PAGE)
+            cursor, page = await self.command(shard, "HSCAN", name, cursor, "COUNT", PAGE)
             for field, value in page.items():
                 yield field.decode(), value
             if not int(cursor):
                 return
 
-    async def _names(self, shard: int, number: int) -> Names:
-        found = await self._command(shard, "HGETALL", f"{number}:names")
+    async def names(self, shard: int, number: int) -> Names:
+        """Return the step and the partition of each section."""
+        found = await self.command(shard, "HGETALL", f"{number}:names")
         return {int(section): name.decode().split("\0") for section, name in found.items()}
 
-    async def _command(self, shard: int, command: str, name: str, *words: Any) -> Any:
+    async def command(self, shard: int, command: str, name: str, *words: Any) -> Any:
+        """Run a command on a key of a shard."""
         return await self._server.command(command, f"{{shoal:{shard}}}:{name}", *words)
 
     async def _merged(
@@ -236,6 +286,28 @@ class Reader:
             async for following in streams[which]:
                 heapq.heappush(heap, (order(following), which, following))
                 break
+
+
+class SectionNames:
+    """The steps and partitions of a run's sections, read again when a new section turns up."""
+
+    def __init__(self, reader: Reader, shard: int, number: int) -> None:
+        self._reader, self._shard, self._number = reader, shard, number
+        self._known: Names = {}
+
+    async def of(self, section: int) -> Sequence[str]:
+        """Return the step and the partition of a section."""
+        if section not in self._known:
+            self._known = await self._reader.names(self._shard, self._number)
+        return self._known[section]
+
+
+def pair_of(after: str | None) -> tuple[int, int]:
+    """Return the two numbers that a place is made of, zeros for the beginning; raises InvalidSetting."""
+    if after is None:
+        return 0, 0
+    one, other = numbers_of(after, parts_of(after, 2))
+    return one, other
 
 
 def stats_from(answers: Iterable[Sequence[bytes]]) -> Stats:

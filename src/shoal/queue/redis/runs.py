@@ -28,6 +28,10 @@ class Runs:
         await self._spread(fields)
         return run_from(fields)
 
+    async def has(self, run_id: str) -> bool:
+        """Tell whether there is a run of this id."""
+        return bool(await self._server.command("HEXISTS", _key("runs"), run_id))
+
     async def fields(self, run_id: str) -> dict[str, str]:
         """Return what is stored of a run; raises UnknownRun."""
         try:

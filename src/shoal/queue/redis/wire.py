@@ -254,17 +254,22 @@ def read_claim(answer: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Le
     """Return what a claim said."""
     head = _head(answer[0])
     names = {section: name.split("\0") for section, name in head.names}
-    return head, [_lease(row, run_id, names, head.now) for row in _leases(answer[1])]
+    rows = _leases(answer[1])
+    # A claim that is repeated tells of starts that have passed. They stay where they were, for others have
+    # those behind them: so the claim is told to be as old as its first start.
+    first = min([head.now, *(row.start for row in rows)])
+    leases = [_lease(row, run_id, names, first, head.now) for row in rows]
+    return msgspec.structs.replace(head, now=first), leases
 
 
-def _lease(row: LeaseRow, run_id: str, names: Mapping[int, list[str]], now: int) -> Lease:
+def _lease(row: LeaseRow, run_id: str, names: Mapping[int, list[str]], first: int, now: int) -> Lease:
     return Lease(
         run_id=run_id,
         task_id=row.id.hex(),
         token=row.token,
         task=_task(row.fields, row.host, names[row.section], row.priority),
         attempt=row.attempts + 1,
-        start_in=duration(max(0, row.start - now)),
+        start_in=duration(row.start - first),
         deadline_in=duration(row.deadline - now),
     )
 
@@ -338,10 +343,10 @@ def dead_letter(row: LetterRow, names: Mapping[int, list[str]]) -> DeadLetter:
     )
 
 
-def expired_task(row: LetterRow, names: Mapping[int, list[str]]) -> ExpiredTask:
+def expired_task(row: LetterRow, names: Sequence[str], place: str = "") -> ExpiredTask:
     """Return a task whose time to live ran out."""
-    task = _task(row.fields, row.host, names[row.section], row.priority)
-    return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at))
+    task = _task(row.fields, row.host, names, row.priority)
+    return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at), place=place)
 
 
 def counts(rows: Iterable[Sequence[int]]) -> Counts:

@@ -24,9 +24,9 @@ class Meant(msgspec.Struct, array_like=True, frozen=True):
     place: int
 
 
-def page(store: Store, run: int, after: int) -> list[int]:
+def page(store: Store, run: int, after: int, size: int = AT_ONCE) -> list[int]:
     """Return the numbers of the next dead letters behind `after`, whatever they are."""
-    return store.read("dead_after", list[int], run=run, after=after, limit=AT_ONCE)
+    return store.read("dead_after", list[int], run=run, after=after, limit=size)
 
 
 def named(store: Store, run: int, ids: Sequence[str]) -> list[int]:

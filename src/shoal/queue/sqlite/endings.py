@@ -56,6 +56,7 @@ class Endings:
         self._failures: list[tuple[int, int, int, int, int, str]] = []
         self._items: list[tuple[int, int, int, int, str]] = []
         self._rejects: list[tuple[int, int, int, int, str, str]] = []
+        self._yielded: list[tuple[int, int, int]] = []
         self._follow: dict[tuple[int, int | None], list[Entry]] = {}
         self._treatments: dict[int, list[int | None]] = {}
         self._unused: dict[int, list[int]] = {}  # starts, by host
@@ -67,6 +68,8 @@ class Endings:
         where = held.run, held.section, held.place, self._now
         self._items += [(*where, data) for data in items]
         self._rejects += [(*where, data, reason) for data, reason in rejects]
+        if items:
+            self._yielded.append((held.place, len(items), self._now))
         if follow:
             self._follow.setdefault((held.run, held.ttl), []).extend(follow)
         self._end(held, COMPLETED)
@@ -112,6 +115,7 @@ class Endings:
         store.many("dead_add", self._dead)
         store.many("item_add", self._items)
         store.many("reject_add", self._rejects)
+        store.many("yielded_add", self._yielded)
         store.many("host_treat", [(host, *how) for host, how in self._treatments.items()])
         self._write_starts()
         for (run, ttl), entries in self._follow.items():

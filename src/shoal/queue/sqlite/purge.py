@@ -34,6 +34,6 @@ def _clear_tasks(store: Store, run: int) -> int:
     tasks = store.read("purge_some", list[tuple[int, int]], run=run, limit=AT_ONCE)
     places = as_json([place for _, place in tasks])
     store.tell("ready_remove", tasks=as_json(tasks))
-    for name in ("delayed_remove", "purge_failures", "purge_tasks"):
+    for name in ("delayed_remove", "purge_failures", "purge_yielded", "purge_tasks"):
         store.tell(name, places=places)
     return len(tasks)

@@ -29,7 +29,8 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Intake, encode_item, ids_of
-from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim
+from shoal.queue.places import check_keys, numbers_of, page_sizes, parts_of
+from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim, known_ids
 from shoal.queue.sqlite import dead, hosts, listing, notes, purge, reading, runs, settle, sweep, workers
 from shoal.queue.sqlite.ahead import BATCH, Ahead, with_breaks
 from shoal.queue.sqlite.claim import Wish, claim
@@ -38,13 +39,13 @@ from shoal.queue.sqlite.dead import AT_ONCE, Act
 from shoal.queue.sqlite.desk import Desk
 from shoal.queue.sqlite.migrate import migrate
 from shoal.queue.sqlite.reader import Reader
-from shoal.queue.sqlite.reading import Page
+from shoal.queue.sqlite.reading import PAGE, Page
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.writer import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Mark = TypeVar("Mark", int, str)
+Mark = TypeVar("Mark")
 
 
 def utc_now() -> datetime:
@@ -178,16 +179,25 @@ class SqliteQueue(Queue):
         return await self._reader.call(reading.stats, run_id)
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
-        return self._stream(after, reading.items, run_id, step)
+        return self._stream(after, PAGE, reading.items, run_id, step)
 
     def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
-        return self._stream(after, reading.rejects, run_id, step)
+        return self._stream(after, PAGE, reading.rejects, run_id, step)
 
-    def dead(self, run_id: str, where: DeadFilter = DeadFilter()) -> AsyncIterator[DeadLetter]:
-        return self._stream(0, reading.letters, run_id, where)
+    def dead(
+        self,
+        run_id: str,
+        where: DeadFilter = DeadFilter(),
+        *,
+        ids: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        if ids is not None:
+            return self._stream(_number(after), PAGE, reading.named_letters, run_id, where, known_ids(ids))
+        return self._stream(_number(after), PAGE, reading.letters, run_id, where)
 
-    def expired(self, run_id: str) -> AsyncIterator[ExpiredTask]:
-        return self._stream(0, reading.expired, run_id)
+    def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        return self._stream(_number(after), PAGE, reading.expired, run_id)
 
     async def tasks(
         self,
@@ -196,25 +206,31 @@ class SqliteQueue(Queue):
         step: str | None = None,
         states: Collection[TaskState] | None = None,
         keys: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
-        wanted = None if states is None else list(states)
-        ids = None
+        check_keys(keys, after)
+        run, wanted = await self.run(run_id), None if states is None else list(states)
         if keys is not None:
-            ids = ids_of(await self.run(run_id), step, keys, (await self.stats(run_id)).steps)
-        async for status in self._stream("", listing.tasks, run_id, step, wanted, ids):
-            yield status
+            ids = ids_of(run, step, keys, (await self.stats(run_id)).steps)
+            for status in await self._reader.call(listing.named, run_id, ids, step, wanted):
+                yield status
+        elif spot := listing.spot_of(after, listing.tables_of(wanted)):
+            async for status in self._stream(spot, listing.PAGE, listing.tasks, run_id, step, wanted):
+                yield status
 
     async def _stream(
         self,
         after: Mark,
-        page: Callable[Concatenate[Store, Mark, P], Page[Mark, T]],
+        most: int,
+        page: Callable[Concatenate[Store, Mark, int, P], Page[Mark, T]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> AsyncIterator[T]:
         """Read page after page, each from behind the last one."""
         last: Mark | None = after
+        sizes = page_sizes(most)
         while last is not None:
-            last, rows = await self._reader.call(page, last, *args, **kwargs)
+            last, rows = await self._reader.call(page, last, next(sizes), *args, **kwargs)
             for row in rows:
                 yield row
 
@@ -249,8 +265,8 @@ class SqliteQueue(Queue):
 
     # Hosts and workers
 
-    def hosts(self, run_id: str | None = None) -> AsyncIterator[HostStatus]:
-        return self._stream("", reading.hosts, run_id)
+    def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
+        return self._stream(after or "", PAGE, reading.hosts, run_id)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         await self._writer.call(hosts.pause, host, duration)
@@ -293,3 +309,7 @@ class SqliteQueue(Queue):
     async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
         check_trim(topic, max_bytes)
         return await self._writer.call(notes.trim, topic, max_bytes)
+
+
+def _number(after: str | None) -> int:
+    return 0 if after is None else numbers_of(after, parts_of(after, 1))[0]

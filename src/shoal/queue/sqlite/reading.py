@@ -19,6 +19,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.intake import decode
+from shoal.queue.places import place_of
 from shoal.queue.sqlite import dead, runs
 from shoal.queue.sqlite.moment import duration, moment
 from shoal.queue.sqlite.rows import TaskRow
@@ -59,6 +60,7 @@ class ItemRow(msgspec.Struct, array_like=True, frozen=True):
 class DeadRow(msgspec.Struct, array_like=True, frozen=True):
     """A dead letter with its history."""
 
+    no: int
     id: str
     attempts: int
     error: str
@@ -74,6 +76,7 @@ class DeadRow(msgspec.Struct, array_like=True, frozen=True):
             error=self.error,
             history=[_attempt(*failure) for failure in self.history],
             buried_at=moment(self.buried_at),
+            place=place_of(self.no),
         )
 
 
@@ -119,6 +122,11 @@ class ExpiredRow(msgspec.Struct, array_like=True, frozen=True):
     expired_at: int
     task: TaskRow
 
+    def expired(self) -> ExpiredTask:
+        return ExpiredTask(
+            id=self.id, task=self.task.task(), expired_at=moment(self.expired_at), place=place_of(self.no)
+        )
+
 
 class HostRow(msgspec.Struct, array_like=True, frozen=True):
     """A host with its gate and the counts of its tasks."""
@@ -135,6 +143,7 @@ class HostRow(msgspec.Struct, array_like=True, frozen=True):
             counts=Counts(**_named(self.counts)),
             delay=duration(self.delay) if self.delay else None,
             paused_for=duration(paused_for) if paused_for > 0 else None,
+            place=self.name,
         )
 
 
@@ -158,24 +167,24 @@ def stats(store: Store, run_id: str) -> Stats:
     return Stats(**_named(total), steps=_split(steps), partitions=_split(partitions))
 
 
-# A page is what was found and the mark to go on behind; the mark is None at the end.
+# A page is what was found among the next `size` rows, and the mark to go on behind: None at the end.
 
 
-def items(store: Store, after: int, run_id: str, step: str | None) -> Page[int, StoredItem]:
+def items(store: Store, after: int, size: int, run_id: str, step: str | None) -> Page[int, StoredItem]:
     """Return a page of items."""
-    page = _items(store, "item_read", after, run_id, step)
+    page = _items(store, "item_read", after, size, run_id, step)
     return page.last, [StoredItem(**row.fields()) for row in page.rows]
 
 
-def rejects(store: Store, after: int, run_id: str, step: str | None) -> Page[int, StoredReject]:
+def rejects(store: Store, after: int, size: int, run_id: str, step: str | None) -> Page[int, StoredReject]:
     """Return a page of rejects."""
-    page = _items(store, "reject_read", after, run_id, step)
+    page = _items(store, "reject_read", after, size, run_id, step)
     return page.last, [StoredReject(**row.fields(), reason=row.reason) for row in page.rows]
 
 
-def letters(store: Store, after: int, run_id: str, where: DeadFilter) -> Page[int, DeadLetter]:
+def letters(store: Store, after: int, size: int, run_id: str, where: DeadFilter) -> Page[int, DeadLetter]:
     """Return a page of dead letters."""
-    numbers = dead.page(store, runs.known(store, run_id).no, after)
+    numbers = dead.page(store, runs.known(store, run_id).no, after, size)
     if not numbers:
         return None, []
     meant = [letter.no for letter in dead.meant(store, numbers, where)]
@@ -183,19 +192,29 @@ def letters(store: Store, after: int, run_id: str, where: DeadFilter) -> Page[in
     return numbers[-1], [row.letter() for row in rows]
 
 
-def expired(store: Store, after: int, run_id: str) -> Page[int, ExpiredTask]:
+def named_letters(
+    store: Store, after: int, size: int, run_id: str, where: DeadFilter, ids: Sequence[bytes]
+) -> Page[int, DeadLetter]:
+    """Return the dead letters with these ids, all of them as one page."""
+    numbers = dead.named(store, runs.known(store, run_id).no, [one.hex() for one in ids])
+    behind = sorted(number for number in numbers if number > after)
+    meant = [letter.no for letter in dead.meant(store, behind, where)]
+    rows = store.read("dead_read", list[DeadRow], numbers=as_json(meant))
+    return None, [row.letter() for row in rows]
+
+
+def expired(store: Store, after: int, size: int, run_id: str) -> Page[int, ExpiredTask]:
     """Return a page of expired tasks."""
     run = runs.known(store, run_id).no
-    rows = store.read("expired_read", list[ExpiredRow], run=run, after=after, limit=PAGE)
-    tasks = [ExpiredTask(id=row.id, task=row.task.task(), expired_at=moment(row.expired_at)) for row in rows]
-    return (rows[-1].no if rows else None), tasks
+    rows = store.read("expired_read", list[ExpiredRow], run=run, after=after, limit=size)
+    return (rows[-1].no if rows else None), [row.expired() for row in rows]
 
 
-def hosts(store: Store, after: str, run_id: str | None) -> Page[str, HostStatus]:
+def hosts(store: Store, after: str, size: int, run_id: str | None) -> Page[str, HostStatus]:
     """Return a page of hosts."""
     run = None if run_id is None else runs.known(store, run_id).no
     now = store.now()
-    page = store.read("host_read", HostPage, run=run, now=now, after=after, limit=PAGE)
+    page = store.read("host_read", HostPage, run=run, now=now, after=after, limit=size)
     return page.last, [row.status(now) for row in page.rows]
 
 
@@ -206,9 +225,9 @@ def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
     return [row.status(now) for row in store.read("worker_read", list[WorkerRow], run=run)]
 
 
-def _items(store: Store, query: str, after: int, run_id: str, step: str | None) -> ItemPage:
+def _items(store: Store, query: str, after: int, size: int, run_id: str, step: str | None) -> ItemPage:
     run = runs.known(store, run_id).no
-    return store.read(query, ItemPage, run=run, step=step, after=after, limit=PAGE, bytes=HEAVY)
+    return store.read(query, ItemPage, run=run, step=step, after=after, limit=size, bytes=HEAVY)
 
 
 def _attempt(attempt: int, worker_id: str, error: str, ended_at: int) -> Attempt:

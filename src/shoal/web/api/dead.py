@@ -11,7 +11,7 @@ from shoal.web import deeds
 from shoal.web.api import receipts, schema
 from shoal.web.api.params import LIMIT, After, Label, Letter, Limit, Operator, RunId, Step, TheSite, listed
 from shoal.web.api.wishes import LettersWish
-from shoal.web.paging import page
+from shoal.web.paging import placed
 
 router = APIRouter(prefix="/runs/{run_id}/dead", tags=["dead letters"])
 
@@ -27,8 +27,8 @@ async def letters(
     after: After = None,
 ) -> dict[str, Any]:
     """List the dead letters, the oldest first."""
-    source = site.app.queue.dead(run_id, DeadFilter(step=step, host=host, error=error))
-    return listed(await page(source, lambda letter: letter.id, limit=limit, after=after), letter_row)
+    where = DeadFilter(step=step, host=host, error=error)
+    return listed(await placed(site.app.queue.dead(run_id, where, after=after), limit), letter_row)
 
 
 @router.get("/{letter}", response_model=schema.WholeLetter)

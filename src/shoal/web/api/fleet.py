@@ -19,7 +19,7 @@ from shoal.web.answers import Refused
 from shoal.web.api import receipts, schema
 from shoal.web.api.params import LIMIT, After, Limit, Operator, TheSite, listed
 from shoal.web.api.wishes import HostWish, ScrapeWish
-from shoal.web.paging import each, page
+from shoal.web.paging import each, page, placed
 from shoal.web.sampler import Sample
 from shoal.web.site import Site
 
@@ -64,9 +64,7 @@ async def workers(site: TheSite, limit: Limit = LIMIT, after: After = None) -> d
 @router.get("/hosts", response_model=schema.Listed[schema.HostRow])
 async def hosts(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
     """List the hosts, how they are treated, and what is left to ask of them."""
-    return listed(
-        await page(site.app.queue.hosts(), lambda one: one.host, limit=limit, after=after), host_row
-    )
+    return listed(await placed(site.app.queue.hosts(after=after), limit), host_row)
 
 
 @router.post("/hosts/{host}/pause", response_model=receipts.HostPaused)

@@ -9,7 +9,7 @@ from shoal.fleet.rows import expired_row, item_row, reject_row
 from shoal.web.api import schema
 from shoal.web.api.params import LIMIT, After, Limit, Number, RunId, Step, TheSite, listed
 from shoal.web.download import MEDIA_TYPES, download
-from shoal.web.paging import numbered, page, taken
+from shoal.web.paging import numbered, placed, taken
 
 router = APIRouter(tags=["results"])
 
@@ -35,8 +35,7 @@ async def rejects(
 @router.get("/runs/{run_id}/expired", response_model=schema.Listed[schema.ExpiredRow])
 async def expired(site: TheSite, run_id: RunId, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
     """List the tasks whose time to live ran out."""
-    source = site.app.queue.expired(run_id)
-    return listed(await page(source, lambda one: one.id, limit=limit, after=after), expired_row)
+    return listed(await placed(site.app.queue.expired(run_id, after=after), limit), expired_row)
 
 
 @router.get(

@@ -159,6 +159,7 @@ class WholeLetter(LetterRow):
     """A dead letter with its payload and all its attempts."""
 
     payload: dict[str, Any]
+    ask: str | None
     history: list[AttemptRow]
 
 

@@ -12,7 +12,7 @@ from shoal.fleet.rows import task_row
 from shoal.fleet.staleness import Holder, stale_holders
 from shoal.web.api import schema
 from shoal.web.api.params import LIMIT, After, Label, Limit, RunId, States, Step, TheSite, listed
-from shoal.web.paging import each, page
+from shoal.web.paging import each, page, placed
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["work"])
 
@@ -27,8 +27,8 @@ async def tasks(
     after: After = None,
 ) -> dict[str, Any]:
     """List the tasks as they are now."""
-    source = site.app.queue.tasks(run_id, step=step, states=state)
-    return listed(await page(source, lambda task: task.id, limit=limit, after=after), task_row)
+    source = site.app.queue.tasks(run_id, step=step, states=state, after=after)
+    return listed(await placed(source, limit), task_row)
 
 
 @router.get("/records", response_model=schema.Listed[schema.RecordRow])
@@ -50,8 +50,7 @@ async def all_records(
 @router.get("/hosts", response_model=schema.Listed[schema.HostRow])
 async def hosts(site: TheSite, run_id: RunId, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
     """List the hosts of a run, and what is left to ask of them."""
-    source = site.app.queue.hosts(run_id)
-    return listed(await page(source, lambda host: host.host, limit=limit, after=after), host_row)
+    return listed(await placed(site.app.queue.hosts(run_id, after=after), limit), host_row)
 
 
 @router.get("/workers", response_model=schema.Listed[schema.WorkerRow])

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -11,13 +10,12 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.core.errors import UnknownLetter
-from shoal.core.model import SECOND, DeadFilter, DeadLetter
+from shoal.core.model import DeadFilter, DeadLetter
+from shoal.fleet.letters import find_letter
 from shoal.web.api.params import Label, Letter, RunId
 from shoal.web.frame import answering, page, root_of
 from shoal.web.pages.runpage import frame_of, links, path_of_run, seen, typed
-from shoal.web.paging import page as page_of
-from shoal.web.paging import taken
+from shoal.web.paging import placed, searched, taken
 from shoal.web.site import site_of
 
 router = APIRouter()
@@ -42,12 +40,16 @@ def as_fields(where: DeadFilter) -> dict[str, str]:
 
 
 @router.get("/runs/{run_id}/dead")
-async def dead(request: Request, run_id: RunId, where: Wanted, after: str | None = None) -> Response:
-    """List the dead letters that match."""
+async def dead(
+    request: Request, run_id: RunId, where: Wanted, part: Text = "", after: str | None = None
+) -> Response:
+    """List the dead letters that match; or search some thousands of them for a part of a URL."""
     queue, fields = site_of(request).app.queue, as_fields(where)
     sample, one = await seen(request, run_id)
+    source = queue.dead(run_id, where, after=after or None)
     async with answering(site_of(request)):
-        found = await page_of(queue.dead(run_id, where), lambda letter: letter.id, limit=ROWS, after=after)
+        search = await searched(source, lambda one: part in (one.task.url or ""), ROWS) if part else None
+        found = search.page if search else await placed(source, ROWS)
         tallied = await taken(queue.dead(run_id), TALLIED)
     return await page(
         request,
@@ -58,19 +60,21 @@ async def dead(request: Request, run_id: RunId, where: Wanted, after: str | None
         sample=sample,
         letters=found.rows,
         where=where,
+        search=search,
+        part=part,
         filter=urlencode(fields),
         classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", tallied),
         classes_cut=len(tallied) >= TALLIED,
-        **(frame_of(run_id, "Dead letters", one) | links(request, found.next, fields)),
+        **(frame_of(run_id, "Dead letters", one) | links(request, found.next, {**fields, "part": part})),
     )
 
 
 @router.get("/runs/{run_id}/dead/{letter}")
-async def show(request: Request, run_id: RunId, letter: Letter, at: str = "") -> Response:
+async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
     """Show one dead letter with its attempts as a timeline."""
     sample, one = await seen(request, run_id)
     async with answering(site_of(request)):
-        found = await _letter(request, run_id, letter, at)
+        found = await find_letter(site_of(request).app.queue, run_id, letter)
     return await page(
         request,
         "letter.html",
@@ -82,23 +86,6 @@ async def show(request: Request, run_id: RunId, letter: Letter, at: str = "") ->
         payload=dict(found.task.payload),
         **frame_of(run_id, "Dead letters", one),
     )
-
-
-async def _letter(request: Request, run_id: str, letter_id: str, at: str) -> DeadLetter:
-    queue = site_of(request).app.queue
-    for where in (*_around(at), DeadFilter()):
-        async for found in queue.dead(run_id, where):
-            if found.id == letter_id:
-                return found
-    raise UnknownLetter(run_id, letter_id)
-
-
-def _around(at: str) -> Sequence[DeadFilter]:
-    """Return where a letter is that was buried at a moment, so that not all of them are gone through."""
-    if not (at.isdecimal() and len(at) < 12):
-        return ()
-    moment = datetime.fromtimestamp(int(at), UTC)
-    return (DeadFilter(buried_after=moment - SECOND, buried_before=moment + 2 * SECOND),)
 
 
 def _classes(base: str, letters: Sequence[DeadLetter]) -> list[tuple[str, int, str]]:

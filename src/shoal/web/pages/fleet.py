@@ -16,7 +16,7 @@ from shoal.web.api.params import Label, Operator
 from shoal.web.form import one_of, read_form
 from shoal.web.frame import answering, back_to, page
 from shoal.web.pages.runpage import links, typed
-from shoal.web.paging import each
+from shoal.web.paging import each, placed
 from shoal.web.paging import page as page_of
 from shoal.web.site import site_of
 
@@ -51,8 +51,7 @@ async def workers(request: Request, run: Text = "", after: str | None = None) ->
 async def hosts(request: Request, run: Text = "", host: Text = "", after: str | None = None) -> Response:
     """List the hosts, how they are treated and what is left to ask of them."""
     async with answering(site_of(request)):
-        source = site_of(request).app.queue.hosts(run or None)
-        found = await page_of(source, lambda status: status.host, limit=ROWS, after=after)
+        found = await placed(site_of(request).app.queue.hosts(run or None, after=after or None), ROWS)
     return await page(
         request,
         "hosts.html",

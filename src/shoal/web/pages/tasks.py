@@ -12,7 +12,7 @@ from shoal.fleet.proxies import proxies as proxies_of
 from shoal.web.api.params import Label, RunId
 from shoal.web.frame import answering, page
 from shoal.web.pages.runpage import frame_of, links, seen, typed
-from shoal.web.paging import each
+from shoal.web.paging import each, placed, searched
 from shoal.web.paging import page as page_of
 from shoal.web.site import site_of
 
@@ -27,21 +27,26 @@ async def tasks(
     request: Request,
     run_id: RunId,
     key: Text = "",
+    part: Text = "",
     state: str = "",
     step: Text = "",
     after: str | None = None,
 ) -> Response:
-    """List the tasks of a run as they are now."""
+    """List the tasks of a run as they are now; or search some thousands of them for a part of a URL."""
     if state and state not in STATES:
         raise InvalidSetting("state", f"must be one of {', '.join(STATES)}")
-    queue = site_of(request).app.queue
+    chosen = {"key": key, "part": part, "state": state, "step": step}
     sample, one = await seen(request, run_id)
-    states = [TaskState(state)] if state else None
-    source = queue.tasks(
-        run_id, step=step or None, states=states, keys=[key.strip()] if key.strip() else None
+    source = site_of(request).app.queue.tasks(
+        run_id,
+        step=step or None,
+        states=[TaskState(state)] if state else None,
+        keys=[key.strip()] if key.strip() else None,
+        after=after or None,
     )
     async with answering(site_of(request)):
-        found = await page_of(source, lambda task: task.id, limit=ROWS, after=after)
+        search = await searched(source, lambda task: part in (task.url or ""), ROWS) if part else None
+        found = search.page if search else await placed(source, ROWS)
     return await page(
         request,
         "tasks.html",
@@ -51,13 +56,12 @@ async def tasks(
         sample=sample,
         tasks=found.rows,
         states=STATES,
+        search=search,
         key=key,
+        part=part,
         state=state,
         step=step,
-        **(
-            frame_of(run_id, "Tasks", one)
-            | links(request, found.next, {"key": key, "state": state, "step": step})
-        ),
+        **(frame_of(run_id, "Tasks", one) | links(request, None if key else found.next, chosen)),
     )
 
 

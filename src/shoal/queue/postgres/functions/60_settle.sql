@@ -26,8 +26,9 @@ BEGIN
         INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
         SELECT task, token, run, attempt, letter::"char", start_at, ts, worker, error FROM held WHERE letter <> 'D'
     ), completed AS (
-        INSERT INTO shoal.done (run, ended_at, worker, tasks)
-        SELECT p_run.id, ts, worker, array_agg(task) FROM held WHERE letter = 'D' GROUP BY worker
+        INSERT INTO shoal.done (run, ended_at, worker, tasks, items)
+        SELECT p_run.id, ts, worker, array_agg(task), CASE WHEN bool_or(items > 0) THEN array_agg(items) ELSE '{}' END
+        FROM held WHERE letter = 'D' GROUP BY worker
     ), buried AS (
         INSERT INTO shoal.dead (run, task, section, host, shard, attempts, buried_at, error)
         SELECT run, task, section, host, shard, attempt, ts, error FROM held WHERE held.buried ORDER BY ord

@@ -1,9 +1,6 @@
--- A page of expired tasks behind id $2.
+-- A page of expired tasks behind id $2. It is cut before anything is joined to it, and each row then looks up its own task.
 SELECT e.id, e.task, e.expired_at, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay, s.step, s.partition
-FROM shoal.run r
-JOIN shoal.expired e ON e.run = r.id AND e.id > $2
-JOIN shoal.task t ON t.id = e.task
-JOIN shoal.section s ON s.id = t.section
-WHERE r.run_id = $1
+FROM (SELECT * FROM shoal.expired WHERE run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND id > $2 ORDER BY run, id LIMIT $3) e
+CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = e.task OFFSET 0) t
+CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
 ORDER BY e.id
-LIMIT $3

@@ -1,15 +1,24 @@
--- Delayed tasks behind the mark $2, a row for each task. A page has rows without a task where none is meant, so that its end is known.
-SELECT p.mark, NULL::text AS worker, NULL::timestamptz AS since, p.attempt, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay
+-- Delayed tasks behind the mark $2, a row for each task; `behind` counts the tasks of its bundle that come after it. Those of other steps are read past. A page is
+-- the bundles with the first $3 tasks. It is cut before anything is joined to it, and each task is then looked up by itself, so that a page
+-- costs the same however many tasks there are. It has rows without a task where none is meant, so that its end is known.
+SELECT p.mark, NULL::text AS worker, NULL::timestamptz AS since, p.attempt AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay
 FROM (
-    SELECT row_number() OVER (ORDER BY d.due_at, d.seq) AS n, ARRAY[d.due_at::text, d.seq::text] AS mark, d.attempt, d.tasks
-    FROM shoal.delayed d
-    WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1)
-      AND (d.due_at, d.seq) > (($2::text[])[1]::timestamptz, ($2::text[])[2]::bigint)
-    ORDER BY n LIMIT $3
+    SELECT *, sum(cardinality(tasks)) OVER (ORDER BY n) - cardinality(tasks) AS before
+    FROM (SELECT row_number() OVER () AS n, page.* FROM (
+        SELECT ARRAY[(extract(epoch FROM d.due_at) * 1000000)::bigint, d.seq]::text[] AS mark, d.attempt, d.tasks
+        FROM shoal.delayed d
+        WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1)
+          AND (d.due_at, d.seq) > (timestamptz 'epoch' + ($2::text[])[1]::bigint * interval '1 microsecond', ($2::text[])[2]::bigint)
+          AND ($4::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+        ORDER BY d.run, d.due_at, d.seq LIMIT $3
+    ) page) numbered
 ) p
 LEFT JOIN LATERAL (
-    SELECT t.*, s.step, s.partition FROM unnest(p.tasks) AS one(id)
-    JOIN shoal.task t ON t.id = one.id JOIN shoal.section s ON s.id = t.section
+    SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
+    FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
+    CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
-ORDER BY p.n
+WHERE p.before < $3
+ORDER BY p.n, t.behind DESC

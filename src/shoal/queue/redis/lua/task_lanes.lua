@@ -1,17 +1,25 @@
--- The lanes of a run at a page of its hosts. ARGV  4 run number, 5 from which host, 6 most hosts
--- Answers how many hosts there were, and section, priority and host of each lane. Tasks without a host come with the first page.
+-- The lanes of a run at a page of its hosts. ARGV  4 run number, 5 from which host, 6 most hosts. Host 0 is none, 1 the first that the run visited.
+-- Answers how many hosts there were, and position, section, priority and host of each lane, in this order.
 
-local number, hosts = tonumber(ARGV[4]), call('LRANGE', P .. ARGV[4] .. ':visited', ARGV[5], ARGV[5] + ARGV[6] - 1)
-local count, lanes = #hosts, {}
-if ARGV[5] == '0' then
-    hosts[#hosts + 1] = ''
+local number, from, hosts = tonumber(ARGV[4]), tonumber(ARGV[5]), {}
+local last = from + ARGV[6] - 2
+if from == 0 then
+    hosts[1] = ''
 end
-for _, host in ipairs(hosts) do
+for _, host in ipairs(last >= 0 and call('LRANGE', P .. ARGV[4] .. ':visited', max(0, from - 1), last) or {}) do
+    hosts[#hosts + 1] = host
+end
+local lanes = {}
+for i, host in ipairs(hosts) do
+    local held = {}
     for _, lane in ipairs(call('SMEMBERS', P .. 'lanes:' .. host)) do
-        local place = floor(lane / 10)
-        if floor(place / 65536) == number then
-            lanes[#lanes + 1] = {place % 65536, lane % 10, host}
+        if floor(lane / 655360) == number then
+            held[#held + 1] = lane % 655360
         end
     end
+    table.sort(held)
+    for _, lane in ipairs(held) do
+        lanes[#lanes + 1] = {from + i - 1, floor(lane / 10), lane % 10, host}
+    end
 end
-return {count, lanes}
+return {#hosts, lanes}

@@ -1,6 +1,6 @@
 -- Dead letters with their history, the oldest attempt first.
 SELECT json_group_array(json_array(
-    lower(hex(task.id)), dead.attempts, dead.error, dead.buried_at,
+    dead.no, lower(hex(task.id)), dead.attempts, dead.error, dead.buried_at,
     json_array(
         task.url, section.step, task.payload, task.key, section.partition,
         task.priority, task.ttl, task.delay, task.depth

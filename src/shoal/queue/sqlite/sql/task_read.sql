@@ -1,16 +1,10 @@
--- Tasks of a run with where they are, as [id, state, worker, since, attempt, items, task], and the last id that was looked at: those
--- with the ids asked for, or a page of all behind :after.
+-- The tasks :seqs with where they are, as [seq, id, state, worker, since, attempt, items, task]: those of a step, in one of the states.
 WITH page AS MATERIALIZED (
-    SELECT * FROM (SELECT * FROM task WHERE :ids IS NULL AND run = :run AND id > unhex(:after) ORDER BY id LIMIT :limit)
-    UNION ALL
-    SELECT * FROM task WHERE run = :run AND id IN (SELECT unhex(value) FROM json_each(:ids))
-), yield AS (
-    SELECT seq, count(*) AS items, max(stored_at) AS at FROM item
-    WHERE :with_items AND run = :run AND seq IN (SELECT seq FROM page) GROUP BY seq
+    SELECT task.* FROM json_each(:seqs) n CROSS JOIN task ON task.seq = n.value
 ), found AS (
     SELECT
-        page.*, section.step, section.partition, worker.name AS worker, yield.items,
-        coalesce(lease.start_at, dead.buried_at, expired.expired_at, dropped.dropped_at, yield.at) AS since,
+        page.*, section.step, section.partition, worker.name AS worker, yielded.items,
+        coalesce(lease.start_at, dead.buried_at, expired.expired_at, dropped.dropped_at, yielded.stored_at) AS since,
         coalesce(ready.attempt, delayed.attempt, lease.attempt, dead.attempts, 0) AS attempt,
         CASE
             WHEN ready.place IS NOT NULL THEN 'pending'
@@ -30,15 +24,11 @@ WITH page AS MATERIALIZED (
     LEFT JOIN dead ON dead.seq = page.seq
     LEFT JOIN expired ON expired.seq = page.seq
     LEFT JOIN dropped ON dropped.seq = page.seq
-    LEFT JOIN yield ON yield.seq = page.seq
+    LEFT JOIN yielded ON yielded.seq = page.seq
 )
-SELECT json_array(
-    nullif(lower(hex(max(id))), ''),
-    json_group_array(json_array(
-        lower(hex(id)), state, worker, since, attempt, coalesce(items, 0),
-        json_array(url, step, payload, key, partition, priority, ttl, delay, depth)
-    )) FILTER (
-        WHERE (:step IS NULL OR step = :step) AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
-    )
-)
+SELECT json_group_array(json_array(
+    seq, lower(hex(id)), state, worker, since, attempt, CASE state WHEN 'completed' THEN coalesce(items, 0) END,
+    json_array(url, step, payload, key, partition, priority, ttl, delay, depth)
+))
 FROM found
+WHERE (:step IS NULL OR step = :step) AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))

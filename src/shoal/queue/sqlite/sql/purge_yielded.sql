@@ -1,0 +1,1 @@
+DELETE FROM yielded WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))

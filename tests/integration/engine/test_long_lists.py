@@ -1,0 +1,40 @@
+"""A list that is longer than its page goes on where the command says."""
+
+import pytest
+
+from shoal.core.model import Bury, Task
+from shoal.queue.sqlite.queue import SqliteQueue
+from tests.conformance.helpers import unhurried
+from tests.integration.engine.shell import typed
+
+COUNT = 5
+
+
+@pytest.fixture
+async def folder(tmp_path):
+    async with await SqliteQueue.open(tmp_path / "shoal.db") as queue:
+        await queue.start_run("books", settings=unhurried(), run_id="r")
+        await queue.enqueue("r", [Task(url=f"https://h{n}.example/") for n in range(COUNT)])
+        grant = await queue.claim("w", run_id="r")
+        await queue.settle([Bury(lease, "gone") for lease in grant.leases])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [(("dead", "list", "r"), "id"), (("hosts", "--run", "r"), "host")]
+)
+async def test_a_list_is_walked_by_the_places_that_it_tells(folder, command, name):
+    found, after = [], []
+    for _ in range(COUNT):
+        shown = await typed(*command, "--limit", 2, "--json", *after, folder=folder)
+        found += [row[name] for row in shown.rows]
+        _, more, place = shown.err.partition("go on with: ")
+        if not more:
+            break
+        after = place.split()
+    assert len(set(found)) == len(found) == COUNT
+
+
+async def test_a_place_that_no_list_told_is_refused(folder):
+    shown = await typed("dead", "list", "r", "--after", "nowhere", folder=folder)
+    assert shown.code != 0 and "after takes the place of a row" in shown.err

@@ -1,0 +1,59 @@
+"""A page of a list costs as many commands wherever it begins and however long the list is."""
+
+from shoal.core.model import Bury, Done, TaskState
+from tests.conformance.helpers import claim, page, start
+from tests.integration.redis.test_claim_cost import commands_of
+
+ROWS = 20
+MOST = 4  # commands more
+
+
+async def filled(queue, tasks, run_id):
+    run = await start(queue, *(page(n, f"h{n % 5}.example") for n in range(tasks)), run_id=run_id)
+    for count in range(0, tasks // 2, 100):
+        leases = await claim(queue, run, limit=100)
+        are_done = count < tasks // 3
+        await queue.settle([Done(one, items=[1]) if are_done else Bury(one, "gone") for one in leases])
+    return run
+
+
+async def page_behind(stream):
+    rows = []
+    async for row in stream:
+        rows.append(row)
+        if len(rows) == ROWS:
+            break
+    return rows
+
+
+def lists_of(queue, run):
+    return {
+        "dead letters": lambda after: queue.dead(run.id, after=after),
+        **{
+            str(state): lambda after, state=state: queue.tasks(run.id, states=[state], after=after)
+            for state in (TaskState.PENDING, TaskState.COMPLETED, TaskState.DEAD)
+        },
+    }
+
+
+async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_one(queue, direct):
+    short, long = await filled(queue, 600, "short"), await filled(queue, 6_000, "long")
+    for name, first in lists_of(queue, short).items():
+        plain = await commands_of(direct, page_behind(first(None)))
+        behind = lists_of(queue, long)[name]
+        places = [row.place async for row in behind(None)]
+        for share in (0.1, 0.9):
+            after = places[int(len(places) * share)]
+            cost = await commands_of(direct, page_behind(behind(after)))
+            assert cost <= plain + MOST, f"{name} at {share:.0%}: {cost} commands, the first page {plain}"
+
+
+async def test_a_list_that_is_read_from_its_beginning_is_noticed(queue, direct):
+    run = await filled(queue, 6_000, "long")
+
+    async def walk():
+        async for _ in queue.tasks(run.id, states=[TaskState.PENDING]):
+            pass
+
+    plain = await commands_of(direct, page_behind(queue.tasks(run.id, states=[TaskState.PENDING])))
+    assert await commands_of(direct, walk()) > plain + MOST
