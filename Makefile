@@ -36,7 +36,7 @@ lint: $(VENV)/installed ## Check style and format
 	$(BIN)/python -m ruff format --check .
 
 types: $(VENV)/installed ## Check types
-	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py)
+	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py) tools/chaos
 
 imports: $(VENV)/installed ## Check who may import whom
 	$(BIN)/lint-imports --no-logo

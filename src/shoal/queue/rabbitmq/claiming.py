@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from shoal.core.errors import QueueError
 from shoal.core.model import Grant, Lease
 from shoal.queue.rabbitmq.memory import Told
 from shoal.queue.redis.claiming import MOST, Wish
-from shoal.queue.redis.wire import ClaimHead, duration, read_claim
+from shoal.queue.redis.wire import ClaimHead, duration, moment, read_claim
 
 LONGEST = 1.0  # seconds that one claim may spend on bringing bundles ashore
 LONGEST_WITH_LEASES = 0.25  # the same, once tasks have been handed out: their time is running
@@ -59,6 +59,7 @@ class Claiming:
         self._wish, self._ask, self._land, self._sweep = wish, ask, land, sweep
         self._limit = min(wish.limit, MOST)
         self._leases: list[Lease] = []
+        self._first: int | None = None  # the store's time when the first of them were leased
         self._blind = False  # to bundles whose time has come, when they cannot be had
         self._dry = bytearray(b"0" * PRIORITIES)
         self._nap = FIRST_NAP
@@ -70,7 +71,7 @@ class Claiming:
             head, outlook = await self._claim()
             if head.outdated:
                 # What it has was handed out while the note stood.
-                return Grant(leases=self._leases) if self._leases else Grant(outdated=True)
+                return self._granted(head, -1) if self._leases else Grant(outdated=True)
             if outlook.overdue and not self._leases:
                 await self._sweep()
             if self._is_done(head, outlook):
@@ -87,7 +88,9 @@ class Claiming:
         wanted = self._limit - len(self._leases)
         told = await self._ask(*self._wish.arguments(wanted, 0), int(self._blind), bytes(self._dry))
         head, leases = read_claim(told.answer, self._wish.run_id)
-        self._leases += leases
+        if leases:
+            self._first = head.now if self._first is None else self._first
+            self._leases += [_put_off(lease, duration(head.now - self._first)) for lease in leases]
         return head, Outlook(*map(int, told.extra))
 
     async def _fetch(self, outlook: Outlook, clock: Clock) -> bool:
@@ -128,4 +131,16 @@ class Claiming:
         if self._blind or b"1" in self._dry:
             waits = [max(SOON, min(waits, default=SOON))]
         drained = head.drained and not self._leases
-        return Grant(leases=self._leases, next_due=min(waits, default=None), drained=drained)
+        return Grant(
+            leases=self._leases,
+            next_due=min(waits, default=None),
+            drained=drained,
+            claimed_at=moment(head.now if self._first is None else self._first),
+        )
+
+
+def _put_off(lease: Lease, later: timedelta) -> Lease:
+    """Count the durations of a lease from the first of its grant."""
+    if not later:
+        return lease
+    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)

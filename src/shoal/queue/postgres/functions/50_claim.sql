@@ -67,15 +67,16 @@ BEGIN
         RETURN;
     END IF;
     IF told IS NOT NULL THEN
-        -- The lease counts from the answer that is heard.
+        -- The lease counts from the answer that is heard. The starts stay where they were, for others have those behind them: so the claim is told
+        -- to be as old as its first start, and whoever hears of it sees that it has passed.
         WITH renewed AS (
             UPDATE shoal.lease l SET deadline = greatest(l.start_at, began) + p_lease
             WHERE l.token = ANY (told) AND l.worker = p_worker
-            RETURNING l.task, l.token, l.attempt, greatest(l.start_at - began, interval '0') AS start_in
+            RETURNING l.task, l.token, l.attempt, l.start_at
         )
-        SELECT array_agg(r.task), array_agg(r.token), array_agg(r.attempt), array_agg(r.start_in)
-        INTO g_task, g_token, g_attempt, g_start
-        FROM renewed r;
+        SELECT array_agg(r.task), array_agg(r.token), array_agg(r.attempt), array_agg(r.start_at - r.base), min(r.base)
+        INTO g_task, g_token, g_attempt, g_start, first
+        FROM (SELECT *, least(began, min(start_at) OVER ()) AS base FROM renewed) r;
         wanted := p_limit - coalesce(cardinality(g_task), 0);
     ELSIF run.state = 'running' THEN
         SELECT * INTO lost FROM shoal.take_back(coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity'), 1000);

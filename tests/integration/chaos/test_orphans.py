@@ -1,0 +1,29 @@
+"""Workers that outlive their launcher finish what they have begun: nobody takes it out of their hands."""
+
+import os
+import socket
+import subprocess
+import sys
+
+from shoal.fleet.whereabouts import hand_back, is_dead
+from shoal.queue.open import open_queue
+from tests.conformance.helpers import pages, start
+
+
+async def test_a_worker_that_outlives_its_launcher_keeps_its_leases_until_it_is_dead_too(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    orphan = f"{socket.gethostname()}-{ended.pid}-abcd1234"
+    async with open_queue(f"sqlite:///{tmp_path / 'queue.db'}") as queue:
+        run = await start(queue, *pages(2))
+        await queue.claim(orphan, run_id=run.id, limit=1)
+        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": os.getpid()})
+        assert await hand_back(queue, run) == 0
+        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": ended.pid})
+        assert await hand_back(queue, run) == 1
+
+
+def test_a_process_that_has_ended_and_that_nobody_has_waited_for_is_dead():
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert is_dead(f"{socket.gethostname()}-{ended.pid}-abcd1234")

@@ -1,0 +1,35 @@
+"""A claim whose answer was lost is repeated: it tells the starts that it had planned, and no others."""
+
+import asyncio
+
+import pytest
+
+from shoal.core.model import SECOND, ZERO, TaskState
+from tests.conformance.helpers import pages, start
+from tests.integration.shaky import LOST
+from tests.integration.stands import STANDS, proxy, shaky, talk  # noqa: F401
+
+PLAY = SECOND / 100
+
+
+@pytest.fixture(params=list(STANDS))
+def stand(request):
+    return STANDS[request.param](request.getfixturevalue)
+
+
+@pytest.mark.parametrize("shaky", [LOST], indirect=True)
+async def test_a_repeated_claim_tells_the_starts_that_others_count_from(shaky):  # noqa: F811
+    run = await start(shaky.queue, *pages(3), host_delay=SECOND / 4)
+    async with shaky.on("claim") as queue:
+        claiming = asyncio.create_task(queue.claim("worker-1", run_id=run.id))
+        while not shaky.proxy.struck:
+            await asyncio.sleep(0.001)
+        await shaky.proxy.refuse()
+        await asyncio.sleep(0.4)  # the time in which the starts pass, which is what this is about
+        await shaky.proxy.accept()
+        grant = await claiming
+    planned = [status.since async for status in shaky.queue.tasks(run.id, states=[TaskState.LEASED])]
+    told = [grant.claimed_at + lease.start_in for lease in grant.leases]
+    assert told and all(lease.start_in >= ZERO for lease in grant.leases)
+    for one, other in zip(sorted(told), sorted(planned), strict=True):
+        assert abs(one - other) < PLAY

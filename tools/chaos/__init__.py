@@ -1,0 +1,1 @@
+"""Break the processes of a crawl while it goes on, and judge from outside what became of it."""

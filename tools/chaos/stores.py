@@ -1,0 +1,125 @@
+"""The queues of a campaign: their servers, each behind a proxy, and the address that workers are given."""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tests.servers.pgbouncer import PgBouncer
+from tests.servers.postgres import PostgresServer
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
+from tools.chaos.children import Servant, send
+
+# RabbitMQ 3.10 writes the name of a new quorum queue to its disk a second or two after it has answered;
+# killed within them, it comes back with a queue that never answers. A campaign leaves that alone.
+SETTLING = {"rabbitmq": 8.0}
+
+
+class Server(Protocol):
+    """A private server that can die and come back."""
+
+    name: str
+    port: int
+
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+@dataclass
+class Store:
+    """A queue, and what can be broken of it."""
+
+    name: str
+    url: str
+    servers: list[Server] = field(default_factory=list)
+    proxies: dict[str, Servant] = field(default_factory=dict)  # by the name of the server behind
+
+    @property
+    def settling(self) -> float:
+        """How many seconds after its start its servers may be killed."""
+        return SETTLING.get(self.name, 0.0)
+
+    def restart(self, server: Server, away: float) -> None:
+        """Kill a server, and start it again on its data after a while."""
+        # Never in a thread, with which the server would end.
+        server.kill()
+        time.sleep(away)
+        server.start()
+
+    def order(self, name: str, word: str) -> None:
+        """Have the proxy before a server obey a word."""
+        self.speak(name)  # what is stopped hears nothing
+        self.proxies[name].say(word)
+        self.proxies[name].hear()
+
+    def hush(self, name: str) -> None:
+        """Let nothing through to a server, nor back; connections stay open."""
+        send(signal.SIGSTOP, [self.proxies[name].pid])
+
+    def speak(self, name: str) -> None:
+        """Let everything through again."""
+        send(signal.SIGCONT, [self.proxies[name].pid])
+
+
+@contextmanager
+def open_store(name: str, folder: Path) -> Iterator[Store]:
+    """Start what a queue needs, and end it afterwards; raises ServerMissing."""
+    with ExitStack() as stack:
+        yield STORES[name](stack, folder)
+
+
+def _sqlite(stack: ExitStack, folder: Path) -> Store:
+    return Store("sqlite", f"sqlite:///{folder / 'queue.db'}")
+
+
+def _postgresql(stack: ExitStack, folder: Path) -> Store:
+    server = stack.enter_context(PostgresServer(durable=True))
+    proxy = _before(stack, server)
+    return Store("postgresql", _moved(server.url(), proxy), [server], {server.name: proxy})
+
+
+def _pgbouncer(stack: ExitStack, folder: Path) -> Store:
+    server = stack.enter_context(PostgresServer(durable=True))
+    pool = stack.enter_context(PgBouncer(server))
+    proxy = _before(stack, pool)
+    return Store("pgbouncer", _moved(pool.url(), proxy), [server, pool], {pool.name: proxy})
+
+
+def _redis(stack: ExitStack, folder: Path) -> Store:
+    server = stack.enter_context(RedisServer(append=True))
+    proxy = _before(stack, server)
+    return Store("redis", _moved(server.url(), proxy), [server], {server.name: proxy})
+
+
+def _rabbitmq(stack: ExitStack, folder: Path) -> Store:
+    memory = stack.enter_context(RedisServer(append=True))
+    broker = stack.enter_context(RabbitServer())
+    proxies = {server.name: _before(stack, server) for server in (memory, broker)}
+    state = _moved(memory.url(), proxies[memory.name])
+    url = f"{_moved(broker.url, proxies[broker.name])}?state={state}"
+    return Store("rabbitmq", url, [memory, broker], proxies)
+
+
+STORES: dict[str, Callable[[ExitStack, Path], Store]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+    "pgbouncer": _pgbouncer,
+    "redis": _redis,
+    "rabbitmq": _rabbitmq,
+}
+
+
+def _before(stack: ExitStack, server: Server) -> Servant:
+    proxy = Servant("proxy", server.port)
+    stack.callback(proxy.close)
+    return proxy
+
+
+def _moved(url: str, proxy: Servant) -> str:
+    """Return the address of a server by way of its proxy."""
+    return re.sub(r"(127\.0\.0\.1):\d+", rf"\g<1>:{proxy.port}", url, count=1)
