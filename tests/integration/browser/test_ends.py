@@ -50,6 +50,13 @@ def renderers(pid: int) -> list[int]:
     return [one for one in family(pid) if is_one(one)]
 
 
+def kill_renderers(browser):
+    """Kill those that are there; one may go by itself between the look and the blow."""
+    for pid in renderers(browser):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def folders() -> set[str]:
     return {path.name for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}{os.getpid()}-*")}
 
@@ -111,8 +118,7 @@ async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin
     while "/" not in origin.paths:
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.3)
-    for pid in renderers(browser.pids[0]):
-        os.kill(pid, signal.SIGKILL)
+    kill_renderers(browser.pids[0])
     with pytest.raises(PageCrashed):
         await fetching
     origin.on("/", html("<p id=never>"))
@@ -128,8 +134,7 @@ async def test_a_tab_that_crashes_before_its_page_is_asked_for_costs_nothing(bro
     first = browser.pids[0]
     for round in range(5):
         await asyncio.sleep(0.03 * round)  # while the next tab is being made ready, or waits
-        for pid in renderers(first):
-            os.kill(pid, signal.SIGKILL)
+        kill_renderers(first)
         await asyncio.sleep(0.1)  # else the page may be on its way before the browser notices
         async with asyncio.timeout(10):
             assert (await fetch(browser, url)).status == 200

@@ -30,7 +30,11 @@ class Runs:
 
     async def has(self, run_id: str) -> bool:
         """Tell whether there is a run of this id."""
-        return bool(await self._server.command("HEXISTS", _key("runs"), run_id))
+        try:
+            await self._server.call("run", HOME, run_id)
+        except UnknownRun:
+            return False
+        return True
 
     async def fields(self, run_id: str) -> dict[str, str]:
         """Return what is stored of a run; raises UnknownRun."""
