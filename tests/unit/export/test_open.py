@@ -3,6 +3,9 @@
 import gzip
 import os
 import sys
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -68,11 +71,24 @@ def test_a_folder_is_refused_with_a_file_to_name(tmp_path):
         open_writer(tmp_path / "out.csv")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(InvalidSetting, match="chmod u\\+w"):
-        open_writer(tmp_path / "items.jsonl")
+@contextmanager
+def as_nobody():
+    """Be somebody who may not write everywhere."""
+    nobody, is_root = 65_534, os.geteuid() == 0
+    if is_root:
+        os.setresuid(nobody, nobody, 0)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.setresuid(0, 0, 0)
+
+
+def test_a_folder_without_permission_is_refused():
+    with TemporaryDirectory() as folder:  # not in pytest's own, which nobody else may enter
+        Path(folder).chmod(0o555)
+        with as_nobody(), pytest.raises(InvalidSetting, match="chmod u\\+w"):
+            open_writer(Path(folder) / "items.jsonl")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_with_the_reason():
