@@ -186,7 +186,7 @@ async def test_whatever_drags_on_is_cut_off_at_the_deadline(fetcher, origin, rep
     started = time.monotonic()
     with pytest.raises(FetchTimeout, match=r"within 0\.4 s"):
         await fetch(fetcher, url, seconds=0.4)
-    assert 0.35 < time.monotonic() - started < 1.4
+    assert 0.35 < time.monotonic() - started < 3
 
 
 async def test_a_slow_host_does_not_hold_up_the_others(fetcher, origin):
