@@ -30,14 +30,19 @@ class Ask:
     @classmethod
     def form(cls, fields: Mapping[str, Any], *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
         """Return the POST of a form; a field with a list is sent once for each of its values."""
-        return cls(post=urlencode(fields, doseq=True).encode(), headers={"content-type": FORM, **headers})
+        return cls(post=urlencode(fields, doseq=True).encode(), headers=_named(FORM, headers))
 
     @classmethod
     def json(cls, data: Any, *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
         """Return the POST of JSON."""
         # In one order, so that the same data is the same task.
         body = msgspec.json.encode(data, order="deterministic")
-        return cls(post=body, headers={"content-type": JSON, **headers})
+        return cls(post=body, headers=_named(JSON, headers))
+
+
+def _named(kind: str, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return header fields with the kind of content, unless they name another, however that is written."""
+    return {"content-type": kind} | {name.lower(): value for name, value in headers.items()}
 
 
 def asked_for(url: str, post: bytes | None) -> str:

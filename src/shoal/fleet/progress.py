@@ -23,9 +23,8 @@ class Snapshot:
     hosts: int
     rate: float  # tasks brought to an end per second
     eta: timedelta | None
-    paused: Sequence[
-        HostStatus
-    ] = ()  # hosts with work that must not be asked now, the first to be free first
+    # Hosts with work that must not be asked now, the first to be free first.
+    paused: Sequence[HostStatus] = ()
 
     @property
     def waits_for(self) -> str | None:

@@ -17,9 +17,9 @@ def test_the_same_json_is_the_same_bytes_in_whatever_order_it_is_written():
 
 
 def test_a_kind_of_content_may_be_named():
-    assert Ask.json({}, headers={"content-type": "application/graphql"}).headers == {
-        "content-type": "application/graphql"
-    }
+    for name in ("content-type", "Content-Type"):
+        ask = Ask.json({}, headers={name: "application/graphql", "X-Key": "1"})
+        assert ask.headers == {"content-type": "application/graphql", "x-key": "1"}
 
 
 def test_what_is_sent_is_not_shown():
