@@ -1,5 +1,6 @@
 """One entry of a sitemap, and when it says that its page was changed."""
 
+import re
 from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 DAY = timedelta(days=1)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(slots=True)
@@ -16,7 +18,13 @@ class Entry:
     loc: str = ""
     lastmod: str = ""
     is_sitemap: bool = False
+    is_feed: bool = False  # of a feed, where an address may be relative
     more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_address(self) -> bool:
+        """Whether its `loc` is a URL or a path; sitemaps hold all kinds of text."""
+        return self.is_feed or self.loc.startswith("/") or bool(_SCHEME.match(self.loc))
 
     def payload(self) -> dict[str, Any]:
         """Return what the entry says beside the address."""

@@ -89,7 +89,9 @@ class XmlReader:
             raise ParseFailed(f"its tags are nested more than {MAX_DEPTH} deep")
         elif self._entry is None:
             if local == self._record:
-                self._entry, self._record_depth = Entry(is_sitemap=local == "sitemap"), len(path)
+                is_feed = local in ("item", "entry")
+                self._entry = Entry(is_sitemap=local == "sitemap", is_feed=is_feed)
+                self._record_depth = len(path)
         elif (path[-1], local) in _FIELDS:
             self._text = []
             self._size = 0

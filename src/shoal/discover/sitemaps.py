@@ -165,6 +165,9 @@ class Sitemaps:
         if not entry.loc:
             self.report.skipped[why.NO_ADDRESS] += 1
             return Refusal(self.where, "", "the entry has no address")
+        if not entry.has_address:
+            self.report.skipped[why.INVALID] += 1
+            return Refusal(self.where, shown(entry.loc), "it is neither a URL nor a path that begins with /")
         try:
             url = join(file.url, entry.loc)
         except InvalidUrl as error:

@@ -98,6 +98,10 @@ class Robots:
             self._keep(origin, kept)
         return kept is not None
 
+    def is_asking(self, url: str) -> bool:
+        """Say whether a URL's origin is being asked for its robots.txt now."""
+        return _origin(canonical(url)) in self._asking
+
     def crawl_delay(self, url: str) -> timedelta | None:
         """Return the delay that a URL's origin wants; None if it wants none or has not been asked yet."""
         kept = self._kept.get(_origin(canonical(url)))

@@ -14,6 +14,9 @@ class Shared(Generic[T]):
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Task[T]] = {}
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._running
+
     async def do(self, key: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what the work under a key returns, or raise what it raises."""
         task = self._running.get(key)

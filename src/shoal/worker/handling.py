@@ -38,7 +38,7 @@ class NothingKnown(Exception):
 
 
 class TooLate(Exception):
-    """The host must not be asked now: the moment for it has passed, perhaps with asking for robots.txt."""
+    """The host must not be asked now: its turn has passed, or was used for robots.txt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class Visit:
     number: int
     look: Look | None = None  # what a look before its start has found
     asked: bool = False
+    turn_used: bool = False  # for robots.txt, so that the page has to wait for another
     live: Live | None = None  # the page in its browser
 
     @property
@@ -253,7 +254,7 @@ class Handling:
 
     def _begin_asking(self, visit: Visit) -> None:
         self._held_up.discard(visit.number)
-        if not self._in_time(visit.start):
+        if visit.turn_used or not self._in_time(visit.start):
             raise TooLate
         visit.asked = True
 
@@ -263,9 +264,19 @@ class Handling:
 
     async def _check_robots(self, visit: Visit, url: str) -> None:
         robots = self._tools.robots
-        if robots:
-            visit.asked = visit.asked or not await robots.recall(url)
-            await robots.check(url)
+        if robots is None:
+            return
+        if not await robots.recall(url) and not robots.is_asking(url):
+            self._use_turn_for_robots(visit)
+        await robots.check(url)
+
+    def _use_turn_for_robots(self, visit: Visit) -> None:
+        """Let robots.txt have the turn of a task, unless a redirect has led here: then the turn is used."""
+        if self._gap and not visit.asked:
+            if not self._in_time(visit.start):
+                raise TooLate
+            visit.turn_used = True
+        visit.asked = True
 
     async def _harvest(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         span = step.lease or self._settings.lease

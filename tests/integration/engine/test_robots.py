@@ -1,5 +1,7 @@
 """robots.txt: asked for once, and known to every worker of the queue from then on."""
 
+import time
+
 from tests.integration.engine.origin import Answer
 
 OBEDIENT = """
@@ -22,3 +24,25 @@ async def test_what_one_worker_was_told_the_workers_of_the_next_run_know(bench, 
         assert letter.task.url == f"{origin.url}/hidden" and "RobotsDenied" in letter.error
     # Two workers may have asked at the same moment in the first run; nobody did in the second.
     assert 1 <= origin.visits["/robots.txt"] <= 2
+
+
+TURNS = """
+    turns = Scraper("turns", rate="2/s")
+
+    @turns.step
+    async def page(page: Page):
+        yield {"url": page.url}
+"""
+
+
+async def test_robots_txt_takes_a_turn_of_its_host(bench, origin):
+    moments = {}
+
+    def answer(path):
+        moments.setdefault(path, time.monotonic())
+        return Answer("<p>page</p>", status=404 if path == "/robots.txt" else 200)
+
+    origin.answer = answer
+    summary = await bench.run(TURNS, [f"{origin.url}/page"])
+    assert summary.snapshot.stats.completed == 1
+    assert moments["/page"] - moments["/robots.txt"] > 0.4

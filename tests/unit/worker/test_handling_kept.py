@@ -129,6 +129,9 @@ class Rules:
     async def recall(self, url):
         return self.known
 
+    def is_asking(self, url):
+        return False
+
     async def check(self, url):
         self.asked += not self.known
 
@@ -166,3 +169,25 @@ async def test_a_page_that_a_look_has_found_takes_room_until_it_is_let_go(handle
     assert room.used == 1
     await handled(look=(await handled(only_look=True, room=room))[0], room=room)
     assert room.used == 0
+
+
+async def test_robots_txt_takes_the_turn_of_the_task_that_needs_it(handled, host):
+    rules = Rules(known=False)
+    outcome, _ = await handled(robots=rules)
+    assert isinstance(outcome, Release) and outcome.asked
+    assert (rules.asked, host.asked) == (1, 0)
+    outcome, _ = await handled(robots=Rules(known=True))
+    assert isinstance(outcome, Done) and host.asked == 1
+
+
+async def test_robots_txt_is_not_asked_for_when_the_turn_has_passed(handled):
+    rules = Rules(known=False)
+    outcome, _ = await handled(robots=rules, in_time=False)
+    assert isinstance(outcome, Release) and rules.asked == 0
+
+
+async def test_a_task_that_waits_for_the_robots_txt_of_another_keeps_its_own_turn(handled, host):
+    rules = Rules(known=False)
+    rules.is_asking = lambda url: True
+    outcome, _ = await handled(robots=rules)
+    assert isinstance(outcome, Done) and host.asked == 1
