@@ -1,5 +1,6 @@
 """Talk on stderr, data on stdout."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -7,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shoal.core.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+_C1 = re.compile("[\x7f-\x9f]")
 WIDE = ("url", "error", "info", "says")  # columns that are folded where the terminal is narrow
 
 
@@ -23,6 +27,7 @@ def console() -> "Console":
 
 def say(text: str) -> None:
     """Tell a person something."""
+    text = "\n".join(map(printable, text.split("\n")))
     if sys.stderr.isatty():
         console().print(text, markup=False)
     else:  # rich takes a while to load
@@ -38,12 +43,21 @@ def escaped(text: object) -> str:
     """Return text that comes from outside so that it cannot colour, move or clear the terminal."""
     from rich.markup import escape
 
-    return escape("".join(char if char.isprintable() else "\ufffd" for char in str(text)))
+    return escape(printable(str(text)))
+
+
+def put_text(text: str) -> None:
+    """Write text that comes from outside to stdout: as it is, but harmless to a terminal."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(printable, text.split("\n")))
+    sys.stdout.write(f"{text}\n")
 
 
 def put_json(record: Any) -> None:
     """Write one line of JSON to stdout."""
-    sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
+    line = msgspec.json.encode(record).decode()
+    # JSON need not escape these, and some terminals obey them.
+    sys.stdout.write(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
     sys.stdout.flush()
 
 

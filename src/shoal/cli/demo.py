@@ -7,7 +7,7 @@ import typer
 
 from shoal.cli import options
 from shoal.cli.asking import ask
-from shoal.cli.console import put_json, say
+from shoal.cli.console import put_json, put_text, say
 from shoal.cli.exits import Exit
 
 DATABASE = "demo.db"
@@ -57,4 +57,4 @@ def demo(
 def _show(file: Path) -> None:
     with file.open() as lines:
         for line in (next(lines, "") for _ in range(3)):
-            typer.echo(line.strip()[:150])
+            put_text(line.strip()[:150])

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.console import counted, duration
+from shoal.core.errors import printable
 from shoal.core.model import HostStatus, WorkerStatus
 from shoal.fleet.overview import Overview, worker_row
 from shoal.fleet.progress import Snapshot
@@ -142,7 +143,7 @@ def names(words: Any) -> str:
 
 def clean(text: object) -> str:
     """Return text from outside so that it cannot move or colour the screen."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in str(text))
+    return printable(str(text))
 
 
 def _table(*texts: str, numbers: Sequence[str]) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.console import put_json, say
+from shoal.cli.console import put_json, put_text, say
 from shoal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def shell(
     page = uvloop.run(_fetch(url, _ways(fetch), given, allow_private or []))
     if css is not None:
         for node in page.css(css):
-            put_json(node.text()) if as_json else typer.echo(node.text())
+            put_json(node.text()) if as_json else put_text(node.text())
         return
     if as_json:
         put_json({"url": page.url, "status": page.status, "encoding": page.encoding, "bytes": len(page.body)})

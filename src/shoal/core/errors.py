@@ -463,6 +463,11 @@ def shorten(text: str, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def printable(text: str) -> str:
+    """Return `text` with a replacement sign for whatever could control a terminal or hide in a line."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
 def _revived(kind: type[ShoalError], args: tuple[Any, ...], facts: dict[str, Any]) -> ShoalError:
     error = kind.__new__(kind)
     error.args = args

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shoal.core.ask import Ask
+from shoal.core.errors import printable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ZERO = timedelta(0)
@@ -351,5 +352,5 @@ class Note:
 def error_text(error: str | BaseException) -> str:
     """Return an error as one line that any store can keep: the class and the message."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    line = " ".join(text.replace("\0", "").split()).removesuffix(":")
+    line = printable(" ".join(text.replace("\0", "").split()).removesuffix(":"))
     return line.encode(errors="replace").decode()[:MAX_ERROR]

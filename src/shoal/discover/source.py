@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shoal.core.errors import InvalidUrl, shorten
+from shoal.core.errors import InvalidUrl, printable, shorten
 from shoal.core.model import Task
 from shoal.core.urls import canonical
 
@@ -78,4 +78,4 @@ def refused(where: str, text: str, error: Exception) -> Refusal:
 def shown(text: str) -> str:
     """Return a text that a terminal and a log can bear: short, printable, and without a password."""
     short = shorten(_USERINFO.sub("//…@", text[:MOST_LOOKED_AT]), MOST_SHOWN)
-    return short if short.isprintable() else "".join(c if c.isprintable() else REPLACED for c in short)
+    return printable(short)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,11 +12,12 @@ from shoal.export.kinds import as_text
 from shoal.export.table import VALUE, check_width, misfit, named, row
 from shoal.export.target import Target
 
-# What makes a spreadsheet take a text for a formula, in plain and in full-width form.
-_FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-# What a spreadsheet skips before it looks.
-_SKIPPED = " \u00a0\u200b\u2060\ufeff\0"
-_SUSPECT = _FORMULA.union(_SKIPPED)
+# What makes a spreadsheet take a cell for a formula, in plain and in full-width form, behind what it skips.
+_SKIPPED = r"[\s\x00-\x1f\u00ad\u200b-\u200f\u2060\ufeff]*"
+_SIGNS = r"=+\-@\uff1d\uff0b\uff0d\uff20"
+_BEGINS = re.compile(rf"{_SKIPPED}[{_SIGNS}\t\r\n]")
+# In many countries a spreadsheet also splits cells at semicolons or tabs, even within a cell of ours.
+_BEHIND_SEPARATOR = re.compile(rf"([;\t])(?={_SKIPPED}[{_SIGNS}])")
 
 
 class CsvWriter(Writer):
@@ -89,10 +91,10 @@ class CsvWriter(Writer):
 
 
 def harmless(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
-    if text[:1] not in _SUSPECT:
-        return text
-    return f"'{text}" if text.lstrip(_SKIPPED)[:1] in _FORMULA else text
+    """Return a text that no spreadsheet takes for a formula, nor a part of it."""
+    if ";" in text or "\t" in text:
+        text = _BEHIND_SEPARATOR.sub(r"\1'", text)
+    return f"'{text}" if _BEGINS.match(text) else text
 
 
 def _as_it_is(text: str) -> str:

@@ -19,6 +19,7 @@ from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.cluster import NO_CLUSTER, Cluster
 from shoal.fleet.table import read_table
+from shoal.fleet.trust import is_trusted
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 
@@ -33,6 +34,7 @@ VARIABLES = {
     "metrics": "SHOAL_METRICS",
 }
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
+PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start, which only the real environment may name
 NO_SETTINGS = ("module", "seeds", "partitions")  # of a scraper's table, all else changes its settings
 TABLES = ("queue", "coordinator", "workers", "storage", "logs", "scrapers", "routes")
 
@@ -83,10 +85,13 @@ class Project:
 
     @classmethod
     def find(cls, start: Path) -> "Project":
-        """Read the project file of this folder or the nearest one above it."""
+        """Read the project file of this folder or the nearest one above it.
+
+        A file that another user could have put there is passed over, with a warning.
+        """
         for folder in (start, *start.parents):
             for name in FILES:
-                if (folder / name).is_file():
+                if (folder / name).is_file() and is_trusted(folder / name, start):
                     return read(folder / name)
         return cls(start)
 
@@ -193,5 +198,12 @@ def _text(file: Path, key: str, value: Any) -> str:
 
 
 def _dotenv(folder: Path) -> dict[str, str]:
-    found = dotenv_values(folder / ".env", interpolate=False)
-    return {name: value for name, value in found.items() if value is not None and name.startswith("SHOAL_")}
+    file = folder / ".env"
+    if not file.is_file() or not is_trusted(file, Path.cwd()):
+        return {}
+    found = dotenv_values(file, interpolate=False)
+    return {name: value for name, value in found.items() if value is not None and _may_be_set(name)}
+
+
+def _may_be_set(name: str) -> bool:
+    return name.startswith("SHOAL_") and name not in PROGRAMS

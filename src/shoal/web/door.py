@@ -23,6 +23,7 @@ OPEN = HEALTH | {"/login", "/static/shoal.css"}
 SAFE = ("GET", "HEAD")
 MOST_BYTES, MOST_BYTES_OF_TASKS = 1 << 20, 32 << 20
 PATIENCE = 30.0  # seconds for the next part of a body
+MAX_REQUESTS = 500  # in progress at a time; a page that is open keeps one
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -45,12 +46,17 @@ class Door:
         self._app, self._settings = app, settings
         self._credentials, self._throttle = credentials, throttle
         self._authorities = settings.authorities
+        self._in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._attend(scope, receive, send)
+            self._in_progress += 1
+            try:
+                await self._attend(scope, receive, send)
+            finally:
+                self._in_progress -= 1
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -79,6 +85,7 @@ class Door:
         cookies = Request(scope).cookies
         if path not in HEALTH:  # they say one word, and probes ask by whatever address they have
             self._check_host(headers)
+            self._check_load()
         if scope["method"] not in SAFE:
             self._check_origin(headers, has_cookie=self._credentials.cookie in cookies)
         _check_length(scope, headers)
@@ -97,6 +104,11 @@ class Door:
                 "WrongHost",
                 "This server is not known by that name. Start it with --allow-host NAME, or NAME:PORT.",
             )
+
+    def _check_load(self) -> None:
+        if self._in_progress > MAX_REQUESTS:
+            words = f"{MAX_REQUESTS} requests are in progress. Close some pages, or try again."
+            raise Refused(503, "Overloaded", words, {"Retry-After": "5"})
 
     def _check_origin(self, headers: Headers, *, has_cookie: bool) -> None:
         origin = headers.get("origin")

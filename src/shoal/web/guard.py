@@ -1,6 +1,8 @@
 """Who is asking: known by a token, or by a cookie that a login gave."""
 
 import hmac
+import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +18,7 @@ from shoal.web.site import Site, WebSettings, site_of
 Role = Literal["operator", "reader"]
 SESSION = timedelta(hours=12)
 BEARER = "bearer "
+MAX_ENDED_SESSIONS = 10_000  # that are remembered; each needed a token to begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Credentials:
             role: TimestampSigner(_digest(f"shoal session {token}"), salt="shoal.web", digest_method=sha256)
             for role, token in settings.tokens.items()
         }
+        self._ended: OrderedDict[bytes, None] = OrderedDict()  # digests of sessions that were logged out
 
     @property
     def cookie(self) -> str:
@@ -57,13 +61,20 @@ class Credentials:
                 said = signer.unsign(value, max_age=int(SESSION.total_seconds()))
             except BadSignature:
                 continue
-            if said.decode() == role:
+            if said.decode().partition(" ")[0] == role and _digest(value) not in self._ended:
                 return self._as_role(role)
         return None
 
     def session(self, role: Role) -> str:
         """Return the cookie of a new session."""
-        return self._signers[role].sign(role).decode()
+        return self._signers[role].sign(f"{role} {secrets.token_urlsafe(12)}").decode()
+
+    def end_session(self, value: str) -> None:
+        """Refuse a session's cookie from now on; what is no session is not remembered."""
+        if self.role_of_cookie(value):
+            self._ended[_digest(value)] = None
+            if len(self._ended) > MAX_ENDED_SESSIONS:
+                self._ended.popitem(last=False)
 
     def role_of(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Role | None:
         """Return the role of whoever sent these; a token is stronger than a cookie."""

@@ -12,10 +12,11 @@ from uvicorn import Config, Server
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact
+from shoal.web.connections import IdleConnections, protocol_with
 from shoal.web.site import Site
 
 log = logging.getLogger(__name__)
-MOST_CONNECTIONS = 1_000
+BACKLOG = 128  # connections that are accepted in one go
 GRACE = 1  # seconds for answers under way when the server is to end
 
 
@@ -38,11 +39,13 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Serve the app until SIGTERM or Ctrl-C, and be gone within two seconds of it."""
+def server_config(app: FastAPI, idle: IdleConnections | None = None) -> Config:
+    """Return how the app is served."""
     site: Site = app.state.site
-    config = Config(
+    return Config(
         app,
+        http=protocol_with(IdleConnections() if idle is None else idle),
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -50,9 +53,13 @@ async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = 
         ws="none",
         proxy_headers=site.settings.is_behind_https,
         timeout_graceful_shutdown=GRACE,
-        limit_concurrency=MOST_CONNECTIONS,
     )
-    server = _Server(config, on_ready)
+
+
+async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve the app until SIGTERM or Ctrl-C, and be gone within two seconds of it."""
+    site: Site = app.state.site
+    server = _Server(server_config(app), on_ready)
 
     def end() -> None:
         # First of all the streams: they would never come to an end by themselves.

@@ -11,15 +11,16 @@ from typing import Any
 import httpx2
 import pytest
 from fastapi import FastAPI
-from uvicorn import Config, Server
+from uvicorn import Server
 
 from shoal.fetch.browser.wire import Wire
 from shoal.fleet.app import App, connect
 from shoal.queue.contract import Queue
 from shoal.web.app import make_app
+from shoal.web.connections import IdleConnections
 from shoal.web.guard import Credentials
 from shoal.web.sampler import Sampler
-from shoal.web.serving import bind
+from shoal.web.serving import bind, server_config
 from shoal.web.site import Site, WebSettings
 from tests.conftest import or_skip
 from tests.integration.web.window import Window, chromium, find_browser, window
@@ -62,9 +63,9 @@ class Place:
 
 
 @asynccontextmanager
-async def serving(web: FastAPI, at: Any) -> AsyncIterator[None]:
+async def serving(web: FastAPI, at: Any, idle: IdleConnections | None = None) -> AsyncIterator[None]:
     """Serve an app in this process."""
-    server = Server(Config(web, log_config=None, access_log=False, ws="none"))
+    server = Server(server_config(web, idle))
     running = asyncio.create_task(server.serve(sockets=[at]))
     while not server.started:
         await asyncio.sleep(0.01)
@@ -76,14 +77,16 @@ async def serving(web: FastAPI, at: Any) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def opened(folder: Path, every: timedelta = OFTEN, url: str | None = None) -> AsyncIterator[Place]:
+async def opened(
+    folder: Path, every: timedelta = OFTEN, url: str | None = None, idle: IdleConnections | None = None
+) -> AsyncIterator[Place]:
     """Open a place with a queue in a folder, or at an address."""
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(connect(url or f"sqlite:///{folder}/queue.db", folder=folder))
         at = bind("127.0.0.1", 0)
         settings = WebSettings.read(port=at.getsockname()[1], operator_token=OPERATOR, reader_token=READER)
         site = Site(app, Sampler(app.queue, every=every), settings)
-        await stack.enter_async_context(serving(make_app(site), at))
+        await stack.enter_async_context(serving(make_app(site), at, idle))
         stack.callback(site.sampler.close)  # before the server, which waits for its streams
         yield Place(app, site)
 

@@ -100,6 +100,10 @@ def test_stats_are_counts_with_a_split():
         (ValueError("no price"), "ValueError: no price"),
         (TimeoutError(), "TimeoutError"),
         (KeyError("price"), "KeyError: 'price'"),
+        (
+            ValueError("\x1b]0;A\x1b\\ \x9b2J\u202etxt"),
+            "ValueError: \ufffd]0;A\ufffd\\ \ufffd2J\ufffdtxt",
+        ),
     ],
 )
 def test_an_error_is_kept_as_its_class_and_its_message(error, text):

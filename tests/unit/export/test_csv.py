@@ -1,6 +1,7 @@
 """Spreadsheets, and what must not happen in them."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ DANGEROUS = ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d",
 
 
 @pytest.mark.parametrize("start", DANGEROUS)
-@pytest.mark.parametrize("before", ["", " ", "\u00a0 ", "\ufeff", "\0"])
+@pytest.mark.parametrize("before", ["", " ", "\u00a0 ", "\ufeff", "\0", "\u3000", "\u00ad", "\x1f"])
 def test_a_text_that_begins_like_a_formula_is_made_harmless(start, before):
     text = f"{before}{start}cmd|' /C calc'!A0"
     assert harmless(text) == f"'{text}"
@@ -66,7 +67,21 @@ def test_a_text_that_begins_like_a_formula_is_made_harmless(start, before):
 def test_no_text_is_left_that_begins_like_a_formula_and_no_other_is_changed(text):
     safe = harmless(text)
     assert not safe.startswith(tuple(DANGEROUS))
-    assert safe in (text, f"'{text}")
+    if ";" not in text and "\t" not in text:
+        assert safe in (text, f"'{text}")
+
+
+@given(st.text(alphabet="x;\t =-,"))
+def test_no_part_is_left_that_begins_like_a_formula_where_cells_are_split_at_semicolons_or_tabs(text):
+    parts = re.split("[;\t]", harmless(text))
+    assert not [part for part in parts if part.strip().startswith(("=", "-"))]
+    assert "'".join(parts).replace("'", "") == text.replace(";", "").replace("\t", "")
+
+
+def test_a_formula_behind_a_semicolon_or_a_tab_is_made_harmless():
+    assert harmless("x;=cmd|'/C calc'!A0") == "x;'=cmd|'/C calc'!A0"
+    assert harmless("x\t=1+1") == "x\t'=1+1"
+    assert harmless("a; b;c\td - e") == "a; b;c\td - e"
 
 
 async def test_names_of_columns_are_made_harmless_too(tmp_path):

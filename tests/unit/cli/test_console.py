@@ -1,0 +1,49 @@
+"""What comes from outside cannot control the terminal of whoever reads it."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from shoal.cli import console
+from shoal.cli.console import put_json, put_text, say
+
+HOSTILE = "\x1b]0;PWNED\x1b\\\x1b[2J\x9b31m red\x07\r"
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown(write, text):
+    """Return what a terminal in the place of stdout and stderr is sent."""
+    console.console.cache_clear()
+    with Screen() as screen, redirect_stdout(screen), redirect_stderr(screen):
+        write(text)
+        console.console.cache_clear()
+        return screen.getvalue()
+
+
+@pytest.mark.parametrize("write", [say, put_text, put_json])
+def test_no_control_sequence_reaches_the_terminal(write):
+    sent = shown(write, HOSTILE)
+    assert "PWNED" in sent
+    assert not {"\x1b", "\x9b", "\x07"} & set(sent)
+
+
+def test_lines_stay_lines():
+    assert shown(say, "one\ntwo").split() == ["one", "two"]
+
+
+def test_what_goes_into_a_pipe_is_as_it_was(capsys):
+    put_text(HOSTILE)
+    assert capsys.readouterr().out == f"{HOSTILE}\n"
+
+
+def test_json_says_the_same_with_its_controls_escaped(capsys):
+    put_json({"text": HOSTILE})
+    line = capsys.readouterr().out
+    assert json.loads(line) == {"text": HOSTILE}
+    assert "\x9b" not in line

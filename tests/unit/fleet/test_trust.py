@@ -1,0 +1,77 @@
+"""A project file that another user could have put there is not obeyed."""
+
+import os
+
+import pytest
+
+from shoal.fleet import project
+from shoal.fleet.project import Project
+from shoal.fleet.trust import is_trusted
+
+STRANGER = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+@pytest.fixture
+def above(tmp_path, monkeypatch):
+    """A folder above the one that somebody works in, with a project file."""
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    (tmp_path / "shoal.toml").write_text('queue = "sqlite:///stranger.db"')
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+def test_ones_own_project_file_in_a_folder_above_is_obeyed(above):
+    assert Project.find(above / "work").file == above / "shoal.toml"
+
+
+@as_root
+def test_a_strangers_project_file_in_a_folder_above_is_ignored_and_named(above, caplog):
+    os.chown(above / "shoal.toml", STRANGER, -1)
+    assert Project.find(above / "work").file is None
+    assert f"Ignored {above / 'shoal.toml'}: it belongs to another user (uid {STRANGER})" in caplog.text
+
+
+@as_root
+def test_behind_a_strangers_project_file_the_next_one_above_is_found(above):
+    inner = above / "work" / "deeper"
+    inner.mkdir()
+    (above / "work" / "shoal.toml").write_text("")
+    os.chown(above / "work" / "shoal.toml", STRANGER, -1)
+    assert Project.find(inner).file == above / "shoal.toml"
+
+
+def test_a_project_file_that_everybody_may_write_to_is_ignored(above, caplog):
+    (above / "shoal.toml").chmod(0o666)
+    assert Project.find(above / "work").file is None
+    assert "chmod o-w" in caplog.text
+
+
+@as_root
+def test_in_the_folder_itself_a_file_of_the_folders_owner_is_obeyed_and_no_other(above):
+    os.chown(above / "shoal.toml", STRANGER, -1)
+    assert not is_trusted(above / "shoal.toml", above)
+    os.chown(above, STRANGER, -1)
+    assert is_trusted(above / "shoal.toml", above)
+    assert not is_trusted(above / "shoal.toml", above / "work")
+
+
+@as_root
+def test_under_sudo_the_callers_own_files_are_obeyed(above, monkeypatch):
+    os.chown(above / "shoal.toml", STRANGER, -1)
+    monkeypatch.setenv("SUDO_UID", str(STRANGER))
+    assert is_trusted(above / "shoal.toml", above / "work")
+
+
+@as_root
+def test_a_strangers_dotenv_sets_nothing(above, monkeypatch):
+    monkeypatch.delenv("SHOAL_QUEUE", raising=False)
+    (above / ".env").write_text("SHOAL_QUEUE=redis://stranger")
+    assert project._dotenv(above) == {"SHOAL_QUEUE": "redis://stranger"}
+    os.chown(above / ".env", STRANGER, -1)
+    assert project._dotenv(above) == {}
+
+
+def test_a_dotenv_cannot_name_a_program_to_start(above):
+    (above / ".env").write_text("SHOAL_CHROMIUM=/tmp/fake\nSHOAL_WORKERS=2\nPATH=/tmp")
+    assert project._dotenv(above) == {"SHOAL_WORKERS": "2"}
