@@ -151,18 +151,14 @@ async def prepare(
     test: bool,
 ) -> Prepared:
     """Make the run or find it, fill it, and look what there is to do; raises ScraperBusy."""
-    from contextlib import nullcontext
-
     from shoal.cli.seeds import Refused
     from shoal.fleet.doctor import partitions_complete
-    from shoal.fleet.launch import open_run
+    from shoal.fleet.launch import lock_of, open_run
     from shoal.fleet.lineup import line_up
-    from shoal.fleet.single import alone
-    from shoal.fleet.whereabouts import new_worker_id
 
-    run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
-    is_single = job.scraper.settings.mode == "single"
-    async with alone(queue, run, new_worker_id()) if is_single else nullcontext():
+    async with lock_of(queue, job, run_id) as lock:
+        run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
+        await lock.name_run(run.id)
         with Refused(rejects) as refused:
             async with refused.feed(queue, job, seeds) as feed:
                 tasks = first(aiter(feed), TEST_PAGES) if test else feed

@@ -59,9 +59,9 @@ class Teller:
 
 
 def job_of(entry: Entry, queue: str, **more: Any) -> Job:
-    """Return the job of a scraper in a cluster, where many may work on a run whatever its own mode is."""
+    """Return the job of a scraper in a cluster, where many may work on a run unless it is in single mode."""
     urls = list(seeds_of(entry).urls)
-    job = read_job(entry.name, queue=queue, changes=["mode=distributed"], urls=urls, **more)
+    job = read_job(entry.name, queue=queue, urls=urls, joins=True, **more)
     # One machine may serve several scrapers at once, and each has its logs for itself.
     return replace(job, logs=job.logs and replace(job.logs, folder=job.logs.folder / entry.name))
 

@@ -118,8 +118,7 @@ def scale(
         return
 
     def job_of(name: str) -> "Job":
-        # Many may work on it; the lock is for those who start a run.
-        return crew.job(scraper or name, queue, changes=["mode=distributed"])
+        return crew.job(scraper or name, queue)
 
     nursery = SharedNursery(here=True)
     ask(queue, lambda opened: _locally(opened, run_id, job_of, nursery, wanted, tell, until_drained))

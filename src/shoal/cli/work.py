@@ -33,8 +33,7 @@ def work(
     from shoal.cli.job import nursery_for
     from shoal.cli.run import closing_words, exit_code
 
-    # Many may work on a distributed run; the lock is for those who start one.
-    job = crew.job(scraper, queue, nursery=nursery_for(queue), batch=batch_size, changes=["mode=distributed"])
+    job = crew.job(scraper, queue, nursery=nursery_for(queue), batch=batch_size, joins=True)
     summary = ask_existing(queue, lambda opened: _work(opened, job, run_id, as_json))
     if as_json:
         put_json(summary.as_json())

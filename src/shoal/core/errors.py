@@ -182,12 +182,10 @@ class RunConflict(QueueError):
 class ScraperBusy(QueueError):
     """The scraper is at work already, and may not run twice at once."""
 
-    def __init__(self, scraper: str, holder: str, run_id: str) -> None:
+    def __init__(self, scraper: str, holder: str, run_id: str | None = None) -> None:
         self.scraper, self.holder, self.run_id = scraper, holder, run_id
-        super().__init__(
-            f"Scraper {scraper!r} is already running: {holder} works on run {run_id}. "
-            f"Watch it with: shoal watch {run_id}"
-        )
+        what = f"works on run {run_id}. Watch it with: shoal watch {run_id}" if run_id else "has just begun"
+        super().__init__(f"Scraper {scraper!r} is already running: {holder} {what}")
 
 
 class SchemaTooNew(QueueError):

@@ -13,6 +13,7 @@ from shoal.core.model import ZERO
 from shoal.fleet.assignment import Membership, admit
 from shoal.fleet.logs import NO_LIBRARY, Library
 from shoal.fleet.rollcall import RollCall
+from shoal.fleet.single import ScraperLock
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
 from shoal.worker.keeper import Ending, Keeper, StepLimit
@@ -49,6 +50,7 @@ class Crew:
         count: int,
         *,
         limits: Mapping[str, StepLimit],
+        lock: ScraperLock,
         nursery: Nursery | None = None,
         on_event: Callable[[str], None] = lambda text: None,
         on_output: Callable[[str], None] = lambda line: None,
@@ -59,7 +61,7 @@ class Crew:
         """Have so many workers in the places from `first` on; each starts `stagger` after the one before."""
         self._queue, self._order, self._count, self._nursery = queue, order, count, nursery
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
-        self._first = first
+        self._first, self._lock = first, lock
         self._keepers: dict[int, Keeper] = {}
         self._past = Tally()
         self._lost: dict[str, asyncio.Task[None]] = {}  # workers that died, and who looks after their leases
@@ -106,9 +108,11 @@ class Crew:
         return self._stops
 
     async def run(self) -> CrewEnding:
-        """Work until the run is drained or stopped, or no worker can work."""
+        """Work until the run is drained or stopped, or no worker can work; raises ScraperBusy."""
         ending = CrewEnding()
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._lock)
+            self._lock.when_lost(self._make_way)
             nursery = stack.enter_context(self._nursery or Nursery())
             await admit(self._queue, self._order.run_id, self._order.sharing)
             if self._membership:
@@ -122,6 +126,10 @@ class Crew:
                 await self._abandon(worker_id)
         ending.tally = self._past
         return ending
+
+    def _make_way(self) -> None:
+        self._on_event("Another process has taken this scraper over, for this one was silent; stopping.")
+        self.stop()
 
     async def _man(self, nursery: Nursery, number: int, ending: CrewEnding) -> None:
         """Keep one place manned."""

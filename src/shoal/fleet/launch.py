@@ -18,10 +18,10 @@ from shoal.fleet.logs import NO_LIBRARY, Library, LogPlan
 from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
-from shoal.fleet.single import alone
+from shoal.fleet.single import FILLING, WORKING, ScraperLock
 from shoal.fleet.timeup import within
 from shoal.fleet.watch import LOOK_EVERY, logs_of, metrics_of
-from shoal.fleet.whereabouts import hand_back, new_worker_id
+from shoal.fleet.whereabouts import hand_back
 from shoal.queue.contract import Queue, Tasks
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.calls import Listening
@@ -65,6 +65,7 @@ class Job:
     stagger: timedelta = ZERO  # between the starts of two workers
     span: timedelta | None = None  # for which they work at most
     nursery: Nursery | None = None  # for the one launch of this job; without it, one is started
+    joins: bool = False  # works on a run that others may work on at the same time
 
     def order(self, run: Run) -> Order:
         """Return what each worker is told."""
@@ -164,6 +165,17 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
     )
 
 
+def lock_of(queue: Queue, job: Job, run_id: str | None = None) -> ScraperLock:
+    """Return the lock that the workers of a job hold.
+
+    A scraper in single mode is run once at a time. Others may join a run of it, unless single mode was asked for.
+    """
+    settings = job.scraper.settings
+    is_strict = settings.mode_given or not job.joins
+    duties = () if settings.mode != "single" or not is_strict else (WORKING,) if job.joins else (FILLING, WORKING)
+    return ScraperLock(queue, job.scraper.name, duties, run_id=run_id)
+
+
 def books_of(job: Job, run: Run) -> AbstractContextManager[Library]:
     """Keep the logs of a job's work on a run; nothing in them is one of the secrets that the job knows."""
     return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
@@ -175,15 +187,17 @@ def crew_of(
     run: Run,
     logs: Library = NO_LIBRARY,
     *,
+    lock: ScraperLock | None = None,
     on_event: Callable[[str], None] = lambda text: None,
     on_output: Callable[[str], None] = lambda line: None,
 ) -> Crew:
-    """Return the crew that a job has for a run."""
+    """Return the crew that a job has for a run; it holds the lock of the job, or the one that is handed in."""
     return Crew(
         queue,
         job.order(run),
         job.workers,
         limits=job.limits(),
+        lock=lock or lock_of(queue, job, run.id),
         nursery=job.nursery,
         on_event=on_event,
         on_output=on_output,
@@ -208,12 +222,11 @@ async def launch(
     began = time.monotonic()
     async with AsyncExitStack() as stack:
         logs = stack.enter_context(books_of(job, run))
-        if job.scraper.settings.mode == "single":
-            await stack.enter_async_context(alone(queue, run, new_worker_id()))
+        lock = await stack.enter_async_context(lock_of(queue, job, run.id))
         if not job.scraper.settings.at_most_once:
             await hand_back(queue, run)
         before = (await queue.stats(run.id)).completed
-        crew = crew_of(queue, job, run, logs, on_event=onlooker.said, on_output=onlooker.printed)
+        crew = crew_of(queue, job, run, logs, lock=lock, on_event=onlooker.said, on_output=onlooker.printed)
         # A port that is taken is refused before anything is queued.
         metrics = await stack.enter_async_context(metrics_of(job.metrics, crew, onlooker.said))
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)

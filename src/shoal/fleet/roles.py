@@ -4,18 +4,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from shoal.core.errors import QueueError, QueueUnavailable, RunConflict
+from shoal.core.errors import QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
 from shoal.discover.feed import Feed
 from shoal.fleet.crew import Crew, CrewEnding
-from shoal.fleet.launch import Job, Summary, books_of, crew_of, open_run
+from shoal.fleet.launch import Job, Summary, books_of, crew_of, lock_of, open_run
 from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
-from shoal.fleet.single import alone
+from shoal.fleet.single import FILLING, ScraperLock
 from shoal.fleet.watch import metrics_of, seen_by
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue
@@ -36,6 +36,19 @@ class Audience(Protocol):
     def joined(self, run: Run) -> None: ...
     def saw(self, snapshot: Snapshot) -> None: ...
     def said(self, text: str) -> None: ...
+
+
+class Silence:
+    """An audience that wants to hear nothing."""
+
+    def joined(self, run: Run) -> None:
+        """Ignore it."""
+
+    def saw(self, snapshot: Snapshot) -> None:
+        """Ignore it."""
+
+    def said(self, text: str) -> None:
+        """Ignore it."""
 
 
 async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
@@ -77,7 +90,9 @@ class Coordinator:
         began, me = time.monotonic(), new_worker_id()
         async with AsyncExitStack() as stack:
             stack.enter_context(books_of(self.job, self.run))
-            await stack.enter_async_context(alone(self.queue, self.run, new_worker_id()))
+            await stack.enter_async_context(
+                ScraperLock(self.queue, self.run.scraper, [FILLING], run_id=self.run.id)
+            )
             outlet = await stack.enter_async_context(Outlet(self.queue, self.run.id, self.results))
             before = (await self.queue.stats(self.run.id)).completed
             self.audience.joined(self.run)
@@ -146,17 +161,19 @@ class Station:
         self,
         queue: Queue,
         jobs: Sequence[Job],
-        audience: Audience,
+        audience: Audience = Silence(),
         *,
         runs: Sequence[str] = (),
         on_output: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._queue, self._jobs, self._audience = queue, jobs, audience
+        self._queue, self._audience = queue, audience
+        self._jobs = [replace(job, joins=True) for job in jobs]
         self._runs, self._on_output = runs, on_output
         self._crews: set[Crew] = set()
         self._past, self._past_restarts = Tally(), 0  # of crews that have ended
         self._metrics = CrewMetrics(self)
         self._spent: set[str] = set()  # runs whose budget of pages is used up
+        self._held = dict[str, str]()  # scrapers in single mode that another process works on, and who it is
         self._stops = 0
         self._stopping = asyncio.Event()
 
@@ -215,8 +232,21 @@ class Station:
             run = await self._next(job)
             if run is None:
                 await self._pause(LOOK_EVERY)
-            elif (await self._man(job, run, endings)).failed:
-                await self._pause(AFTER_FAILURE)
+            else:
+                await self._pause(await self._rest_after(job, run, endings))
+
+    async def _rest_after(self, job: Job, run: Run, endings: dict[str, CrewEnding]) -> float:
+        """Work on a run, and return how many seconds to wait before the next one."""
+        name = job.scraper.name
+        try:
+            ending = await self._man(job, run, endings)
+        except ScraperBusy as error:
+            if self._held.get(name) != error.holder:
+                self._held[name] = error.holder
+                self._audience.said(str(error))
+            return LOOK_EVERY
+        self._held.pop(name, None)
+        return AFTER_FAILURE if ending.failed else 0.0
 
     async def _next(self, job: Job) -> Run | None:
         """Return the newest run of a scraper that has work left."""
@@ -231,20 +261,23 @@ class Station:
         return None
 
     async def _man(self, job: Job, run: Run, endings: dict[str, CrewEnding]) -> CrewEnding:
-        with suppress(QueueError):
-            if not job.scraper.settings.at_most_once:
-                await hand_back(self._queue, run)
-        with books_of(job, run) as logs:
-            crew = crew_of(
-                self._queue, job, run, logs, on_event=self._audience.said, on_output=self._on_output
-            )
-            ending = await self._employed(crew, job, run)
+        async with lock_of(self._queue, job, run.id) as lock:
+            ending = await self._crewed(job, run, lock)
         endings[run.id] = _added(endings.get(run.id), ending)
         if "budget" in ending.reasons:
             self._spent.add(run.id)
         for failure in ending.failures:
             self._audience.said(f"Could not work on run {run.id}: {failure}")
         return ending
+
+    async def _crewed(self, job: Job, run: Run, lock: ScraperLock) -> CrewEnding:
+        with suppress(QueueError):
+            if not job.scraper.settings.at_most_once:
+                await hand_back(self._queue, run)
+        with books_of(job, run) as logs:
+            told, printed = self._audience.said, self._on_output
+            crew = crew_of(self._queue, job, run, logs, lock=lock, on_event=told, on_output=printed)
+            return await self._employed(crew, job, run)
 
     async def _employed(self, crew: Crew, job: Job, run: Run) -> CrewEnding:
         """Have a crew work on a run, and return how that ended."""

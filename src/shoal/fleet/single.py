@@ -1,57 +1,126 @@
-"""The lock of a scraper in single mode: one launcher at a time, whoever and wherever it is."""
+"""The lock of single mode: one process at a time fills a scraper's runs, and one works on them.
+
+It is a note in the queue, so it holds on every machine, and needs no run: a process that is refused has made nothing.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+import msgspec
 
 from shoal.core.errors import QueueError, ScraperBusy
-from shoal.core.model import Run, WorkerStatus
-from shoal.fleet.whereabouts import is_dead
+from shoal.core.model import Note
+from shoal.fleet.whereabouts import is_dead, new_worker_id
 from shoal.queue.contract import Queue
 
-STATE = "launcher"
-BEAT_EVERY = 3.0
-ALIVE = timedelta(seconds=15)
+STATE = "launcher"  # of the heartbeats that held this lock in earlier versions
+TOPIC = "single mode"
+FILLING, WORKING = "filling", "working"
+RENEW_EVERY = 3.0
+HELD_FOR = timedelta(seconds=15)  # without a renewal
 
 
-@asynccontextmanager
-async def alone(queue: Queue, run: Run, me: str) -> AsyncIterator[None]:
-    """Hold the scraper for this launcher; raises ScraperBusy while another one holds it.
+class _Holder(msgspec.Struct):
+    holder: str
+    run_id: str | None = None
 
-    Each launcher makes itself known before it looks who else is there, so of two that come at once at
-    least one sees the other: never do both go on.
+
+class ScraperLock:
+    """Holds duties of a scraper for this process; `async with` may be nested, and raises ScraperBusy.
+
+    Without duties it holds nothing, and nobody is refused.
     """
-    await queue.beat(me, run_id=run.id, state=STATE)
-    try:
-        for other, holder in await _others(queue, run, me):
-            raise ScraperBusy(run.scraper, holder.worker_id, other.id)
-        beating = asyncio.create_task(_beat(queue, run, me))
+
+    def __init__(
+        self, queue: Queue, scraper: str, duties: Sequence[str] = (FILLING, WORKING), *, run_id: str | None = None
+    ) -> None:
+        self._queue, self._scraper, self._run_id = queue, scraper, run_id
+        self._keys = [f"{duty} {scraper}" for duty in duties]
+        self._me = new_worker_id()
+        self._notes: dict[str, Note] = {}
+        self._entered = 0
+        self._entering = asyncio.Lock()
+        self._renewing: asyncio.Task[None] | None = None
+        self._on_lost: list[Callable[[], object]] = []
+
+    async def __aenter__(self) -> Self:
+        async with self._entering:
+            if not self._entered and self._keys:
+                await self._acquire()
+                self._renewing = asyncio.create_task(self._renew())
+            self._entered += 1
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered -= 1
+        if self._entered:
+            return
+        if self._renewing:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+            self._renewing = None
+        await self._release()
+
+    async def name_run(self, run_id: str) -> None:
+        """Tell those who are refused which run it is about."""
+        self._run_id = run_id
+        if self._notes:
+            with suppress(QueueError):
+                await self._hold()
+
+    def when_lost(self, stop: Callable[[], object]) -> None:
+        """Call this when another process has taken the lock, because this one was silent for too long."""
+        self._on_lost.append(stop)
+
+    async def _acquire(self) -> None:
         try:
-            yield
-        finally:
-            beating.cancel()
-    finally:
-        with suppress(QueueError):
-            await queue.beat(me, run_id=run.id, state="ended")
+            for key in self._keys:
+                self._notes[key] = await self._take(key)
+        except BaseException:
+            await self._release()
+            raise
 
+    async def _take(self, key: str) -> Note:
+        while True:
+            found = (await self._queue.notes(TOPIC, [key])).get(key)
+            held = msgspec.json.decode(found.value, type=_Holder) if found else None
+            # A holder of this machine that was killed need not be waited for.
+            if held and not is_dead(held.holder):
+                raise ScraperBusy(self._scraper, held.holder, held.run_id)
+            if note := await self._write(key, found.stamp if found else None):
+                return note
 
-async def _beat(queue: Queue, run: Run, me: str) -> None:
-    while True:
-        await asyncio.sleep(BEAT_EVERY)
-        with suppress(QueueError):
-            await queue.beat(me, run_id=run.id, state=STATE)
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_EVERY)
+            with suppress(QueueError):
+                if not await self._hold():
+                    for stop in self._on_lost:
+                        stop()
+                    return
 
+    async def _hold(self) -> bool:
+        for key, note in list(self._notes.items()):
+            # One that ran out while this process slept is taken again, unless another has it by now.
+            renewed = await self._write(key, note.stamp) or await self._write(key, None)
+            if renewed is None:
+                del self._notes[key]
+                return False
+            self._notes[key] = renewed
+        return True
 
-async def _others(queue: Queue, run: Run, me: str) -> list[tuple[Run, WorkerStatus]]:
-    runs = {found.id: found for found in await queue.runs() if found.scraper == run.scraper}
-    return [
-        (runs[worker.run_id], worker)
-        for worker in await queue.workers()
-        if worker.run_id in runs and worker.worker_id != me and worker.state == STATE and _lives(worker)
-    ]
+    async def _release(self) -> None:
+        notes, self._notes = self._notes, {}
+        for key, note in notes.items():
+            with suppress(QueueError):
+                await self._queue.swap_note(TOPIC, key, None, stamp=note.stamp)
 
-
-def _lives(worker: WorkerStatus) -> bool:
-    # A launcher of this machine that was killed need not be waited for.
-    return worker.last_beat <= ALIVE and not is_dead(worker.worker_id)
+    async def _write(self, key: str, stamp: int | None) -> Note | None:
+        value = msgspec.json.encode(_Holder(self._me, self._run_id))
+        return await self._queue.swap_note(TOPIC, key, value, stamp=stamp, ttl=HELD_FOR)

@@ -48,6 +48,7 @@ class ScraperSettings:
     """What a scraper was told, read and checked; make one with `ScraperSettings.read(...)`."""
 
     mode: Literal["single", "distributed"] = "single"
+    mode_given: bool = False  # whether somebody has said so
     delay: timedelta = SECOND
     per_host: int | None = None
     retries: int = 2
@@ -91,6 +92,8 @@ class ScraperSettings:
         changes: dict[str, Any] = {}
         for key, value in given.items():
             changes["delay" if key == "rate" else key] = _reader(key)(key, value)
+        if "mode" in changes:
+            changes["mode_given"] = True
         changed = replace(self, **changes)
         if changed.replay:
             # Nobody is asked: there is no host to spare, and what was recorded will not get better.

@@ -4,14 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Run
 from shoal.fleet.crew import Crew, CrewEnding
-from shoal.fleet.launch import Job
+from shoal.fleet.launch import Job, lock_of
 from shoal.fleet.logs import NO_LIBRARY, Library
 from shoal.fleet.whereabouts import hand_back
 from shoal.queue.contract import Queue
@@ -68,7 +68,8 @@ class LocalWorkers:
         logs: Library = NO_LIBRARY,
     ) -> None:
         self._logs = logs
-        self._queue, self._job, self._run = queue, job, run
+        self._queue, self._job, self._run = queue, replace(job, joins=True), run
+        self._lock = lock_of(queue, self._job, run.id)
         self._nursery, self._on_event, self._on_output = nursery, on_event, on_output
         self._places: set[_Place] = set()
         self._past = Tally()
@@ -76,6 +77,7 @@ class LocalWorkers:
         self._rest, self._rest_until = FIRST_REST, 0.0
 
     async def __aenter__(self) -> Self:
+        await self._lock.__aenter__()
         self._nursery = self._nursery or SharedNursery()
         await hand_back(self._queue, self._run)
         return self
@@ -88,6 +90,7 @@ class LocalWorkers:
         finally:
             if self._nursery:
                 self._nursery.close()
+            await self._lock.__aexit__(kind, error, trace)
 
     @property
     def in_hand(self) -> int:
@@ -142,6 +145,7 @@ class LocalWorkers:
             job.order(self._run),
             1,
             limits=job.limits(),
+            lock=self._lock,
             nursery=self._nursery,
             on_event=self._on_event,
             on_output=self._on_output,

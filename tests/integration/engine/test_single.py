@@ -1,0 +1,157 @@
+"""Single mode: one process at a time works on a scraper, by whatever way it is started, on every queue."""
+
+import asyncio
+import socket
+
+import pytest
+
+import shoal
+from shoal.cli.exits import Exit
+from shoal.core.errors import ScraperBusy
+from shoal.fleet import single
+from shoal.fleet.roles import Station
+from shoal.fleet.single import FILLING, TOPIC, WORKING, ScraperLock
+from shoal.queue.open import open_queue
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import start, typed
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+pages = Scraper("pages", rate=None, robots=False, retries=0, allow_private="127.0.0.0/8")
+
+@pages.step
+async def page(page: Page):
+    yield {"url": page.url}
+"""
+TOML = """
+[scrapers.pages]
+module = "pages.py:pages"
+mode = "single"
+"""
+NOBODY = "elsewhere-1-abcd"
+
+
+@pytest.fixture
+async def queue(any_bench):
+    async with open_queue(any_bench.queue_url) as queue:
+        yield queue
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pages.py").write_text(SCRAPER)
+    (tmp_path / "shoal.toml").write_text(TOML)
+    return tmp_path
+
+
+@pytest.fixture
+async def app(folder):
+    async with shoal.connect(f"sqlite:///{folder}/shoal.db", folder=folder) as app:
+        yield app
+
+
+async def test_of_two_that_come_at_once_one_goes_on_and_the_other_is_told_its_name(queue):
+    locks = [ScraperLock(queue, "pages", run_id="r1"), ScraperLock(queue, "pages")]
+    came = await asyncio.gather(*(lock.__aenter__() for lock in locks), return_exceptions=True)
+    (refused,) = [one for one in came if isinstance(one, ScraperBusy)]
+    (holder,) = [one for one in came if isinstance(one, ScraperLock)]
+    assert refused.holder.startswith(f"{socket.gethostname()}-")
+    await holder.__aexit__(None, None, None)
+    async with ScraperLock(queue, "pages"), ScraperLock(queue, "others"):
+        pass
+    assert await queue.notes(TOPIC) == {}
+
+
+async def test_a_scraper_may_be_filled_by_one_process_and_worked_on_by_another(queue):
+    async with ScraperLock(queue, "pages", [FILLING]), ScraperLock(queue, "pages", [WORKING]):
+        with pytest.raises(ScraperBusy):
+            await ScraperLock(queue, "pages").__aenter__()
+
+
+async def test_what_a_refused_one_had_taken_already_is_given_back(queue):
+    async with ScraperLock(queue, "pages", [WORKING]):
+        with pytest.raises(ScraperBusy):
+            await ScraperLock(queue, "pages", [FILLING, WORKING]).__aenter__()
+        async with ScraperLock(queue, "pages", [FILLING]):
+            pass
+
+
+async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_its_lock(queue, monkeypatch):
+    monkeypatch.setattr(single, "RENEW_EVERY", 0.05)
+    lost = asyncio.Event()
+    lock = ScraperLock(queue, "pages", [WORKING])
+    lock.when_lost(lost.set)
+    async with lock:
+        other = b'{"holder":"elsewhere-1-abcd","run_id":"r2"}'
+        await queue.write_notes(TOPIC, {f"{WORKING} pages": other})
+        async with asyncio.timeout(10):
+            await lost.wait()
+    with pytest.raises(ScraperBusy, match=r"elsewhere-1-abcd works on run r2. .*shoal watch r2"):
+        await ScraperLock(queue, "pages", [WORKING]).__aenter__()
+
+
+async def held(site):
+    async with asyncio.timeout(30):
+        while not site.visits:
+            await asyncio.sleep(0.02)
+
+
+async def test_nobody_works_beside_a_scraper_in_single_mode_however_it_is_started(app, folder, origin):
+    origin.answer = lambda path: Answer(after=60)
+    run = await app.start("pages", urls=[f"{origin.url}/slow", f"{origin.url}/2"], workers=1, at_once=1)
+    await held(origin)
+    before = await app.queue.runs()
+    with pytest.raises(ScraperBusy, match=run.id):
+        await app.start("pages", urls=[f"{origin.url}/3"], workers=1)
+    assert await app.queue.runs() == before  # a refused start makes nothing
+    worked = await typed("work", "pages", "--run", run.id, folder=folder)
+    assert (worked.code, socket.gethostname() in worked.err) == (Exit.BUSY, True)
+    served = await typed("start", "--role", "worker", "--run", run.id, "--queue", app.queue_url, folder=folder)
+    assert served.code == Exit.BUSY
+    ran = await typed("run", "pages", f"--url={origin.url}/4", folder=folder)
+    assert ran.code == Exit.BUSY
+    assert set(origin.visits) == {"/slow"}
+
+
+async def test_a_worker_of_a_cluster_leaves_a_held_scraper_alone_and_takes_it_when_it_is_free(
+    app, folder, origin
+):
+    run = await app.start("pages", urls=[f"{origin.url}/1"], workers=0)
+    said = []
+
+    class Heard:
+        def joined(self, run): ...
+        def saw(self, snapshot): ...
+        def said(self, text):
+            said.append(text)
+
+    station = Station(app.queue, [app.job("pages", workers=1)], Heard())
+    async with ScraperLock(app.queue, "pages", [WORKING], run_id="other"):
+        serving = asyncio.create_task(station.serve())
+        async with asyncio.timeout(30):
+            while not said:
+                await asyncio.sleep(0.02)
+        assert "other" in said[0] and not origin.visits
+    async with asyncio.timeout(60):
+        while (await app.queue.stats(run.id)).remaining:
+            await asyncio.sleep(0.05)
+    station.stop()
+    await serving
+
+
+async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, folder, origin):
+    (folder / "shoal.toml").unlink()
+    release = asyncio.Event()
+    origin.answer = lambda path: Answer(after=60) if path == "/slow" and not release.is_set() else Answer()
+    first = await start("run", "pages.py", f"--url={origin.url}/slow", "--run", "r1", "--at-once=1", folder=folder)
+    await held(origin)
+    await app.queue.enqueue("r1", [shoal.Task(url=f"{origin.url}/2", step="page")])
+    worker = await start("work", "pages.py", "--run", "r1", "--allow-private=127.0.0.0/8", folder=folder)
+    async with asyncio.timeout(60):
+        while (await app.queue.stats("r1")).completed < 1:
+            await asyncio.sleep(0.05)
+    assert "/2" in origin.visits
+    for process in (worker, first):
+        process.kill()
+        await process.communicate()
