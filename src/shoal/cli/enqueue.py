@@ -24,6 +24,7 @@ def enqueue(
     seeds: "Seeds",
     *,
     rejects: options.Rejects = None,
+    invalid: options.Invalid = "skip",
     queue: options.Queue = options.DEFAULT_QUEUE,
     run_id: Annotated[
         str | None, typer.Option("--run", help="Add to this run, or make one of this id.", metavar="RUN")
@@ -39,7 +40,7 @@ def enqueue(
         complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
     job = crew.job(scraper, queue, urls=list(seeds.urls))
-    report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id)), as_json)
+    report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id, invalid)), as_json)
 
 
 def report(queued: dict[str, Any], as_json: bool) -> None:
@@ -55,15 +56,20 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
 
 
 async def fill(
-    queue: "Queue", job: "Job", seeds: "Seeds", rejects: str | None, run_id: str | None
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    run_id: str | None,
+    invalid: str = "skip",
 ) -> dict[str, Any]:
     """Make the run and stream its tasks in."""
     from shoal.cli.seeds import Refused
     from shoal.fleet.filling import queued_row
     from shoal.fleet.launch import open_run
 
-    run = await open_run(queue, job.scraper, run_id=run_id)
-    with Refused(rejects) as refused:
-        async with refused.feed(queue, job, seeds) as feed:
+    with Refused(rejects, invalid) as refused:
+        run = await open_run(queue, job.scraper, run_id=run_id)
+        async with refused.feed(queue, job, seeds, run) as feed:
             report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
     return queued_row(job, run, report, refused.count)

@@ -52,6 +52,7 @@ def fleet(
         typer.Option("--stagger", help="How long after one worker the next one starts.", metavar="TIME"),
     ] = DEFAULT_STAGGER,
     rejects: options.Rejects = None,
+    invalid: options.Invalid = "skip",
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: options.Out = None,
     resume: options.Resume = None,
@@ -80,7 +81,10 @@ def fleet(
     )
     refuse_unfit(examined(job), as_json)
     wanted = run_id if resume is None or resume == NEWEST else resume
-    ready = ask(queue, lambda opened: prepare(opened, job, seeds, rejects, wanted, resume is not None, test))
+    ready = ask(
+        queue,
+        lambda opened: prepare(opened, job, seeds, rejects, wanted, resume is not None, test, invalid),
+    )
     refuse_unfit(ready.findings, as_json)
     if not as_json:
         show(ready.lineup, warn=not test)
@@ -149,6 +153,7 @@ async def prepare(
     run_id: str | None,
     resume: bool,
     test: bool,
+    invalid: str = "skip",
 ) -> Prepared:
     """Make the run or find it, fill it, and look what there is to do; raises ScraperBusy."""
     from shoal.cli.seeds import Refused
@@ -159,8 +164,8 @@ async def prepare(
     async with lock_of(queue, job, run_id) as lock:
         run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
         await lock.name_run(run.id)
-        with Refused(rejects) as refused:
-            async with refused.feed(queue, job, seeds) as feed:
+        with Refused(rejects, invalid) as refused:
+            async with refused.feed(queue, job, seeds, run) as feed:
                 tasks = first(aiter(feed), TEST_PAGES) if test else feed
                 enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
         names = (await queue.stats(run.id)).partitions

@@ -11,7 +11,8 @@ from shoal.cli.options import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import host_of
 from shoal.core.values import read_positive_duration, read_size
-from shoal.fleet.launch import MODES, Job
+from shoal.fleet.jobs import load, make_job
+from shoal.fleet.launch import Job
 from shoal.fleet.project import Project
 from shoal.fleet.table import read_table_file
 from shoal.queue.open import load_backend
@@ -33,25 +34,19 @@ def read_job(
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises what is wrong with either."""
-    scraper, place, settled, homes = Project.find(Path.cwd()).load(reference)
-    if partition_table:
-        homes = read_table_file(Path(partition_table))
-    elif partitions and not is_mode(partitions):
-        homes = {}  # what is typed is stronger than the project's table
+    loaded = load(Project.find(Path.cwd()), reference)
     typed = dict(read_change(change) for change in changes or [])
-    allowed = [*scraper.settings.allow_private, *(allow_private or []), *typed_private(urls or [])]
+    allowed = [*loaded.scraper.settings.allow_private, *(allow_private or []), *typed_private(urls or [])]
     if allowed:
         typed["allow_private"] = allowed
-    return Job(
-        scraper=scraper.replace(**typed),
-        name=reference,
-        reference=place,
+    return make_job(
+        reference,
+        loaded,
         queue_url=queue,
-        overrides=settled | typed,
-        typed=typed,
+        settings=typed,
         memory=read_size("--memory", memory),
-        partitions=read_partitions(partitions, bool(homes)),
-        homes=dict(homes),
+        partitions=partitions,
+        homes=read_table_file(Path(partition_table)) if partition_table else None,
         heartbeat=read_positive_duration("--heartbeat", heartbeat),
         span=read_positive_duration("--for", span) if span else None,
         **more,
@@ -62,23 +57,6 @@ def nursery_for(queue: str) -> Nursery:
     """Return a nursery whose workers have loaded what opens this queue."""
     load_backend(queue)
     return Nursery(here=True)
-
-
-def is_mode(partitions: list[str]) -> bool:
-    """Tell whether partitions are a word by which they are shared out."""
-    return partitions in ([mode] for mode in MODES)
-
-
-def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] | None:
-    """Return the partitions, or the word by which they are shared out; a table means `auto` by itself."""
-    if not has_table:
-        return partitions
-    if partitions and not is_mode(partitions):
-        raise InvalidSetting(
-            "--partition-table",
-            "shares out all partitions; leave out --partitions, or say auto or exclusive there",
-        )
-    return partitions or ["auto"]
 
 
 def read_change(text: str) -> tuple[str, Any]:

@@ -34,14 +34,14 @@ def as_changes(
 
 
 async def fill_again(
-    queue: "Queue", job: "Job", seeds: "Seeds", rejects: str | None, run_id: str | None
+    queue: "Queue", job: "Job", seeds: "Seeds", rejects: str | None, run_id: str | None, invalid: str
 ) -> dict[str, Any]:
     """Make a run and stream its tasks in, and those of the pages that are to be visited again."""
     from shoal.cli.enqueue import fill
     from shoal.fleet.again import pages_again
 
     known = await pages_again(queue, job.scraper, but=run_id)
-    queued = await fill(queue, job, seeds, rejects, run_id)
+    queued = await fill(queue, job, seeds, rejects, run_id, invalid)
     more = await queue.enqueue(queued["run_id"], known)
     return queued | {
         "enqueued": queued["enqueued"] + more.added,

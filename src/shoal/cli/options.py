@@ -50,6 +50,14 @@ Rejects = Annotated[
     str | None,
     typer.Option("--rejects", help="Write what cannot be queued there, and why.", metavar="FILE"),
 ]
+Invalid = Annotated[
+    str,
+    typer.Option(
+        "--invalid",
+        help="What becomes of a seed that cannot be queued: skip it, make it a dead letter, or stop.",
+        metavar="skip|dead|raise",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

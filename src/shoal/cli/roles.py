@@ -116,7 +116,7 @@ async def _carry_out(
     out = _place(plan.storage.results, entry, run)
     coordinator = Coordinator(queue, job, run, teller, out)
     with Refused(_place(plan.coordinator.rejects, entry, run)) as refused:
-        async with refused.feed(queue, job, seeds) as feed:
+        async with refused.feed(queue, job, seeds, run) as feed:
             return await coordinator.carry_out(feed), out, job
 
 

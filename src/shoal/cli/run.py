@@ -28,6 +28,7 @@ def run(
     seeds: "Seeds",
     *,
     rejects: options.Rejects = None,
+    invalid: options.Invalid = "skip",
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: options.Out = None,
     resume: options.Resume = None,
@@ -54,9 +55,12 @@ def run(
     job = crew.job(scraper, queue, nursery=nursery_for(queue), urls=list(seeds.urls), changes=kept)
     if job.scraper.settings.mode == "distributed" and crew.workers is None and not resume:
         # Its workers are elsewhere; they are told how to join.
-        report(ask(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id)), as_json)
+        report(ask(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid)), as_json)
         return
-    summary = ask(queue, lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json))
+    summary = ask(
+        queue,
+        lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json, invalid),
+    )
     if as_json:
         put_json(
             summary.as_json()
@@ -76,6 +80,7 @@ async def carry_out(
     resume: str | None,
     run_id: str | None,
     as_json: bool,
+    invalid: str = "skip",
 ) -> "Summary":
     """Do what `shoal run` was asked for, before the eyes of a person."""
     from shoal.cli.live import Show
@@ -89,8 +94,8 @@ async def carry_out(
     known = await pages_again(queue, job.scraper, but=wanted)
     run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
     outlet = Outlet(queue, run.id, out)
-    with Show(as_json=as_json) as show, Refused(rejects) as refused:
-        async with refused.feed(queue, job, seeds) as feed:
+    with Show(as_json=as_json) as show, Refused(rejects, invalid) as refused:
+        async with refused.feed(queue, job, seeds, run) as feed:
             summary = await launch(
                 queue,
                 job,

@@ -1,6 +1,7 @@
 """What the sources of a run find on its way to the queue, and what they refuse before people's eyes."""
 
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -8,10 +9,11 @@ from typing import Self
 
 from shoal.cli.console import counted, say
 from shoal.core import values
-from shoal.discover.feed import Feed
+from shoal.core.model import Run
 from shoal.discover.rejects import RejectFile
 from shoal.discover.sitemap_report import SitemapReport
 from shoal.discover.source import Refusal
+from shoal.fleet.filling import Filling, open_filling, read_policy
 from shoal.fleet.launch import Job
 from shoal.fleet.project import Project
 from shoal.fleet.seeds import Seeds
@@ -28,8 +30,9 @@ def read_since(text: str) -> datetime:
 class Refused:
     """Shows the first few that could not be queued, counts all, and writes them to a file if one is named."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, invalid: str = "skip") -> None:
         self.count = 0
+        self._invalid = read_policy("--invalid", invalid)
         self._stack = ExitStack()
         self._file = self._stack.enter_context(RejectFile(path)) if path else None
 
@@ -41,10 +44,20 @@ class Refused:
     ) -> None:
         self._stack.close()
 
-    def feed(self, queue: Queue, job: Job, seeds: Seeds) -> AbstractAsyncContextManager[Feed]:
-        """Return the tasks of the sources, routed as the project wants it."""
-        routes = Project.find(Path.cwd()).routes
-        return seeds.feed(queue, job.scraper, routes, self.note, self._report)
+    @asynccontextmanager
+    async def feed(self, queue: Queue, job: Job, seeds: Seeds, run: Run) -> AsyncIterator[Filling]:
+        """Yield the tasks of the sources on their way into a run, routed as the project wants it."""
+        opened = open_filling(
+            queue,
+            job.scraper,
+            seeds,
+            Project.find(Path.cwd()).routes,
+            on_invalid=self._invalid,
+            on_refusal=self.note,
+            on_report=self._report,
+        )
+        async with opened as filling:
+            yield filling.into(run)
 
     def note(self, refusal: Refusal) -> None:
         """Take note of one."""

@@ -26,6 +26,7 @@ ShoalError
 │   ├── NobodyListens         no worker listens for the scraper
 │   └── NotAnswered           no answer came in time
 ├── TaskDied                  a task that somebody waits for became a dead letter
+├── TaskExpired               a task that somebody waits for expired, was dropped, or was left undone
 ├── StepTimeout               a step did not come to an end in time
 ├── LoginFailed               a login of the scraper's own did not work
 ├── BrowserMissing            a browser is to fetch, and there is none
@@ -369,12 +370,22 @@ class NotAnswered(CallFailed):
 
 
 class TaskDied(ShoalError):
-    """A task that is waited for became a dead letter."""
+    """A task that is waited for became a dead letter; `results` are those of the others so far, by id."""
 
     def __init__(self, run_id: str, letter_id: str, url: str | None, error: str) -> None:
         self.run_id, self.letter_id, self.url, self.error = run_id, letter_id, url, error
+        self.results: dict[str, list[Any]] = {}
         what = f"The task for {shorten(url)}" if url else "The task"
         super().__init__(f"{what} died: {error}. All about it: shoal dead show {run_id} {letter_id}")
+
+
+class TaskExpired(ShoalError):
+    """A task that is waited for came to no end of its own; `results` are those of the others so far."""
+
+    def __init__(self, run_id: str, task_id: str, state: str) -> None:
+        self.run_id, self.task_id, self.state = run_id, task_id, state
+        self.results: dict[str, list[Any]] = {}
+        super().__init__(f"Task {task_id} of run {run_id} was {state}, and gave nothing")
 
 
 class StepTimeout(ShoalError):

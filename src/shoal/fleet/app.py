@@ -4,50 +4,52 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from shoal.core.errors import InvalidInput, QueueError, TaskDied
-from shoal.core.model import DeadLetter, Run, Stats, Task, TaskState
-from shoal.fleet.again import Comparison, compared, pages_again
+from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, UnknownRun
+from shoal.core.model import ZERO, HostStatus, Run, Stats, Task, WorkerStatus
+from shoal.discover.rejects import RejectFile
+from shoal.fleet.again import pages_again
 from shoal.fleet.assignment import admit
 from shoal.fleet.balance import TIMEOUT, Balancers
-from shoal.fleet.crew import Crew
 from shoal.fleet.dispatch import Scraped
-from shoal.fleet.launch import Job, books_of, crew_of, open_run
+from shoal.fleet.filling import OnInvalid, Refusals, enter, open_filling
+from shoal.fleet.handle import RunHandle
+from shoal.fleet.hired import Hired
+from shoal.fleet.jobs import job_of_run, load, make_job
+from shoal.fleet.launch import Job, lock_of, open_run
 from shoal.fleet.logs import LogPlan
+from shoal.fleet.named import read_sources
 from shoal.fleet.ondemand import ANYWHERE, listening_job, standing_run, until_listening
-from shoal.fleet.partitions import PartitionStatus, partitions
-from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.project import Project
-from shoal.fleet.proxies import ProxyStatus, proxies
-from shoal.fleet.records import Record, records
+from shoal.fleet.retyping import DEFAULT_QUEUE
+from shoal.fleet.seeds import Seeds, Stream
 from shoal.fleet.table import read_table
-from shoal.fleet.watch import metrics_of, seen_by, watching
+from shoal.fleet.tokens import TokenStatus, tokens
+from shoal.fleet.watch import watching
 from shoal.queue.contract import Queue
-from shoal.queue.intake import task_id
 from shoal.queue.open import open_queue
-from shoal.scrape.load import load_scraper
 from shoal.worker.share import HEARTBEAT
-
-log = logging.getLogger(__name__)
-LOOK_EVERY = timedelta(milliseconds=500)
 
 
 class connect:
     """Connects to a queue: `async with shoal.connect("postgresql://…") as app`.
 
-    Scrapers are named as in the project file of `folder`, or as FILE[:NAME].
+    Without an address it is that of SHOAL_QUEUE or of the project. Scrapers are named as in the project file
+    of `folder`, or as FILE[:NAME].
     """
 
-    def __init__(self, queue_url: str, *, folder: str | Path = ".") -> None:
-        self._url, self._folder = queue_url, Path(folder).absolute()
+    def __init__(self, queue_url: str | None = None, *, folder: str | Path = ".") -> None:
+        self._project = Project.find(Path(folder).absolute())
+        self._url = queue_url or os.environ.get("SHOAL_QUEUE") or self._project.queue or DEFAULT_QUEUE
         self._app: App | None = None
 
     def __await__(self) -> Generator[Any, None, "App"]:
@@ -64,7 +66,7 @@ class connect:
             await self._app.close()
 
     async def _open(self) -> "App":
-        return App(await open_queue(self._url), self._url, Project.find(self._folder))
+        return App(await open_queue(self._url), self._url, self._project)
 
 
 class App:
@@ -96,48 +98,139 @@ class App:
         self,
         scraper: str,
         *,
-        urls: Iterable[str] = (),
-        tasks: Iterable[Task] = (),
+        urls: Stream = (),
+        tasks: Stream = (),
         run_id: str | None = None,
-        workers: int = 0,
+        workers: int | None = None,
+        on_invalid: OnInvalid = "skip",
+        rejects: str | None = None,
         settings: Mapping[str, Any] | None = None,
         again: str | None = None,
+        steps: Sequence[str] | None = None,
+        at_once: int | None = None,
+        stagger: timedelta = ZERO,
         partitions: Sequence[str] | str | None = None,
         partition_table: Mapping[int, Sequence[str]] | None = None,
         heartbeat: timedelta = HEARTBEAT,
         logs: LogPlan | None = None,
         metrics: str | None = None,
         trace: bool = False,
-    ) -> "RunHandle":
-        """Make a run and fill it; `workers` starts some here, else `shoal work` does so anywhere.
+        **sources: Any,
+    ) -> RunHandle:
+        """Make a run, fill it, and work on it as its mode says; `run.report` tells what was entered.
+
+        `workers` start here. Where it is left out, a scraper that was put in single mode has one, others
+        none: `run.worker_command` starts some anywhere. Single mode is locked: ScraperBusy names the holder.
 
         A run id that exists is gone on with: what has entered before is not entered again. `again` names an
         earlier run whose pages are visited once more; `compared` then says what is new, changed and gone.
+
+        `urls` and `tasks` may be any iterables, also async ones, and are never held as a whole. `sources` are
+        the others by the names of `shoal run`: urls_file, sitemap, combine, axis, from_run. What cannot be
+        queued is skipped and counted; `on_invalid` may be "dead" for dead letters, "raise", or a function of
+        each refusal, and `rejects` names a file for them.
+
         `partitions` are those that the workers are for, or "auto" or "exclusive" to share them out by a plan,
         which `partition_table` may write down: worker number to partitions. `heartbeat` is how soon they are
         shared out anew. `logs`, `metrics` (HOST:PORT) and `trace` are of the workers that are started here.
         """
-        changes = dict(settings or {}) | ({"again": again} if again else {})
+        seeds = read_sources(urls, tasks, sources)
+        job = self.job(
+            scraper,
+            workers=workers,
+            settings=dict(settings or {}) | ({"again": again} if again else {}),
+            partitions=[partitions] if isinstance(partitions, str) else partitions,
+            homes=read_table(partition_table, "partition_table") if partition_table else None,
+            steps=list(steps) if steps else None,
+            stagger=stagger,
+            heartbeat=heartbeat,
+            **({"at_once": at_once} if at_once else {}),
+        )
+        if workers is None:
+            workers = 1 if job.scraper.settings.mode_given and job.scraper.settings.mode == "single" else 0
         if not workers and (logs or metrics or trace):
             raise InvalidInput("Logs, metrics and traces are of workers; start some here with: workers=1")
-        watched = watching(logs, metrics, trace, key="metrics")
-        job = replace(self._job(scraper, changes, workers), heartbeat=heartbeat, **watched)
-        if partitions or partition_table:
-            job = replace(job, **_shared_out(partitions, partition_table))
-        known = await pages_again(self.queue, job.scraper, but=run_id)
-        run = await open_run(self.queue, job.scraper, run_id=run_id)
-        step = job.scraper.first.name
-        seeds = [*tasks, *(Task(url=url, step=step) for url in urls), *known]
-        await self.queue.enqueue(run.id, seeds, on_invalid=_refuse)
-        handle = RunHandle(self.queue, run)
-        if workers:
-            await admit(self.queue, run.id, job.sharing)
-            await self._crews.enter_async_context(_Hired(handle, job))
-        return handle
+        job = replace(job, **watching(logs, metrics, trace, key="metrics"))
+        return await self._start(job, seeds, run_id, workers, on_invalid, rejects)
 
-    async def run(self, run_id: str) -> "RunHandle":
+    async def _start(
+        self,
+        job: Job,
+        seeds: Seeds,
+        run_id: str | None,
+        workers: int,
+        on_invalid: OnInvalid,
+        rejects: str | None,
+    ) -> RunHandle:
+        routes = self._project.routes
+        async with AsyncExitStack() as stack:
+            # Whatever can be refused is refused before the run is made.
+            lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
+            refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
+            known = await pages_again(self.queue, job.scraper, but=run_id)
+            filling = await stack.enter_async_context(
+                open_filling(
+                    self.queue,
+                    job.scraper,
+                    seeds,
+                    routes,
+                    on_invalid=on_invalid,
+                    on_refusal=refusals.note,
+                )
+            )
+            await filling.begin(strict=on_invalid == "raise")
+            run = await open_run(self.queue, job.scraper, run_id=run_id)
+            with _naming(run):
+                report = await enter(self.queue, run, filling, refusals, known)
+                if lock:
+                    await lock.name_run(run.id)
+                    await admit(self.queue, run.id, job.sharing)
+                    await self._crews.enter_async_context(Hired(self.queue, run, job, lock))
+        return RunHandle(self.queue, run, report, routes, lambda run: job)
+
+    async def run(self, run_id: str) -> RunHandle:
         """Take up a run that was started before; raises UnknownRun."""
-        return RunHandle(self.queue, await self.queue.run(run_id))
+        return self._handle(await self.queue.run(run_id))
+
+    async def runs(self) -> list[RunHandle]:
+        """Return all runs, the newest first."""
+        return [self._handle(run) for run in await self.queue.runs()]
+
+    async def stats(self, scraper: str, run_id: str | None = None) -> Stats:
+        """Return the counts of a run of a scraper, the newest if none is named.
+
+        Raises UnknownRun, and RunConflict for a run of another scraper.
+        """
+        name = await self._name(scraper)
+        if run_id is None:
+            newest = next((run for run in await self.queue.runs() if run.scraper == name), None)
+            if newest is None:
+                raise UnknownRun(f"of {scraper}")
+            return await self.queue.stats(newest.id)
+        run = await self.queue.run(run_id)
+        if run.scraper != name:
+            raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {name!r}")
+        return await self.queue.stats(run_id)
+
+    async def workers(self) -> Sequence[WorkerStatus]:
+        """Return the workers of all runs that have ever sent a heartbeat."""
+        return await self.queue.workers()
+
+    async def hosts(self) -> list[HostStatus]:
+        """Return the hosts of all runs: how they are treated, and what is left of each."""
+        return [host async for host in self.queue.hosts()]
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        """Send a host no request for a while, in any run; zero ends a pause."""
+        await self.queue.pause_host(host.lower(), duration)
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        """Keep at least this gap between two requests to a host, in any run; zero lifts it."""
+        await self.queue.slow_host(host.lower(), delay)
+
+    async def tokens(self) -> list[TokenStatus]:
+        """Return the API tokens that the fleet knows: what is left of each."""
+        return await tokens(self.queue)
 
     async def gather(
         self,
@@ -146,22 +239,33 @@ class App:
         *,
         step: str | None = None,
         run_id: str | None = None,
-        workers: int = 0,
+        workers: int | None = None,
         timeout: timedelta | None = None,
-    ) -> list[list[Any]]:
+        return_exceptions: bool = False,
+    ) -> list[Any]:
         """Handle every payload by a step, the first if none is named; return the items of each, in order.
 
-        Raises TaskDied when one of them became a dead letter, and TimeoutError. With a run id it can be asked
-        again after a restart: what was done is not done twice.
+        A payload is known by what it holds: given twice, it is handled once and answered twice. With a run id
+        it can be asked again after a restart, in whatever order: what was done is not done twice.
+
+        Raises TaskDied or TaskExpired as soon as one has failed, whose `results` are those of the others so
+        far, InvalidTask for what is no payload, and TimeoutError. With `return_exceptions` the error of each
+        that failed stands in its place instead.
         """
-        job = self._job(scraper, {}, workers)
-        name = step or job.scraper.first.name
-        tasks = [Task(step=name, payload=payload, key=str(number)) for number, payload in enumerate(payloads)]
-        handle = await self.start(scraper, tasks=tasks, run_id=run_id, workers=workers)
-        ids = [task_id(handle.info, task) for task in tasks]
-        async with asyncio.timeout(timeout.total_seconds() if timeout else None):
-            found = await handle.items_of(ids)
-        return [found[one] for one in ids]
+        tasks = [Task(step=step, payload=one) if step else Task(payload=one) for one in payloads]
+        policy: OnInvalid = "skip" if return_exceptions else "raise"
+        handle = await self.start(scraper, tasks=tasks, run_id=run_id, workers=workers, on_invalid=policy)
+        ids = handle.ids
+        waiting = await handle.outcomes(
+            list({one for one in ids if one}), timeout, strict=not return_exceptions
+        )
+        if waiting.errors and not return_exceptions:
+            raise next(iter(waiting.errors.values()))
+        found: dict[str, Any] = {**waiting.items, **waiting.errors}
+        refused = "its payload or its step is not one that can be queued; see the run's report"
+        return [
+            found[one] if one else InvalidTask(task, refused) for task, one in zip(tasks, ids, strict=True)
+        ]
 
     async def listen(
         self,
@@ -171,14 +275,14 @@ class App:
         at: str = ANYWHERE,
         announce: str | None = None,
         settings: Mapping[str, Any] | None = None,
-    ) -> "RunHandle":
+    ) -> RunHandle:
         """Start workers here that scrape on demand, for as long as the app is open; return their run."""
         changes = dict(settings or {}) | {"mode": "distributed"}
-        job = listening_job(self._job(scraper, changes, workers), at, announce)
-        handle = RunHandle(self.queue, await standing_run(self.queue, job.scraper))
-        await self._crews.enter_async_context(_Hired(handle, job))
+        job = listening_job(self.job(scraper, settings=changes, workers=workers), at, announce)
+        run = await standing_run(self.queue, job.scraper)
+        await self._crews.enter_async_context(Hired(self.queue, run, job, lock_of(self.queue, job, run.id)))
         await until_listening(self.queue, job.scraper.name, workers)
-        return handle
+        return RunHandle(self.queue, run, routes=self._project.routes, job_of=lambda run: job)
 
     async def scrape(
         self,
@@ -200,147 +304,40 @@ class App:
         self, scraper: str, task: Task, *, timeout: timedelta = TIMEOUT, strategy: str = "least_loaded"
     ) -> Scraped:
         """Have a worker that listens handle a task now, and return all about it; raises as `scrape` does."""
-        if scraper not in self._names:
-            self._names[scraper] = self._job(scraper, {}, 0).scraper.name
-        balancer = await self._balancers.of(self._names[scraper], strategy)
+        balancer = await self._balancers.of(await self._name(scraper), strategy)
         return await balancer.call(task, timeout=timeout)
 
-    def _job(self, name: str, settings: dict[str, Any], workers: int) -> Job:
-        entry = self._project.entry(name)
-        folder = self._project.folder
-        scraper = entry.load(folder) if entry else load_scraper(name)
-        return Job(
-            scraper=scraper.replace(**settings),
-            name=name,
-            reference=entry.reference(folder) if entry else name,
-            queue_url=self._url,
-            overrides=(dict(entry.overrides) if entry else {}) | settings,
-            workers=max(workers, 1),
+    def job(self, scraper: str, *, workers: int | None = None, **more: Any) -> Job:
+        """Return the job of a scraper, for `Station` and others of `shoal.fleet`; `more` are fields of a Job.
+
+        What the project says of workers holds where it is not said here.
+        """
+        plan = self._project.cluster.workers
+        usual = {"at_once": plan.at_once, "batch": plan.batch_size}
+        fields = {name: value for name, value in usual.items() if value is not None} | more
+        return make_job(
+            scraper, load(self._project, scraper), queue_url=self._url, workers=max(workers or 1, 1), **fields
         )
 
+    async def _name(self, scraper: str) -> str:
+        if scraper not in self._names:
+            self._names[scraper] = (await asyncio.to_thread(load, self._project, scraper)).scraper.name
+        return self._names[scraper]
 
-@dataclass(frozen=True, slots=True)
-class RunHandle:
-    """A run, wherever it is worked on."""
-
-    queue: Queue
-    info: Run
-
-    @property
-    def id(self) -> str:
-        """The run's id."""
-        return self.info.id
-
-    async def watch(self, every: timedelta = LOOK_EVERY) -> AsyncIterator[Snapshot]:
-        """Yield how the run is, again and again, the last time when it has finished."""
-        progress = Progress(self.queue, self.id)
-        while True:
-            snapshot = await progress.look()
-            yield snapshot
-            if snapshot.state in ("finished", "cancelled"):
-                return
-            await asyncio.sleep(every.total_seconds())
-
-    async def results(self, *, step: str | None = None, after: int = 0) -> AsyncIterator[Any]:
-        """Yield the items as they come, until the run has finished.
-
-        A task that died is no item; `dead` has them.
-        """
-        seen: set[int] = set()
-        last = after
-        async for snapshot in self.watch():
-            # An item may be committed after one with a higher id: the last look goes over all of them again.
-            finished = snapshot.state in ("finished", "cancelled")
-            async for item in self.queue.items(self.id, step=step, after=after if finished else last):
-                if item.id not in seen:
-                    seen.add(item.id)
-                    last = max(last, item.id)
-                    yield item.data
-
-    async def compared(self) -> Comparison:
-        """Return what the run has found of its pages so far: new, changed, unchanged, gone."""
-        return await compared(self.queue, self.info)
-
-    def records(
-        self,
-        *,
-        step: str | None = None,
-        states: Collection[TaskState] | None = None,
-        key: str | None = None,
-    ) -> AsyncIterator[Record]:
-        """Yield every record's way through the steps, or that of those in a step or a state, or of one."""
-        return records(self.queue, self.id, step=step, states=states, key=key)
-
-    async def proxies(self) -> list[ProxyStatus]:
-        """Return the proxies by name: what came by each, what went wrong, and which are benched."""
-        return await proxies(self.queue, self.id)
-
-    async def partitions(self) -> list[PartitionStatus]:
-        """Return the partitions by name: how much is left of each, and who has it by the plan."""
-        return await partitions(self.queue, self.id)
-
-    async def dead(self) -> list[DeadLetter]:
-        """Return the dead letters."""
-        return [letter async for letter in self.queue.dead(self.id)]
-
-    async def wait(self, timeout: timedelta | None = None) -> Stats:
-        """Return the counts when the run has finished; raises TimeoutError, and nothing is lost by that."""
-        async with asyncio.timeout(timeout.total_seconds() if timeout else None):
-            async for snapshot in self.watch():
-                stats = snapshot.stats
-        return stats
-
-    async def items_of(self, ids: Sequence[str]) -> dict[str, list[Any]]:
-        """Return the items of tasks when all of them are done; raises TaskDied as soon as one is dead."""
-        async for _ in self.watch():
-            async for letter in self.queue.dead(self.id):
-                if letter.id in ids:
-                    raise TaskDied(self.id, letter.id, letter.task.url, letter.error)
-        found: dict[str, list[Any]] = {one: [] for one in ids}
-        async for item in self.queue.items(self.id):
-            if item.task_id in found:
-                found[item.task_id].append(item.data)
-        return found
+    def _handle(self, run: Run) -> RunHandle:
+        job_of = partial(job_of_run, self._project, self._url)
+        return RunHandle(self.queue, run, routes=self._project.routes, job_of=job_of)
 
 
-class _Hired:
-    """Workers on a run for as long as an app is open."""
-
-    def __init__(self, handle: RunHandle, job: Job) -> None:
-        self._handle, self._job = handle, job
-        self._crew: Crew | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._watch = AsyncExitStack()
-
-    async def __aenter__(self) -> None:
-        queue, job, run = self._handle.queue, self._job, self._handle.info
-        async with AsyncExitStack() as stack:
-            logs = stack.enter_context(books_of(job, run))
-            self._crew = crew_of(queue, job, run, logs)
-            metrics = await stack.enter_async_context(metrics_of(job.metrics, self._crew, log.info))
-            if job.metrics:
-                await stack.enter_async_context(seen_by(metrics, queue, run))
-            self._task = asyncio.create_task(self._crew.run())
-            self._watch = stack.pop_all()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._crew is not None and self._task is not None
-        async with self._watch:
-            if not self._task.done():
-                self._crew.stop()
-                self._crew.stop()
-            with suppress(QueueError):
-                await self._task
-
-
-def _shared_out(
-    partitions: Sequence[str] | str | None, table: Mapping[int, Sequence[str]] | None
-) -> dict[str, Any]:
-    words = [partitions] if isinstance(partitions, str) else list(partitions or ["auto"])
-    return {"partitions": words, "homes": read_table(table, "partition_table") if table else {}}
-
-
-def _refuse(position: int, error: InvalidInput) -> None:
-    raise error
+@contextmanager
+def _naming(run: Run) -> Generator[None]:
+    """Name a run that was made in an error that comes after that."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
+            vars(error)["run_id"] = run.id
+        error.add_note(
+            f"Run {run.id} was made. Go on with it: run_id={run.id!r}; or delete it: shoal purge {run.id}"
+        )
+        raise

@@ -168,11 +168,13 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
 def lock_of(queue: Queue, job: Job, run_id: str | None = None) -> ScraperLock:
     """Return the lock that the workers of a job hold.
 
-    A scraper in single mode is run once at a time. Others may join a run of it, unless single mode was asked for.
+    A scraper in single mode is run once at a time. Others may join a run of it, unless that mode was given.
     """
     settings = job.scraper.settings
     is_strict = settings.mode_given or not job.joins
-    duties = () if settings.mode != "single" or not is_strict else (WORKING,) if job.joins else (FILLING, WORKING)
+    duties = (
+        () if settings.mode != "single" or not is_strict else (WORKING,) if job.joins else (FILLING, WORKING)
+    )
     return ScraperLock(queue, job.scraper.name, duties, run_id=run_id)
 
 
@@ -191,7 +193,7 @@ def crew_of(
     on_event: Callable[[str], None] = lambda text: None,
     on_output: Callable[[str], None] = lambda line: None,
 ) -> Crew:
-    """Return the crew that a job has for a run; it holds the lock of the job, or the one that is handed in."""
+    """Return the crew that a job has for a run; it holds the job's lock, or the one that is handed in."""
     return Crew(
         queue,
         job.order(run),

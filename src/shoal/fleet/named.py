@@ -1,6 +1,7 @@
 """The names of what a run may begin with, as options and project files give them, read into `Seeds`."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ from shoal.core.values import hint, read_priority, read_since, read_text, read_w
 from shoal.discover.columns import Columns
 from shoal.discover.labels import Labels
 from shoal.fleet.project import Entry
-from shoal.fleet.seeds import Seeds
+from shoal.fleet.seeds import Seeds, Stream
 
 Spell = Callable[[str], str]
 
@@ -55,6 +56,14 @@ def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
         from_items=found.get("items"),
         step=found.get("seed_step"),
     )
+
+
+def read_sources(urls: Stream, tasks: Stream, others: Mapping[str, Any]) -> Seeds:
+    """Read what a program hands in, and the sources that it names as options and project files do."""
+    named = {"urls": [urls] if isinstance(urls, str) else urls, "tasks": tasks}
+    # An empty list is no source; whether a stream is empty is known when it is read.
+    handed = tuple((name, stream) for name, stream in named.items() if stream != () and stream != [])
+    return replace(read_seeds(others), handed=handed)
 
 
 def seeds_of(entry: Entry) -> Seeds:

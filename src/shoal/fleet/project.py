@@ -100,6 +100,11 @@ class Project:
         for name, value in (dict(self.variables) | _dotenv(self.folder)).items():
             os.environ.setdefault(name, value)
 
+    @property
+    def queue(self) -> str | None:
+        """The queue's address, if the project or its `.env` names one."""
+        return (dict(self.variables) | _dotenv(self.folder)).get(QUEUE)
+
     def entry(self, name: str) -> Entry | None:
         """Return the scraper of this name, None for a file or module; raises InvalidInput for neither."""
         if name in self.scrapers:

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from shoal.core.errors import QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
-from shoal.discover.feed import Feed
+from shoal.fleet import single
 from shoal.fleet.crew import Crew, CrewEnding
+from shoal.fleet.filling import Filling
 from shoal.fleet.launch import Job, Summary, books_of, crew_of, lock_of, open_run
 from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
-from shoal.fleet.single import FILLING, ScraperLock
 from shoal.fleet.watch import metrics_of, seen_by
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue
@@ -38,7 +38,7 @@ class Audience(Protocol):
     def said(self, text: str) -> None: ...
 
 
-class Silence:
+class Silent:
     """An audience that wants to hear nothing."""
 
     def joined(self, run: Run) -> None:
@@ -49,6 +49,9 @@ class Silence:
 
     def said(self, text: str) -> None:
         """Ignore it."""
+
+
+SILENT = Silent()
 
 
 async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
@@ -85,13 +88,13 @@ class Coordinator:
     results: str | None = None
     _state: str = field(default=FILLING, init=False)
 
-    async def carry_out(self, feed: Feed) -> Summary:
+    async def carry_out(self, feed: Filling) -> Summary:
         """Return how the run ended; cancel it at any time, and start it again to go on."""
         began, me = time.monotonic(), new_worker_id()
         async with AsyncExitStack() as stack:
             stack.enter_context(books_of(self.job, self.run))
             await stack.enter_async_context(
-                ScraperLock(self.queue, self.run.scraper, [FILLING], run_id=self.run.id)
+                single.ScraperLock(self.queue, self.run.scraper, [single.FILLING], run_id=self.run.id)
             )
             outlet = await stack.enter_async_context(Outlet(self.queue, self.run.id, self.results))
             before = (await self.queue.stats(self.run.id)).completed
@@ -161,7 +164,7 @@ class Station:
         self,
         queue: Queue,
         jobs: Sequence[Job],
-        audience: Audience = Silence(),
+        audience: Audience = SILENT,
         *,
         runs: Sequence[str] = (),
         on_output: Callable[[str], None] = lambda line: None,
@@ -270,7 +273,7 @@ class Station:
             self._audience.said(f"Could not work on run {run.id}: {failure}")
         return ending
 
-    async def _crewed(self, job: Job, run: Run, lock: ScraperLock) -> CrewEnding:
+    async def _crewed(self, job: Job, run: Run, lock: single.ScraperLock) -> CrewEnding:
         with suppress(QueueError):
             if not job.scraper.settings.at_most_once:
                 await hand_back(self._queue, run)

@@ -1,24 +1,34 @@
 """What a run begins with: the tasks of all sources that were named, routed, and the refused ones reported."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.core.model import Task
 from shoal.discover.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.labels import NO_LABELS, Labels
 from shoal.discover.routing import Routes
-from shoal.discover.source import Found, Source, shown
+from shoal.discover.source import Found, Refusal, Source, shown
 from shoal.queue.contract import Queue
-from shoal.scrape.scraper import Scraper
+from shoal.scrape.scraper import SEED_STEP, Scraper
 
 if TYPE_CHECKING:
     from shoal.discover.files import UrlFile
     from shoal.discover.sitemap_report import SitemapReport
 
+Stream = Iterable[str | Task] | AsyncIterable[str | Task]
 OnReport = Callable[["SitemapReport"], None]
 
 
@@ -26,7 +36,8 @@ OnReport = Callable[["SitemapReport"], None]
 class Seeds:
     """The sources of a run, as an operator named them."""
 
-    urls: Sequence[str] = ()
+    urls: Sequence[str] = ()  # as a person has typed them
+    handed: Sequence[tuple[str, Stream]] = ()  # URLs and tasks that a program hands in, each with its name
     file: str | None = None
     format: str | None = None
     encoding: str | None = None
@@ -43,7 +54,9 @@ class Seeds:
     step: str | None = None
 
     def __bool__(self) -> bool:
-        return any((self.urls, self.file, self.sitemaps, self.template, self.axes, self.from_run))
+        return any(
+            (self.urls, self.handed, self.file, self.sitemaps, self.template, self.axes, self.from_run)
+        )
 
     @asynccontextmanager
     async def feed(
@@ -51,7 +64,10 @@ class Seeds:
     ) -> AsyncIterator[Feed]:
         """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`."""
         step = self.step or scraper.first.name
-        sources = [*self._local(step), *self._previous(queue, step)]
+        handed = [
+            self.labels.label(Handed(name, stream, step, scraper.steps)) for name, stream in self.handed
+        ]
+        sources = [*handed, *self._local(step), *self._previous(queue, step)]
         async with AsyncExitStack() as stack:
             if self.sitemaps:
                 # Each kind of source is loaded when it is asked for: a run has one of them, rarely two.
@@ -116,3 +132,38 @@ class Typed:
         for url in self._urls:
             self.where = f"--url {shown(url)}"
             yield Task(url=url, step=self._step)
+
+
+class Handed:
+    """A source: URLs and tasks that a program hands in, read one by one."""
+
+    def __init__(self, name: str, stream: Stream, step: str, steps: Collection[str]) -> None:
+        self._name, self._stream, self._step, self._steps = name, stream, step, steps
+        self._number = -1
+
+    @property
+    def where(self) -> str:
+        """Which one was found last, such as "urls[17]"."""
+        return f"{self._name}[{self._number}]"
+
+    async def __aiter__(self) -> AsyncIterator[Found]:
+        if isinstance(self._stream, AsyncIterable):
+            async for one in self._stream:
+                yield self._found(one)
+        else:
+            for one in self._stream:
+                yield self._found(one)
+
+    def _found(self, one: Any) -> Found:
+        self._number += 1
+        found = task_of(one, self._step, self._steps)
+        return found or Refusal(self.where, shown(repr(one)), "it is neither a URL nor a Task")
+
+
+def task_of(one: Any, step: str, steps: Collection[str]) -> Task | None:
+    """Return what was handed in as a task, of this step if it names none; None for what is neither."""
+    if isinstance(one, str):
+        return Task(url=one, step=step)
+    if not isinstance(one, Task):
+        return None
+    return replace(one, step=step) if one.step == SEED_STEP and SEED_STEP not in steps else one

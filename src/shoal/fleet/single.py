@@ -1,6 +1,6 @@
 """The lock of single mode: one process at a time fills a scraper's runs, and one works on them.
 
-It is a note in the queue, so it holds on every machine, and needs no run: a process that is refused has made nothing.
+It is a note in the queue, so it holds on every machine, and needs no run: who is refused has made nothing.
 """
 
 import asyncio
@@ -36,7 +36,12 @@ class ScraperLock:
     """
 
     def __init__(
-        self, queue: Queue, scraper: str, duties: Sequence[str] = (FILLING, WORKING), *, run_id: str | None = None
+        self,
+        queue: Queue,
+        scraper: str,
+        duties: Sequence[str] = (FILLING, WORKING),
+        *,
+        run_id: str | None = None,
     ) -> None:
         self._queue, self._scraper, self._run_id = queue, scraper, run_id
         self._keys = [f"{duty} {scraper}" for duty in duties]

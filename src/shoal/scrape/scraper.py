@@ -23,6 +23,7 @@ from shoal.scrape.step import Step
 
 MAX_NAME = 200
 SEED_STEP = "main"  # the step of a task that names none
+INVALID_SEED = "invalid-seed"  # the step of what stands for a seed that could not be queued
 
 _AS_THE_SCRAPER: Any = object()
 
@@ -106,6 +107,8 @@ class Scraper:
         step = self.steps.get(task.step)
         if step is None and task.step == SEED_STEP:
             step = self.first
+        if step is None and task.step == INVALID_SEED:
+            raise InvalidTask(task, str(task.payload.get("reason")))
         if step is None:
             raise InvalidTask(task, self._unknown_step(task.step))
         if step.fetch is not None and task.url is None:

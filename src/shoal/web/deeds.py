@@ -10,8 +10,10 @@ from shoal.core.model import DeadFilter, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.dispatch import Scraped
-from shoal.fleet.filling import fill, job_of_run, project_job
+from shoal.fleet.filling import InvalidPolicy, fill, filled_row
+from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.launch import open_run
+from shoal.fleet.named import read_sources
 from shoal.web.actions import note
 from shoal.web.guard import Guest, check_operator
 from shoal.web.site import Site
@@ -120,6 +122,7 @@ async def start(
     tasks: Sequence[Task] = (),
     settings: Mapping[str, Any] | None = None,
     run_id: str | None = None,
+    invalid: InvalidPolicy = "skip",
 ) -> dict[str, Any]:
     """Make a run of a scraper of the project, fill it, and return what `shoal enqueue --json` has.
 
@@ -130,34 +133,41 @@ async def start(
     app = site.app
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings)
     run = await open_run(app.queue, job.scraper, run_id=run_id)
-    queued = await fill(app.queue, job, run, app.project.routes, urls, tasks)
-    await note(app.queue, guest, "start", run.id, scraper=scraper, enqueued=queued["enqueued"])
-    return queued
+    seeds = read_sources(urls, tasks, {})
+    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+    await note(app.queue, guest, "start", run.id, scraper=scraper, enqueued=report.added)
+    return filled_row(job, run, report)
 
 
 async def enqueue(
-    site: Site, guest: Guest, run_id: str, *, urls: Sequence[str] = (), tasks: Sequence[Task] = ()
+    site: Site,
+    guest: Guest,
+    run_id: str,
+    *,
+    urls: Sequence[str] = (),
+    tasks: Sequence[Task] = (),
+    invalid: InvalidPolicy = "skip",
 ) -> dict[str, Any]:
     """Add to a run of a scraper of the project, and return what `shoal enqueue --json` has."""
     check_operator(site, guest)
     app = site.app
     run = await app.queue.run(run_id)
     job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
-    queued = await fill(app.queue, job, run, app.project.routes, urls, tasks)
-    await note(app.queue, guest, "enqueue", run.id, enqueued=queued["enqueued"])
-    return queued
+    seeds = read_sources(urls, tasks, {})
+    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+    await note(app.queue, guest, "enqueue", run.id, enqueued=report.added)
+    return filled_row(job, run, report)
 
 
-async def scrape(
-    site: Site, guest: Guest, scraper: str, url: str, *, payload: Mapping[str, Any], timeout: timedelta
-) -> Scraped:
-    """Have a worker that listens fetch a page now, for a scraper of the project."""
+async def scrape(site: Site, guest: Guest, scraper: str, task: Task, *, timeout: timedelta) -> Scraped:
+    """Have a worker that listens handle a task now, for a scraper of the project."""
     check_operator(site, guest)
     project = site.app.project
     if scraper not in project.scrapers:
         raise UnknownScraper(scraper, list(project.scrapers))
-    scraped = await site.app.call(scraper, Task(url=url, payload=payload), timeout=timeout)
-    await note(site.app.queue, guest, "scrape", scraper, url=bare_url(url))
+    scraped = await site.app.call(scraper, task, timeout=timeout)
+    about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
+    await note(site.app.queue, guest, "scrape", scraper, **about)
     return scraped
 
 

@@ -81,7 +81,8 @@ async def test_a_dead_letter_is_an_error_and_not_a_hang(app):
 
 async def test_what_cannot_be_queued_is_refused(app):
     with pytest.raises(InvalidTask):
-        await app.start("pages", urls=["ftp://x.example/"])
+        await app.start("pages", urls=["ftp://x.example/"], on_invalid="raise")
+    assert await app.queue.runs() == []
     with pytest.raises(UnknownRun):
         await app.run("nothing")
 

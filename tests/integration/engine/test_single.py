@@ -107,7 +107,9 @@ async def test_nobody_works_beside_a_scraper_in_single_mode_however_it_is_starte
     assert await app.queue.runs() == before  # a refused start makes nothing
     worked = await typed("work", "pages", "--run", run.id, folder=folder)
     assert (worked.code, socket.gethostname() in worked.err) == (Exit.BUSY, True)
-    served = await typed("start", "--role", "worker", "--run", run.id, "--queue", app.queue_url, folder=folder)
+    served = await typed(
+        "start", "--role", "worker", "--run", run.id, "--queue", app.queue_url, folder=folder
+    )
     assert served.code == Exit.BUSY
     ran = await typed("run", "pages", f"--url={origin.url}/4", folder=folder)
     assert ran.code == Exit.BUSY
@@ -144,7 +146,9 @@ async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, fol
     (folder / "shoal.toml").unlink()
     release = asyncio.Event()
     origin.answer = lambda path: Answer(after=60) if path == "/slow" and not release.is_set() else Answer()
-    first = await start("run", "pages.py", f"--url={origin.url}/slow", "--run", "r1", "--at-once=1", folder=folder)
+    first = await start(
+        "run", "pages.py", f"--url={origin.url}/slow", "--run", "r1", "--at-once=1", folder=folder
+    )
     await held(origin)
     await app.queue.enqueue("r1", [shoal.Task(url=f"{origin.url}/2", step="page")])
     worker = await start("work", "pages.py", "--run", "r1", "--allow-private=127.0.0.0/8", folder=folder)

@@ -213,7 +213,7 @@ async def test_a_deed_asks_who_does_it_whoever_calls_it(house):
 
 
 async def test_the_worker_command_holds_no_secret(house):
-    from shoal.fleet.filling import project_job
+    from shoal.fleet.jobs import project_job
 
     job = project_job(house.app.project, "postgresql://shoal:c4nary@db/shoal", "books")
     assert "c4nary" not in worker_command(job, "mine")

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from shoal.core.model import Counts
-from shoal.fleet.filling import loaded_rows
+from shoal.fleet.jobs import loaded_rows
 from shoal.fleet.overview import host_row, worker_row
 from shoal.fleet.progress import counts_as_json
 from shoal.fleet.staleness import state_of
+from shoal.fleet.tokens import TokenStatus, tokens
 from shoal.web import deeds
 from shoal.web.actions import Action, actions
 from shoal.web.answers import Refused
@@ -81,6 +82,13 @@ async def slow_host(site: TheSite, guest: Operator, host: HostName, wish: HostWi
     return {"host": host.lower(), "delay_seconds": wish.seconds}
 
 
+@router.get("/tokens", response_model=schema.Listed[schema.TokenRow])
+async def all_tokens(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+    """List the API tokens by name, never by what they are: what is left of each, and which were retired."""
+    source = each(await tokens(site.app.queue))
+    return listed(await page(source, lambda one: one.name, limit=limit, after=after), TokenStatus.as_json)
+
+
 @router.get("/scrapers", response_model=schema.Listed[schema.ScraperRow])
 async def scrapers(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
     """List the scrapers of the project."""
@@ -105,15 +113,9 @@ async def done(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict
     },
 )
 async def scrape(site: TheSite, guest: Operator, wish: ScrapeWish) -> dict[str, Any]:
-    """Have a worker that listens fetch a page now, and answer with its items."""
-    scraped = await deeds.scrape(
-        site,
-        guest,
-        wish.scraper,
-        wish.url,
-        payload=wish.payload,
-        timeout=timedelta(seconds=wish.timeout),
-    )
+    """Have a worker that listens fetch a page, or handle a payload, now, and answer with its items."""
+    timeout = timedelta(seconds=wish.timeout)
+    scraped = await deeds.scrape(site, guest, wish.scraper, wish.task(), timeout=timeout)
     follow = [{"url": link.url, "step": link.step} for link in scraped.follow]
     return {**asdict(scraped), "follow": follow}
 

@@ -42,6 +42,7 @@ async def start(site: TheSite, guest: Operator, wish: StartWish) -> dict[str, An
         tasks=[task.task() for task in wish.tasks],
         settings=wish.settings,
         run_id=wish.run_id,
+        invalid=wish.invalid,
     )
 
 
@@ -49,7 +50,7 @@ async def start(site: TheSite, guest: Operator, wish: StartWish) -> dict[str, An
 async def enqueue(site: TheSite, guest: Operator, run_id: RunId, wish: EnqueueWish) -> dict[str, Any]:
     """Add URLs and tasks to a run; what has entered before is not entered again."""
     tasks = [task.task() for task in wish.tasks]
-    return await deeds.enqueue(site, guest, run_id, urls=wish.urls, tasks=tasks)
+    return await deeds.enqueue(site, guest, run_id, urls=wish.urls, tasks=tasks, invalid=wish.invalid)
 
 
 @router.post("/runs/{run_id}/pause", response_model=receipts.Steered)

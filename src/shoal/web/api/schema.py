@@ -223,6 +223,19 @@ class PartitionRow(Answer):
     since_seconds: float | None
 
 
+class TokenRow(Answer):
+    """An API token by its name, and what is left of it."""
+
+    token: str
+    state: str
+    left: int | None
+    limit: int | None
+    resets_in_seconds: float | None
+    reserved: int
+    why: str | None
+    runs: list[str]
+
+
 class ProxyRow(Answer):
     """A proxy as the whole fleet knows it."""
 

@@ -1,7 +1,7 @@
 """What callers hand in: checked, bounded, and refused by name where it is not known."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -60,6 +60,7 @@ class EnqueueWish(Wish):
 
     urls: list[Url] = Field(default_factory=list, max_length=MOST_URLS)
     tasks: list[TaskWish] = Field(default_factory=list, max_length=MOST_TASKS)
+    invalid: Literal["skip", "dead"] = "skip"
 
     @model_validator(mode="after")
     def _brings_something(self) -> Self:
@@ -112,9 +113,20 @@ class HostWish(Wish):
 
 
 class ScrapeWish(Wish):
-    """A page that is wanted now."""
+    """A page that is wanted now, or a payload that is to be handled by a step."""
 
     scraper: Name
-    url: Url
+    url: Url | None = None
+    step: Name = SEED_STEP
     payload: dict[str, Any] = Field(default_factory=dict)
     timeout: float = Field(default=30, gt=0, le=LONGEST_CALL.total_seconds())
+
+    @model_validator(mode="after")
+    def _brings_something(self) -> Self:
+        if self.url is None and not self.payload:
+            raise ValueError("give a url, or a payload")
+        return self
+
+    def task(self) -> Task:
+        """Return it as the queue knows it."""
+        return Task(url=self.url, step=self.step, payload=self.payload)

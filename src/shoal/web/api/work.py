@@ -10,6 +10,7 @@ from shoal.fleet.proxies import ProxyStatus, proxies
 from shoal.fleet.records import Record, records
 from shoal.fleet.rows import task_row
 from shoal.fleet.staleness import Holder, stale_holders
+from shoal.fleet.tokens import TokenStatus, tokens
 from shoal.web.api import schema
 from shoal.web.api.params import LIMIT, After, Label, Limit, RunId, States, Step, TheSite, listed
 from shoal.web.paging import each, page, placed
@@ -77,6 +78,15 @@ async def all_proxies(
     """List the proxies: what came by each, and which are benched."""
     source = each(await proxies(site.app.queue, run_id))
     return listed(await page(source, lambda one: one.name, limit=limit, after=after), ProxyStatus.as_json)
+
+
+@router.get("/tokens", response_model=schema.Listed[schema.TokenRow])
+async def all_tokens(
+    site: TheSite, run_id: RunId, limit: Limit = LIMIT, after: After = None
+) -> dict[str, Any]:
+    """List the API tokens that a run used lately: what is left of each, and which were retired."""
+    source = each(await tokens(site.app.queue, run_id))
+    return listed(await page(source, lambda one: one.name, limit=limit, after=after), TokenStatus.as_json)
 
 
 @router.get("/stale", response_model=schema.Listed[schema.StaleRow])

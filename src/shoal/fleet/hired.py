@@ -1,0 +1,56 @@
+"""Workers that a program starts on a run, for as long as it keeps its app open."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import Any
+
+from shoal.core.errors import QueueError
+from shoal.core.model import Run
+from shoal.fleet.crew import Crew
+from shoal.fleet.launch import Job, books_of, crew_of
+from shoal.fleet.single import ScraperLock
+from shoal.fleet.watch import metrics_of, seen_by
+from shoal.queue.contract import Queue
+
+log = logging.getLogger(__name__)
+
+
+class Hired:
+    """Has workers on a run until it is drained, or until it is left."""
+
+    def __init__(self, queue: Queue, run: Run, job: Job, lock: ScraperLock) -> None:
+        self._queue, self._run, self._job, self._lock = queue, run, job, lock
+        self._crew: Crew | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._watch = AsyncExitStack()
+
+    async def __aenter__(self) -> None:
+        queue, job, run = self._queue, self._job, self._run
+        async with AsyncExitStack() as stack:
+            logs = stack.enter_context(books_of(job, run))
+            self._crew = crew_of(queue, job, run, logs, lock=self._lock)
+            metrics = await stack.enter_async_context(metrics_of(job.metrics, self._crew, log.info))
+            if job.metrics:
+                await stack.enter_async_context(seen_by(metrics, queue, run))
+            await self._lock.__aenter__()  # held from now on, and not only when the task begins
+            self._task = asyncio.create_task(self._work(self._crew))
+            self._watch = stack.pop_all()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._crew is not None and self._task is not None
+        async with self._watch:
+            if not self._task.done():
+                self._crew.stop()
+                self._crew.stop()
+            with suppress(QueueError):
+                await self._task
+
+    async def _work(self, crew: Crew) -> None:
+        try:
+            await crew.run()
+        finally:
+            await self._lock.__aexit__(None, None, None)
