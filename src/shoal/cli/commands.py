@@ -34,7 +34,7 @@ LINES = {
         "partitions": "Show what is left of each partition, and who has it",
         "workers": "List the workers: what they hold and have done",
         "stale": "Show who holds tasks and has gone silent",
-        "hosts": "List the hosts, and how they are treated",
+        "hosts": "List the hosts and how they are treated; pause or slow one",
         "proxies": "Show what came by each proxy, and what went wrong",
         "tor": "Show the Tor of each worker",
         "tokens": "Show what is left of each API token",
@@ -48,6 +48,7 @@ LINES = {
         "dead": "List, show, replay and drop dead letters",
     },
     "Results": {
+        "rejects": "List the items that failed validation, and why",
         "export": "Write a run's items to a file or a table",
     },
     "Write a scraper": {
@@ -71,7 +72,6 @@ MODULES = {
     "watch": "look",
     "runs": "look",
     "workers": "look",
-    "hosts": "look",
     "pause": "steer",
     "resume": "steer",
     "cancel": "steer",

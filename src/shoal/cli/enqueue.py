@@ -10,6 +10,7 @@ from shoal.cli.console import complain, counted, put_json, say
 from shoal.cli.crew import WATCHING, WORKERS, CrewOptions, takes_crew
 from shoal.cli.exits import Exit
 from shoal.cli.sources import takes_sources
+from shoal.fleet.retyping import needs_secret
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job
@@ -53,6 +54,8 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
         f"{queued['duplicate']:,} were there already, {queued['invalid']:,} invalid."
     )
     say(f"Start workers, here or elsewhere:  {queued['worker_command']}")
+    if needs_secret(queued["worker_command"]):
+        say("There, SHOAL_QUEUE must hold the queue's address with its password, which is not shown here.")
 
 
 async def fill(

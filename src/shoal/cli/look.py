@@ -1,4 +1,4 @@
-"""Looking at runs, workers and hosts."""
+"""Looking at runs and workers."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options
-from shoal.cli.asking import ask_existing, first, say_more
+from shoal.cli.asking import ask_existing
 from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
 from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
-    from shoal.core.model import HostStatus
     from shoal.fleet.progress import Snapshot
     from shoal.queue.contract import Queue
 
@@ -86,23 +85,6 @@ def workers(
         say(f"Late ones missed their heartbeats. What they hold:  {typed_on(queue, 'stale')}")
 
 
-def hosts(
-    run_id: RunOption = None,
-    queue: options.Queue = options.DEFAULT_QUEUE,
-    limit: Annotated[int, typer.Option(min=1, help="Show this many.", metavar="N")] = 50,
-    after: options.After = None,
-    as_json: options.Json = False,
-) -> None:
-    """List the hosts, how they are treated and what is left to ask of them."""
-    from shoal.fleet.overview import host_row
-
-    columns = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds")
-    found = ask_existing(queue, lambda opened: _hosts(opened, run_id, limit + 1, after))
-    rows = [host_row(host) for host in found[:limit]]
-    put_rows(rows, columns, as_json=as_json, nothing="No host has been asked yet.")
-    say_more(found, limit)
-
-
 def line_of(snapshot: "Snapshot") -> str:
     """Return how a run is, in one line."""
     report = snapshot.as_json()
@@ -111,6 +93,18 @@ def line_of(snapshot: "Snapshot") -> str:
         f"{report['items']:,} items  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
         f"ETA {duration(report['eta_seconds'])}"
     )
+
+
+async def newest_run(queue: "Queue") -> str:
+    """Return the id of the newest run; raises InvalidSetting where there is none."""
+    from shoal.core.errors import InvalidSetting
+
+    newest = next(iter(await queue.runs()), None)
+    if newest is None:
+        raise InvalidSetting(
+            "RUN", "cannot be guessed: this queue has no runs. Start one with: shoal run FILE --url …"
+        )
+    return newest.id
 
 
 async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, int]":
@@ -122,17 +116,9 @@ async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, i
 
 
 async def _snapshot(queue: "Queue", run_id: str | None) -> "Snapshot":
-    from shoal.core.errors import InvalidSetting
     from shoal.fleet.progress import Progress
 
-    if run_id is None:
-        newest = next(iter(await queue.runs()), None)
-        if newest is None:
-            raise InvalidSetting(
-                "RUN", "cannot be guessed: this queue has no runs. Start one with: shoal run FILE --url …"
-            )
-        run_id = newest.id
-    progress = Progress(queue, run_id)
+    progress = Progress(queue, run_id or await newest_run(queue))
     snapshot = await progress.look()
     if snapshot.stats.remaining:
         # A rate needs two looks.
@@ -177,7 +163,3 @@ def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:
         "memory": memory(row["memory_bytes"]),
         "last_beat": duration(row["last_beat_seconds"]),
     }
-
-
-async def _hosts(queue: "Queue", run_id: str | None, limit: int, after: str | None) -> "list[HostStatus]":
-    return [host async for host in first(queue.hosts(run_id, after=after), limit)]

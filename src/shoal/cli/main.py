@@ -2,7 +2,6 @@
 
 import logging
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -24,7 +23,7 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.fleet.project import Project
-from shoal.fleet.retyping import queue_option
+from shoal.fleet.retyping import joined, queue_option
 
 ABOUT_A_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
 
@@ -62,7 +61,7 @@ def meaning_the_queue(message: str, typed: Sequence[str]) -> str:
     given += [word.removeprefix("--queue=") for word in typed if word.startswith("--queue=")]
     if not given or not ABOUT_A_QUEUE.search(message):
         return message
-    return " ".join([message, *map(shlex.quote, queue_option(given[-1]))])
+    return f"{message} {joined(queue_option(given[-1]))}".rstrip()
 
 
 def exit_code(error: ShoalError) -> Exit:

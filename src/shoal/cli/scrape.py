@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from shoal.core.model import Task
     from shoal.fleet.dispatch import Scraped
     from shoal.fleet.launch import Job, Summary
     from shoal.queue.contract import Queue
@@ -73,7 +74,18 @@ def listen(
 
 def scrape(
     scraper: options.Scraper,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The page to scrape now.")],
+    url: Annotated[
+        str | None, typer.Argument(metavar="[URL]", help="The page to scrape now; none for a payload alone.")
+    ] = None,
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            "--payload", help='What the task carries, as JSON: \'{"user": "ann"}\'.', metavar="JSON"
+        ),
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", help="The step that handles it, if not the first.", metavar="STEP")
+    ] = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     strategy: Annotated[
         str, typer.Option(help="How a worker is chosen.", metavar="least_loaded|round_robin|random")
@@ -83,7 +95,7 @@ def scrape(
     ] = "30s",
     as_json: options.Json = False,
 ) -> None:
-    """Scrape one page now, with the workers that listen for it, and write its items as lines of JSON.
+    """Scrape one page now, or handle a payload, with the workers that listen, and write the items as JSON.
 
     With --json it is one line, which says who did it, what was refused and which links the page has.
 
@@ -95,16 +107,35 @@ def scrape(
     from shoal.fleet.project import Project
 
     patience = read_positive_duration("--timeout", timeout)
+    task = read_task(url, payload, step)
     name = Project.find(Path.cwd()).load(scraper).scraper.name
-    scraped = ask(queue, lambda opened: _scrape(opened, name, url, strategy, patience))
+    scraped = ask(queue, lambda opened: _scrape(opened, name, task, strategy, patience))
     if as_json:
         put_json(scraped)
         return
     for item in scraped.items:
         put_json(item)
     if not scraped.items:
-        again = typed_on(queue, f"scrape {scraper} {shlex.quote(url)} --json")
-        say(f"The page gave no items. All about the call: {again}")
+        named = [("", url), ("--step ", step), ("--payload ", payload)]
+        words = " ".join(f"{option}{shlex.quote(value)}" for option, value in named if value)
+        again = typed_on(queue, f"scrape {scraper} {words} --json")
+        say(f"The task gave no items. All about the call: {again}")
+
+
+def read_task(url: str | None, payload: str | None, step: str | None) -> "Task":
+    """Return the task that was typed; raises InvalidSetting."""
+    import msgspec
+
+    from shoal.core.errors import InvalidSetting
+    from shoal.core.model import Task
+
+    if url is None and payload is None:
+        raise InvalidSetting("URL", "is missing; name a page, or give --payload '{…}' for a step without one")
+    try:
+        data = msgspec.json.decode(payload or "{}", type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidSetting("--payload", f"must be an object in JSON: {error}") from error
+    return Task(url=url, payload=data, **({"step": step} if step else {}))
 
 
 def _closing_words(summary: "Summary", job: "Job") -> str:
@@ -143,9 +174,10 @@ async def _tell_when_ready(queue: "Queue", job: "Job", say: "Callable[[str], Non
         say(f"Scrape a page:  {typed_on(job.queue_url, f'scrape {job.name} URL')}")
 
 
-async def _scrape(queue: "Queue", scraper: str, url: str, strategy: str, timeout: "timedelta") -> "Scraped":
-    from shoal.core.model import Task
+async def _scrape(
+    queue: "Queue", scraper: str, task: "Task", strategy: str, timeout: "timedelta"
+) -> "Scraped":
     from shoal.fleet.balance import Balancer
 
     async with Balancer(queue, scraper, strategy=strategy) as balancer:
-        return await balancer.call(Task(url=url), timeout=timeout)
+        return await balancer.call(task, timeout=timeout)

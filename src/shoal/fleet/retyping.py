@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from shoal.fleet.launch import Job
 
 DEFAULT_QUEUE = "sqlite:///shoal.db"
+# What stands for an address with a password: a shell puts it in, and no secret is shown.
+SECRET_QUEUE = "$SHOAL_QUEUE"
 
 
 def worker_command(job: "Job", run_id: str) -> str:
@@ -22,20 +25,34 @@ def worker_command(job: "Job", run_id: str) -> str:
 
 def queue_option(url: str) -> list[str]:
     """Return the option that a person types to mean a queue; nothing where it is meant anyway."""
-    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", shown_address(url)]
+    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", _pasteable(url)]
+
+
+def needs_secret(command: str) -> bool:
+    """Tell whether a command needs SHOAL_QUEUE, for the queue's address holds a password."""
+    return SECRET_QUEUE in command
+
+
+def _pasteable(url: str) -> str:
+    return url if shown_address(url) == url else SECRET_QUEUE
+
+
+def joined(words: Iterable[str]) -> str:
+    """Return words as a shell takes them; it puts the address of SHOAL_QUEUE in by itself."""
+    return shlex.join(words).replace(f"'{SECRET_QUEUE}'", f'"{SECRET_QUEUE}"')
 
 
 def typed_on(url: str, command: str) -> str:
     """Return a command of `shoal` for a person to type, which means this queue."""
-    return " ".join(["shoal", command, *map(shlex.quote, queue_option(url))])
+    return " ".join(["shoal", command, *([joined(option)] if (option := queue_option(url)) else [])])
 
 
 def typed_again(job: "Job", *words: str, elsewhere: bool = False) -> str:
     """Return a command about a job for a person to type, here or on any machine: without secrets."""
     options = job_options(job)
-    if "--queue" in options and not elsewhere:
-        options[:2] = queue_option(job.queue_url)
-    return shlex.join([*words, *map(_without_secrets, options)])
+    if "--queue" in options:
+        options[:2] = ["--queue", _pasteable(job.queue_url)] if elsewhere else queue_option(job.queue_url)
+    return joined([*words, *map(_without_secrets, options)])
 
 
 def job_options(job: "Job") -> list[str]:

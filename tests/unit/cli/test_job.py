@@ -13,13 +13,13 @@ SECRET = "postgresql://me:s3cret@db/shoal"
 def test_a_command_to_type_names_the_queue_without_its_password():
     job = read_job(SCRAPER, queue=SECRET, changes=["rate=2/s"])
     command = typed_again(job, "shoal", "run", job.name, "--resume", "r1")
-    assert command == f"shoal run {SCRAPER} --resume r1 --queue 'postgresql://me:…@db/shoal' --set rate=2/s"
+    assert command == f'shoal run {SCRAPER} --resume r1 --queue "$SHOAL_QUEUE" --set rate=2/s'
 
 
 def test_a_queue_that_is_meant_anyway_is_not_named(monkeypatch):
     monkeypatch.delenv("SHOAL_QUEUE", raising=False)
     assert queue_option("sqlite:///shoal.db") == []
-    assert queue_option(SECRET) == ["--queue", "postgresql://me:…@db/shoal"]
+    assert queue_option(SECRET) == ["--queue", "$SHOAL_QUEUE"]
     monkeypatch.setenv("SHOAL_QUEUE", SECRET)
     assert queue_option(SECRET) == []
     assert typed_again(read_job(SCRAPER, queue=SECRET), "shoal", "runs") == "shoal runs"

@@ -64,6 +64,9 @@ def _found(words: Sequence[str]) -> tuple[Any, list[str]]:
     """Return a command, and the words behind its name."""
     command, rest = typer.main.get_command(app_for(words[1])), list(words[1:])
     while hasattr(command, "commands"):
+        is_whole = command.invoke_without_command and len(words) - len(rest) > 1
+        if is_whole and (not rest or rest[0] not in command.commands):
+            break
         assert rest and rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
         command = command.commands[rest.pop(0)]
     return command, rest

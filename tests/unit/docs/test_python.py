@@ -1,0 +1,89 @@
+"""The page on Python: its examples run, and every way that its table names is there."""
+
+import asyncio
+
+import pytest
+
+import shoal
+from shoal.core.model import Task
+from shoal.fleet.app import App
+from shoal.fleet.handle import RunHandle
+from tests.unit.docs.commands import in_span, parse_mention
+from tests.unit.docs.pages import DOCS, blocks, rows
+
+PAGE = (DOCS / "reference" / "python.md").read_text()
+WAYS = list(rows(PAGE, "| what | command | HTTP | Python | pages |"))
+SCRAPER = """
+from shoal import Scraper, Task
+
+people = Scraper("people", retries=0)
+
+@people.step(fetch=None)
+async def person(task: Task):
+    yield {"hello": task.payload["name"]}
+"""
+
+
+def example(holding):
+    (code,) = [block.code for block in blocks(PAGE, "python") if holding in block.code]
+    return code
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "people.py").write_text(SCRAPER)
+    (tmp_path / "shoal.toml").write_text('[scrapers]\npeople = "people.py:people"\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def named(cell):
+    return cell.strip("`")
+
+
+def test_the_table_has_every_deed():
+    assert len(WAYS) >= 25
+
+
+@pytest.mark.parametrize("row", WAYS, ids=lambda row: row[0])
+def test_every_deed_is_there_by_every_way_or_it_says_why_not(row, paths):
+    _, command, http, python, pages = row
+    found = list(in_span(named(command)))
+    assert found
+    for words in found:
+        parse_mention(words)
+    assert http.startswith("no: ") or tuple(named(http).split()) in paths
+    owner = {"run": RunHandle, "app": App}[named(python).partition(".")[0]]
+    assert hasattr(owner, named(python).partition(".")[2])
+    assert pages in ("yes", "later") or pages.startswith("no: ")
+
+
+@pytest.fixture(scope="module")
+def paths():
+    from shoal.fleet.project import Project
+    from shoal.web.app import make_app
+    from shoal.web.sampler import Sampler
+    from shoal.web.site import Site, WebSettings
+
+    app = App(None, "sqlite:///none.db", Project(DOCS))
+    web = make_app(Site(app, Sampler(None), WebSettings.read(operator_token="operator-0123456789abcdef")))
+    described = web.openapi()["paths"]
+    return {(method.upper(), path) for path, methods in described.items() for method in methods}
+
+
+async def test_the_first_example_gives_the_items(folder, capsys):
+    names = {"__name__": "example"}
+    exec(example("async def names"), names)
+    assert await names["names"](f"sqlite:///{folder}/queue.db") == [{"hello": "ann"}]
+    assert " 1 0 shoal work people --run " in capsys.readouterr().out
+
+
+async def test_the_station_serves_run_after_run_without_an_audience(folder):
+    names = {"__name__": "example"}
+    exec(example("Station"), names)
+    async with shoal.connect(f"sqlite:///{folder}/queue.db") as app:
+        run = await app.start("people", tasks=[Task(payload={"name": "ann"})])
+        serving = asyncio.create_task(names["serve"](app))
+        assert (await asyncio.wait_for(run.wait(), 60)).items == 1
+        serving.cancel()
+        await asyncio.wait([serving])
