@@ -99,7 +99,7 @@ async def held(site):
 
 async def test_nobody_works_beside_a_scraper_in_single_mode_however_it_is_started(app, folder, origin):
     origin.answer = lambda path: Answer(after=60)
-    run = await app.start("pages", urls=[f"{origin.url}/slow", f"{origin.url}/2"], workers=1, at_once=1)
+    run = await app.start("pages", urls=[f"{origin.url}/slow"], workers=1)
     await held(origin)
     before = await app.queue.runs()
     with pytest.raises(ScraperBusy, match=run.id):
