@@ -124,6 +124,8 @@ def scrape(
 
 def read_task(url: str | None, payload: str | None, step: str | None) -> "Task":
     """Return the task that was typed; raises InvalidSetting."""
+    from dataclasses import replace
+
     import msgspec
 
     from shoal.core.errors import InvalidSetting
@@ -135,7 +137,8 @@ def read_task(url: str | None, payload: str | None, step: str | None) -> "Task":
         data = msgspec.json.decode(payload or "{}", type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidSetting("--payload", f"must be an object in JSON: {error}") from error
-    return Task(url=url, payload=data, **({"step": step} if step else {}))
+    task = Task(url=url, payload=data)
+    return replace(task, step=step) if step else task
 
 
 def _closing_words(summary: "Summary", job: "Job") -> str:
