@@ -11,7 +11,7 @@ STATEMENTS = {
     "stats": "shoal.section_tally",
     "items": "shoal.item",
     "dead": "FROM shoal.dead",
-    "hosts": "shoal.fold(",
+    "hosts": "shoal.fold_some(",
     "notes": "FROM shoal.note",
 }
 COMMANDS = {"items": "XRANGE", "dead": "ZRANGEBYSCORE"}

@@ -12,6 +12,7 @@ from shoal.core.errors import QueueError
 from shoal.core.model import ZERO
 from shoal.fleet.assignment import Membership, admit
 from shoal.fleet.logs import NO_LIBRARY, Library
+from shoal.fleet.maintenance import maintained
 from shoal.fleet.rollcall import RollCall
 from shoal.fleet.single import ScraperLock
 from shoal.fleet.whereabouts import new_worker_id
@@ -114,6 +115,7 @@ class Crew:
             await stack.enter_async_context(self._lock)
             self._lock.when_lost(self._make_way)
             nursery = stack.enter_context(self._nursery or Nursery())
+            await stack.enter_async_context(maintained(self._queue))
             await admit(self._queue, self._order.run_id, self._order.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)

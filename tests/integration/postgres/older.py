@@ -4,6 +4,13 @@ from typing import Any
 
 # What each version must find undone. The functions that its migration drops are there again by name.
 _UNDO = {
+    8: """
+        ALTER TABLE shoal.lane DROP COLUMN waits;
+        DROP FUNCTION shoal.tidy, shoal.promote;
+        CREATE FUNCTION shoal.tidy(int) RETURNS void LANGUAGE sql AS 'SELECT';
+        CREATE FUNCTION shoal.promote(int, timestamptz, int, OUT timestamptz, OUT shoal.lanes)
+            LANGUAGE sql AS 'SELECT NULL::timestamptz, NULL::shoal.lanes';
+    """,
     7: "ALTER TABLE shoal.done DROP COLUMN items",
     6: "SELECT",  # functions alone
     5: """

@@ -232,7 +232,8 @@ class PostgresQueue(Queue):
         count = 0
         while lost := (await self._server.once(sql.RECLAIM, SWEEP))[0][0]:
             count += int(lost)
-        await self._server.fetch(sql.TIDY, SWEEP)
+        while await self._server.value(sql.TIDY, SWEEP):
+            pass
         return count
 
     async def abandon(self, worker_id: str) -> int:

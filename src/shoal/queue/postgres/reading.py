@@ -25,6 +25,7 @@ from shoal.queue.postgres.wire import Row, counts, counts_from, filter_columns, 
 
 PAGE = 500
 INT_MAX = (1 << 31) - 1
+FOLDED_AT_ONCE = 10_000
 HEAVY = 8 << 20  # bytes of items after which a page ends early
 Thing = TypeVar("Thing")
 
@@ -82,7 +83,7 @@ async def hosts(server: Server, run: Awaitable[Run] | None, after: str | None) -
     """Stream the hosts, of one run or of all."""
     query, args = ("hosts_of_run", [(await run).id]) if run else ("hosts", [])
     last, sizes = _number(after, INT_MAX), page_sizes(PAGE)
-    await server.fetch(FOLD)
+    await _fold(server)
     while rows := await server.fetch(QUERIES[query], last, next(sizes), *args):
         for row in rows:
             yield HostStatus(
@@ -95,9 +96,15 @@ async def hosts(server: Server, run: Awaitable[Run] | None, after: str | None) -
         last = rows[-1]["id"]
 
 
+async def _fold(server: Server) -> None:
+    """Bring the totals up to date."""
+    while await server.value(FOLD, FOLDED_AT_ONCE) >= FOLDED_AT_ONCE:
+        pass
+
+
 async def workers(server: Server, run: Run | None) -> Sequence[WorkerStatus]:
     """Return the workers, of one run or of all."""
-    await server.fetch(FOLD)
+    await _fold(server)
     rows = await server.fetch(QUERIES["workers"], run and run.id)
     return [
         WorkerStatus(

@@ -79,3 +79,12 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+
+-- Keep what a claim answered. Nothing is kept of a first try that found nothing: most claims of a polite run are such.
+CREATE OR REPLACE FUNCTION shoal.leave_receipt(p_call uuid, p_again boolean, p_reply bigint[]) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF p_again OR cardinality(p_reply) > 0 THEN
+        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), p_reply);
+    END IF;
+END $$;

@@ -65,16 +65,18 @@ CREATE OR REPLACE FUNCTION shoal.wake(p_hosts int[]) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
-    ts    timestamptz := clock_timestamp();
-    woken tid[];
+    ts     timestamptz := clock_timestamp();
+    woken  tid[]; w_host int[]; w_section int[]; w_shard smallint[]; w_delay interval[];
 BEGIN
     IF p_hosts IS NULL THEN
         RETURN;
     END IF;
-    SELECT array_agg(w.place) INTO woken FROM (
-        SELECT l.ctid AS place FROM shoal.lane l
+    SELECT array_agg(w.place), array_agg(w.host), array_agg(w.section), array_agg(w.shard), array_agg(w.host_delay)
+    INTO woken, w_host, w_section, w_shard, w_delay
+    FROM (
+        SELECT l.ctid AS place, l.host, l.section, l.shard, r.host_delay FROM shoal.lane l
         JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = l.host
-        JOIN (SELECT * FROM shoal.run) r ON r.id = l.run
+        CROSS JOIN LATERAL (SELECT run.host_delay FROM shoal.run WHERE run.id = l.run OFFSET 0) r
         WHERE l.host = ANY (p_hosts) AND l.idle IS NULL
           AND l.due_at > greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, r.host_delay))
         FOR NO KEY UPDATE OF l SKIP LOCKED
@@ -83,7 +85,23 @@ BEGIN
         RETURN;
     END IF;
     UPDATE shoal.lane l
-    SET due_at = greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, r.host_delay))
-    FROM (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h, (SELECT * FROM shoal.run) r
-    WHERE l.ctid = ANY (woken) AND h.id = l.host AND r.id = l.run;
+    SET due_at = greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, w.host_delay))
+    FROM unnest(w_host, w_section, w_shard, w_delay) AS w(host, section, shard, host_delay)
+    JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = w.host
+    WHERE l.ctid = ANY (woken) AND l.host = w.host AND l.section = w.section AND l.shard = w.shard;
 END $$;
+
+-- The oldest transaction that may have stored tasks and has not ended: the lowest id of those that hold a writer's lock on `bundle`, the caller's own
+-- where there is none below. The caller has an id. Whoever gets the lock or an id after this look has seen every mark that was there before it.
+CREATE OR REPLACE FUNCTION shoal.oldest_storing(p_me bigint) RETURNS bigint
+LANGUAGE sql AS $$
+    WITH locks AS MATERIALIZED (
+        SELECT locktype, database, relation, mode, virtualtransaction, transactionid FROM pg_locks WHERE granted
+    )
+    -- Ids in pg_locks lack their upper half; their age counts from the caller's.
+    SELECT coalesce(min(p_me - age(own.transactionid)), p_me)
+    FROM locks storing JOIN locks own USING (virtualtransaction)
+    WHERE storing.locktype = 'relation' AND storing.relation = 'shoal.bundle'::regclass AND storing.mode <> 'AccessShareLock'
+      AND storing.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock'
+$$;

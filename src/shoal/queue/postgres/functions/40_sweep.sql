@@ -1,7 +1,7 @@
 -- Moves that time alone calls for. Each is bounded, skips what another holds, and may be run by anyone at any time.
 
--- Delays that are over: the tasks become pending. Says a moment behind which nothing is left to promote, and the lanes to arm.
-CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int, OUT seen timestamptz, OUT lanes shoal.lanes)
+-- Delays that are over: the tasks become pending. Says a moment behind which nothing is left to promote, the lanes to arm, and how many rows were moved.
+CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int, OUT seen timestamptz, OUT lanes shoal.lanes, OUT moved int)
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -10,6 +10,7 @@ DECLARE
     latest timestamptz;
 BEGIN
     seen := ts;
+    moved := 0;
     SELECT array_agg(due.ctid), max(due.due_at) INTO picked, latest
     FROM (
         SELECT d.ctid, d.due_at FROM shoal.delayed d
@@ -20,17 +21,18 @@ BEGIN
     IF picked IS NULL THEN
         RETURN;
     END IF;
-    IF cardinality(picked) = p_limit THEN
+    moved := cardinality(picked);
+    IF moved = p_limit THEN
         seen := latest;
     END IF;
-    WITH moved AS (
+    WITH gone AS (
         DELETE FROM shoal.delayed WHERE ctid = ANY (picked)
         RETURNING host, section, shard, priority, attempt, expires_at, tasks
     ), ready AS (
         INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
-        SELECT host, section, shard, priority, p_run, attempt, expires_at, tasks FROM moved
+        SELECT host, section, shard, priority, p_run, attempt, expires_at, tasks FROM gone
     ), totals AS (
-        SELECT section, host, sum(cardinality(tasks))::int AS n FROM moved GROUP BY 1, 2
+        SELECT section, host, sum(cardinality(tasks))::int AS n FROM gone GROUP BY 1, 2
     ), changes AS (
         SELECT section, host, 1::smallint AS kind, -n AS n FROM totals
         UNION ALL SELECT section, host, 0::smallint, n FROM totals
@@ -39,7 +41,7 @@ BEGIN
         SELECT p_run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes
     )
     SELECT array_agg(p_run), array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
-    FROM (SELECT host, section, shard, max(priority) AS priority FROM moved GROUP BY 1, 2, 3) touched;
+    FROM (SELECT host, section, shard, max(priority) AS priority FROM gone GROUP BY 1, 2, 3) touched;
 END $$;
 
 -- Times to live that are over: the tasks are listed as expired.
@@ -82,13 +84,19 @@ BEGIN
     RETURN coalesce(cardinality(pending), 0) + coalesce(cardinality(waiting), 0);
 END $$;
 
--- Fold the deltas into the totals, one caller at a time.
-CREATE OR REPLACE FUNCTION shoal.fold() RETURNS void
+-- Fold some deltas into the totals, one caller at a time. Says how many.
+CREATE OR REPLACE FUNCTION shoal.fold_some(p_limit int) RETURNS int
 LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    picked tid[];
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('shoal.fold', 0));
+    picked := ARRAY(SELECT ctid FROM shoal.delta LIMIT p_limit);
+    IF cardinality(picked) = 0 THEN
+        RETURN 0;
+    END IF;
     WITH taken AS (
-        DELETE FROM shoal.delta RETURNING *
+        DELETE FROM shoal.delta WHERE ctid = ANY (picked) RETURNING *
     ), changes AS (
         SELECT t.run, t.worker, c.section, c.host, c.kind, c.n
         FROM taken t CROSS JOIN LATERAL unnest(t.sections, t.hosts, t.kinds, t.counts) AS c(section, host, kind, n)
@@ -104,7 +112,12 @@ BEGIN
     INSERT INTO shoal.worker_tally
     SELECT run, worker, kind, sum(n) FROM changes WHERE worker IS NOT NULL AND kind IN (3, 7, 9) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
     ON CONFLICT (run, worker, kind) DO UPDATE SET count = worker_tally.count + excluded.count;
+    RETURN cardinality(picked);
 END $$;
+
+-- Fold all deltas, as a Shoal before version 8 of the schema asks for.
+CREATE OR REPLACE FUNCTION shoal.fold() RETURNS void
+LANGUAGE sql AS 'SELECT shoal.fold_some(NULL)';
 
 -- How many tasks of a run are still to be worked on.
 CREATE OR REPLACE FUNCTION shoal.remaining(p_run int) RETURNS bigint
@@ -117,21 +130,28 @@ LANGUAGE sql STABLE AS $$
     ) parts
 $$;
 
--- What `reclaim` does besides taking leases back.
-CREATE OR REPLACE FUNCTION shoal.tidy(p_limit int) RETURNS void
+-- What `reclaim` does besides taking leases back: everything that is moved by time alone, and what the queue keeps for itself. Says whether there is more to do.
+CREATE OR REPLACE FUNCTION shoal.tidy(p_limit int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     one   int;
     due   record;
     lanes shoal.lanes;
+    old   tid[];
+    more  boolean := false;
 BEGIN
     FOR one IN SELECT r.id FROM shoal.run r WHERE EXISTS (SELECT 1 FROM shoal.delayed d WHERE d.run = r.id AND d.due_at <= clock_timestamp()) LOOP
         SELECT * INTO due FROM shoal.promote(one, '-infinity', p_limit);
         lanes := shoal.both(lanes, due.lanes);
+        more := more OR due.moved >= p_limit;
     END LOOP;
     PERFORM shoal.arm(lanes);
-    PERFORM shoal.expire(p_limit);
-    PERFORM shoal.fade(p_limit);
-    PERFORM shoal.fold();
-    DELETE FROM shoal.receipt WHERE at < clock_timestamp() - interval '10 minutes';
+    more := shoal.expire(p_limit) >= p_limit OR more;
+    more := shoal.fade(p_limit) >= p_limit OR more;
+    SELECT array_agg(r.ctid) INTO old FROM (
+        SELECT ctid FROM shoal.receipt WHERE at < clock_timestamp() - interval '10 minutes' ORDER BY at LIMIT 10 * p_limit FOR UPDATE SKIP LOCKED
+    ) r;
+    DELETE FROM shoal.receipt WHERE ctid = ANY (old);
+    more := coalesce(cardinality(old), 0) >= 10 * p_limit OR more;
+    RETURN shoal.fold_some(10 * p_limit) >= 10 * p_limit OR more;
 END $$;

@@ -15,6 +15,12 @@
 -- claim's own id (idle = -id), which every later enqueue sees and undoes. A claim that began after the mark was committed then notes its own id (idle = id): it
 -- is larger than that of any enqueue that has not seen the mark, which the xmax of a snapshot need not be. Once all below it have ended, anything that
 -- had not seen the mark is visible. Still empty then means: empty.
+-- A snapshot's xmin waits for every writing transaction of the whole server, also those of other databases. So a lane that has waited for a second is
+-- closed by a narrower test: who has not seen the mark stored its tasks before it, so it holds a lock on `bundle` until it ends. Once no holder of
+-- such a lock has an id below the noted one, the lane can be closed. Where that takes long too, the lane is looked at after 1, 2, 4 … 60 seconds.
+--
+-- Receipts. A claim that found something leaves one, so that it can be repeated. A claim that found nothing leaves one only if it is a repeated try:
+-- its first try may still arrive, must not lease tasks for nobody, and fails at the receipt. An empty receipt is an answer, for the same reason.
 
 CREATE OR REPLACE FUNCTION shoal.claim(
     p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
@@ -30,11 +36,12 @@ LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    told   bigint[] := nullif(shoal.answered(p_call, p_again), '{}');  -- an empty answer is looked for anew
+    told   bigint[] := shoal.answered(p_call, p_again);
     run    shoal.run := shoal.known_run(p_run_id);
     began  timestamptz := clock_timestamp();
     before pg_snapshot := pg_current_snapshot();  -- taken before this call has an id
     me     bigint;                  -- its id
+    oldest bigint;                  -- no transaction below it has stored tasks and not ended; NULL until it is needed
     ts     timestamptz;
     first  timestamptz;             -- of the first round
     wanted int := p_limit;          -- tasks still to find
@@ -49,18 +56,21 @@ DECLARE
     t_lost timestamptz; t_later timestamptz;  -- floors of the lost leases and of the delayed tasks
     -- Lanes picked in a round.
     l_host int[]; l_section int[]; l_shard smallint[];
-    s_host int[]; s_shard smallint[]; s_first timestamptz;
+    s_host int[]; s_shard smallint[]; s_first timestamptz; s_waits smallint;
     -- Their hosts, as they are once locked.
     h_id int[]; h_gap interval[]; h_free timestamptz[]; h_floor bigint[];
     h_live int[]; h_low bigint[]; h_poll interval[]; h_given int[];
+    h_spent int[];                  -- starts used up: more than were given where a bundle has expired in between
+    swept  int := 0;
     awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
     fence  bigint;
     fences bigint[] := '{}';
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}';
-    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_host int[]; n_section int[];
+    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_host int[]; n_section int[]; n_turn int[];
 BEGIN
     -- A claim that is repeated was made while its note stood.
     IF told IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
+        PERFORM shoal.leave_receipt(p_call, p_again, fences);
         drained := false;
         outdated := true;
         RETURN NEXT;
@@ -81,7 +91,7 @@ BEGIN
     ELSIF run.state = 'running' THEN
         SELECT * INTO lost FROM shoal.take_back(coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity'), 1000);
         SELECT * INTO late FROM shoal.promote(run.id, coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity'), 1000);
-        PERFORM shoal.expire(500);
+        swept := shoal.expire(500);
         PERFORM shoal.arm(shoal.both(lost.lanes, late.lanes));
         PERFORM shoal.wake(lost.freed);
         t_later := late.seen - interval '1 second';
@@ -107,9 +117,9 @@ BEGIN
             lanes := greatest(8, (wanted + share - 1) / share);
             l_host := '{}'; l_section := '{}'; l_shard := '{}';
             FOR i IN 1 .. cardinality(t_section) LOOP
-                SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at) INTO s_host, s_shard, s_first
+                SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at), max(l.waits) INTO s_host, s_shard, s_first, s_waits
                 FROM (
-                    SELECT host, shard, due_at FROM shoal.lane
+                    SELECT host, shard, due_at, waits FROM shoal.lane
                     WHERE section = t_section[i] AND band = t_band[i] AND due_at > t_floor[i] AND due_at <= ts
                     ORDER BY due_at LIMIT lanes - cardinality(l_host)
                     FOR NO KEY UPDATE SKIP LOCKED
@@ -123,6 +133,9 @@ BEGIN
                     l_host := l_host || s_host;
                     l_shard := l_shard || s_shard;
                     l_section := l_section || array_fill(t_section[i], ARRAY[cardinality(s_host)]);
+                    IF s_waits > 0 AND oldest IS NULL THEN
+                        oldest := shoal.oldest_storing(pg_current_xact_id()::text::bigint);
+                    END IF;
                 END IF;
                 -- One band at a time: what is left of a higher one goes before anything of a lower.
                 EXIT WHEN cardinality(l_host) >= lanes OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
@@ -141,8 +154,8 @@ BEGIN
             fence := nextval('shoal.token_seq');
 
             SELECT array_agg(live.n), array_agg(live.low), array_agg(least(greatest(ts - live.oldest, interval '250 milliseconds'), interval '5 seconds')),
-                   array_agg(0)
-            INTO h_live, h_low, h_poll, h_given
+                   array_agg(0), array_agg(0)
+            INTO h_live, h_low, h_poll, h_given, h_spent
             FROM unnest(h_id, h_floor) WITH ORDINALITY AS h(id, floor, ord)
             CROSS JOIN LATERAL (
                 SELECT count(*)::int AS n, min(l.token) AS low, min(l.start_at) AS oldest
@@ -194,7 +207,8 @@ BEGIN
                 WHERE b.ctid = ANY (ARRAY(SELECT place FROM heads WHERE before < most AND before + size > most)) AND b.seq = h.seq
                 RETURNING b.seq
             ), taken AS (
-                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in, h.gap
+                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in, h.gap,
+                       (h.before + t.n)::int AS turn
                 FROM heads h JOIN (SELECT seq FROM emptied UNION ALL SELECT seq FROM shortened) mine USING (seq)
                 CROSS JOIN LATERAL unnest(h.tasks[1 : h.most - h.before]) WITH ORDINALITY AS t(id, n)
             ), leased AS (
@@ -203,8 +217,8 @@ BEGIN
                 FROM taken
             )
             -- All durations of an answer count from its first round, where a gap is to be kept.
-            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(host), array_agg(section)
-            INTO n_task, n_attempt, n_start, n_host, n_section
+            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(host), array_agg(section), array_agg(turn)
+            INTO n_task, n_attempt, n_start, n_host, n_section, n_turn
             FROM taken;
 
             IF n_task IS NOT NULL THEN
@@ -224,29 +238,31 @@ BEGIN
                 INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
                 SELECT run.id, p_worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes;
 
-                SELECT array_agg(coalesce(t.n, 0) ORDER BY h.ord) INTO h_given
+                SELECT array_agg(coalesce(t.n, 0) ORDER BY h.ord), array_agg(coalesce(t.spent, 0) ORDER BY h.ord) INTO h_given, h_spent
                 FROM unnest(h_id) WITH ORDINALITY AS h(id, ord)
-                LEFT JOIN (SELECT host, count(*)::int AS n FROM unnest(n_host) AS t(host) GROUP BY 1) t ON t.host = h.id;
+                LEFT JOIN (
+                    SELECT host, count(*)::int AS n, max(turn) AS spent FROM unnest(n_host, n_turn) AS t(host, turn) GROUP BY 1
+                ) t ON t.host = h.id;
 
                 UPDATE shoal.host h
-                SET last_at = ts + (g.given - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence),
+                SET last_at = ts + (g.spent - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence),
                     -- Only starts of live leases can be given back: so of what was there, the last that cannot be is among as many as there were live
                     -- leases and one more, and all before it never count again. Where no gap is kept, none is worth remembering.
                     earlier_at = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
                         (h.earlier_at || h.last_at)[greatest(1, cardinality(h.earlier_at) + 1 - g.live) :]
-                        || ARRAY(SELECT ts + k * g.gap FROM generate_series(0, g.given - 2) AS k) END,
+                        || ARRAY(SELECT ts + k * g.gap FROM generate_series(0, g.spent - 2) AS k) END,
                     earlier_gap = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
                         (h.earlier_gap || h.last_gap)[greatest(1, cardinality(h.earlier_gap) + 1 - g.live) :]
-                        || array_fill(run.host_delay, ARRAY[g.given - 1]) END
-                FROM unnest(h_id, h_given, h_gap, h_low, h_live) AS g(id, given, gap, low, live)
-                WHERE h.id = ANY (h_id) AND h.id = g.id AND g.given > 0;
+                        || array_fill(run.host_delay, ARRAY[g.spent - 1]) END
+                FROM unnest(h_id, h_spent, h_gap, h_low, h_live) AS g(id, spent, gap, low, live)
+                WHERE h.id = ANY (h_id) AND h.id = g.id AND g.spent > 0;
             END IF;
 
             WITH gates AS (
                 SELECT h.id AS host,
-                       CASE WHEN h.given > 0 THEN ts + h.given * h.gap ELSE h.free END AS free,
+                       CASE WHEN h.spent > 0 THEN ts + h.spent * h.gap ELSE h.free END AS free,
                        run.per_host - h.live - h.given AS slots, coalesce(h.poll, interval '250 milliseconds') AS poll
-                FROM unnest(h_id, h_gap, h_free, h_live, h_given, h_poll) AS h(id, gap, free, live, given, poll)
+                FROM unnest(h_id, h_gap, h_free, h_live, h_given, h_spent, h_poll) AS h(id, gap, free, live, given, spent, poll)
                 UNION ALL SELECT 0, '-infinity', 1, interval '0'
             ), looked AS (
                 SELECT p.host, p.section, p.shard,
@@ -257,7 +273,7 @@ BEGIN
                 LEFT JOIN gates g USING (host)
                 LEFT JOIN LATERAL (
                     SELECT b.priority FROM shoal.bundle b
-                    WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard
+                    WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.priority DESC LIMIT 1
                 ) best ON true
             )
@@ -267,20 +283,22 @@ BEGIN
                     WHEN k.best IS NOT NULL THEN greatest(k.next, clock_timestamp())
                     WHEN l.idle IS NULL THEN ts + interval '50 milliseconds'
                     WHEN l.idle < 0 THEN ts + interval '100 milliseconds'
-                    WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
-                    ELSE ts + interval '1 second' END,
+                    WHEN l.idle <= greatest(oldest, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) THEN NULL
+                    ELSE ts + least(60, 1 << l.waits) * interval '1 second' END,
                 idle = CASE
                     WHEN k.best IS NOT NULL THEN NULL
                     WHEN l.idle IS NULL THEN -me
                     WHEN l.idle < 0 THEN CASE WHEN pg_visible_in_snapshot((-l.idle)::text::xid8, before) THEN me ELSE -me END
-                    WHEN l.idle <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint THEN NULL
-                    ELSE l.idle END
+                    WHEN l.idle <= greatest(oldest, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) THEN NULL
+                    ELSE l.idle END,
+                waits = CASE WHEN k.best IS NULL AND l.idle > 0 THEN least(l.waits + 1, 6) ELSE 0 END
             FROM looked k
             WHERE l.host = ANY (l_host) AND l.section = ANY (l_section)
               AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
         END LOOP;
-        DELETE FROM shoal.receipt r WHERE p_again AND r.call = p_call;
-        INSERT INTO shoal.receipt VALUES (p_call, began, fences);
+    END IF;
+    IF told IS NULL THEN
+        PERFORM shoal.leave_receipt(p_call, p_again, fences);
     END IF;
 
     RETURN QUERY
@@ -294,7 +312,7 @@ BEGIN
     SELECT NULL, run.state = 'cancelled' INTO next_due, drained;
     IF wanted = p_limit AND run.state = 'running' THEN
         -- A lease or a delayed task tells at once that there is work left; to add up all changes is for the end of a run.
-        SELECT least((SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later ORDER BY d.due_at LIMIT 1),
+        SELECT least((SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > coalesce(t_later, '-infinity') ORDER BY d.due_at LIMIT 1),
                      (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1))
         INTO awaited;
         drained := awaited IS NULL AND shoal.remaining(run.id) = 0;
@@ -307,8 +325,8 @@ BEGIN
             WHERE section = t.section AND band = t.band AND due_at > t.floor AND idle IS NULL
             ORDER BY due_at LIMIT 1
         ) l;
-        -- What is due already is in another claimer's hands; a moment keeps this one from spinning.
-        IF next_due < interval '5 milliseconds' THEN
+        -- What is due already is in another claimer's hands; a moment keeps this one from spinning. There is more to expire, or this was not a look at all.
+        IF next_due < interval '5 milliseconds' OR swept >= 500 OR told IS NOT NULL THEN
             next_due := interval '5 milliseconds';
         END IF;
     END IF;

@@ -14,8 +14,9 @@ BEGIN
     DELETE FROM shoal.run r WHERE r.id = run.id;
     SELECT array_agg(DISTINCT l.host) INTO freed FROM shoal.lease l WHERE l.run = run.id AND l.host <> 0;
     DELETE FROM shoal.lease t WHERE t.run = run.id;
-    DELETE FROM shoal.bundle t WHERE t.run = run.id;
+    -- In the order in which time moves tasks: a sweep that is under way is waited for where it takes them, and its work is found where it puts them.
     DELETE FROM shoal.delayed t WHERE t.run = run.id;
+    DELETE FROM shoal.bundle t WHERE t.run = run.id;
     DELETE FROM shoal.lane t WHERE t.run = run.id;
     DELETE FROM shoal.item t WHERE t.run = run.id;
     DELETE FROM shoal.reject t WHERE t.run = run.id;

@@ -1,0 +1,117 @@
+"""Transactions of others that stay open: no claim of ours becomes slower, and no task is missed."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from math import ceil
+from statistics import median
+
+import asyncpg
+import pytest
+
+from shoal.core.model import Done
+from tests.conformance.helpers import HOST, claim, page, pages, paths, start
+from tests.servers.postgres import USER
+
+HOSTS, CLAIMS = 1_000, 40
+MOST = 3.0  # times the duration of a claim without a foreign transaction
+OPEN = "SELECT count(*) FROM shoal.lane WHERE due_at IS NOT NULL"
+
+
+@asynccontextmanager
+async def writing(postgres, database="postgres"):
+    """Keep a transaction open that has written something, in a table of its own."""
+    connection = await asyncpg.connect(postgres.url(database), user=USER)
+    try:
+        async with connection.transaction():
+            await connection.execute("CREATE TABLE public.foreign_to_the_queue (n int)")
+            yield connection
+            raise Discarded
+    except Discarded:
+        pass
+    finally:
+        await connection.close()
+
+
+class Discarded(Exception):
+    """What the foreign transaction wrote is taken back."""
+
+
+async def finish_many_hosts(queue, run):
+    await queue.enqueue(run.id, [page(1, f"h{number}.example") for number in range(HOSTS)])
+    for _ in range(HOSTS // 100):
+        await queue.settle([Done(lease) for lease in await claim(queue, run, limit=100)])
+
+
+async def work_on_one_host(queue, run):
+    """Return how long a claim takes; each comes a moment after the last, as those of a worker do."""
+    taken = []
+    for _ in range(CLAIMS):
+        began = time.perf_counter()
+        leases = await claim(queue, run, limit=1)
+        taken.append(time.perf_counter() - began)
+        await queue.settle([Done(lease) for lease in leases])
+        await asyncio.sleep(0.05)
+    return median(taken)
+
+
+@pytest.mark.parametrize("where", ["another database", "this database"])
+async def test_empty_lanes_are_closed_while_a_foreign_transaction_is_open(
+    queue, direct, postgres, postgres_database, where
+):
+    run = await start(queue)
+    async with writing(postgres, "postgres" if where == "another database" else postgres_database):
+        await queue.enqueue(run.id, [page(1, f"h{number}.example") for number in range(50)])
+        await queue.settle([Done(lease) for lease in await claim(queue, run)])
+        async with asyncio.timeout(20):
+            while await direct.fetchval(OPEN):
+                assert not await claim(queue, run)
+                await asyncio.sleep(0.02)
+        await queue.enqueue(run.id, [page(2, "h7.example")])
+        assert paths(await claim(queue, run)) == ["h7.example/2"]
+
+
+async def test_a_lane_is_not_closed_while_tasks_for_it_are_being_stored_for_long(queue, direct, uncommitted):
+    """The narrower test knows who stores tasks, however many looks at the lane were in vain."""
+    run = await start(queue, page(1))
+    async with uncommitted() as late:
+        async with uncommitted() as emptying:
+            assert await claim(emptying, run)
+            await late.enqueue(run.id, [page(2)])
+        async with asyncio.timeout(20):
+            while await direct.fetchval("SELECT max(waits) FROM shoal.lane") < 2:
+                assert not await claim(queue, run)
+                assert await direct.fetchval(OPEN) == 1
+                await asyncio.sleep(0.02)
+    await direct.execute("UPDATE shoal.lane SET due_at = clock_timestamp()")
+    assert paths(await claim(queue, run)) == [f"{HOST}/2"]
+
+
+async def test_looks_at_a_lane_that_cannot_be_closed_become_rarer(queue, direct, uncommitted):
+    run = await start(queue, page(1))
+    waits = []
+    async with uncommitted() as late:
+        async with uncommitted() as emptying:
+            assert await claim(emptying, run)
+            await late.enqueue(run.id, [page(2)])
+        for _ in range(10):
+            await direct.execute("UPDATE shoal.lane SET due_at = clock_timestamp()")
+            assert not await claim(queue, run)
+            wait = await direct.fetchval("SELECT due_at - clock_timestamp() FROM shoal.lane")
+            waits.append(ceil(wait.total_seconds()))
+    assert waits == [1, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+@pytest.mark.alone
+async def test_claims_beside_a_foreign_writer_take_no_longer_than_without(queue, postgres):
+    run = await start(queue)
+    await finish_many_hosts(queue, run)
+    await queue.enqueue(run.id, pages(2 * CLAIMS + 10))
+    without = await work_on_one_host(queue, run)
+    async with writing(postgres):
+        other = await start(queue)
+        await finish_many_hosts(queue, other)
+        await queue.enqueue(other.id, pages(2 * CLAIMS + 10))
+        beside = await work_on_one_host(queue, other)
+    print(f"a claim takes {1000 * without:.1f} ms, beside a foreign writer {1000 * beside:.1f} ms")
+    assert beside < MOST * without
