@@ -192,6 +192,7 @@ BAD = {
     "payload not JSON": (page(payload={"what": object()}), "payload"),
     "two megabytes of payload": (page(payload={"text": "x" * (2 << 20)}), "payload"),
     "negative delay": (page(delay=-MINUTE), "delay"),
+    "a host longer than any name": (page(host=f"{'a.' * 1500}example"), "a name in DNS has 253 at most"),
     "ttl zero": (page(ttl=MINUTE * 0), "ttl"),
     "negative depth": (page(depth=-1), "depth"),
 }

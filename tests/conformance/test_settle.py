@@ -289,7 +289,16 @@ async def test_a_reject_that_cannot_be_stored_raises_and_changes_nothing(queue: 
     assert (await queue.stats(run.id)).leased == 1
 
 
-@pytest.mark.parametrize("bad", [Task(url="nonsense"), page(priority=42), page(payload={"x": Strange()})])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Task(url="nonsense"),
+        page(priority=42),
+        page(payload={"x": Strange()}),
+        page(host=f"{'a.' * 1500}example"),
+    ],
+    ids=["no URL", "priority", "payload", "long host"],
+)
 async def test_promise_3_a_follow_up_that_cannot_be_queued_raises_and_changes_nothing(
     queue: Queue, bad: Task
 ) -> None:

@@ -13,6 +13,7 @@ from shoal.core.errors import InvalidUrl
 
 MAX_URL = 8192  # bytes, before and after
 MAX_PORT = 65535
+MAX_HOST = 253  # characters of a name, as in DNS; a port comes on top
 
 _WEB = ("http://", "https://")
 _EDGES = "".join(map(chr, range(0x21)))  # what WHATWG strips from both ends
@@ -98,6 +99,8 @@ def _read(text: str, parse: Callable[[str], can_ada.URL], scheme: str = "") -> t
         href, host = _without_root(href, host)
     if len(href) > MAX_URL:
         raise _refusal(text, _too_long(len(href)))
+    if len(host) > MAX_HOST and len(name := host.rpartition(":")[0] or host) > MAX_HOST:
+        raise _refusal(text, f"its host has {len(name):,} characters, a name in DNS has {MAX_HOST} at most")
     return href, host
 
 

@@ -15,7 +15,7 @@ from shoal.fetch.browser.chromium import installed_chromium
 from shoal.fleet.table import check_table
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
-from shoal.queue.open import open_queue
+from shoal.queue.open import file_of, open_queue
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.rendering import RENDERED
@@ -146,8 +146,23 @@ async def _queue(url: str) -> AsyncIterator[Finding]:
             safe = "costs nothing" in said and "power cut" not in said
             yield Finding("durability", Health.GOOD if safe else Health.POOR, said)
             yield clock(await _skew(queue))
+            if readable := _readable_by_others(url):
+                yield readable
     except ShoalError as error:
         yield Finding("queue", Health.BAD, str(error))
+
+
+def _readable_by_others(url: str) -> Finding | None:
+    """Say so if other users of this machine may read the queue's file; None if not, or if it is no file."""
+    file = file_of(url)
+    if file is None or not file.stat().st_mode & 0o044:
+        return None
+    return Finding(
+        "privacy",
+        Health.POOR,
+        f"other users of this machine can read the queue, with its secrets and what tasks send. "
+        f"Run: chmod 600 {file}",
+    )
 
 
 async def _skew(queue: Queue) -> timedelta | None:

@@ -47,7 +47,13 @@ class open_queue:
 
 def is_there(url: str) -> bool:
     """Tell whether there is something at an address; what is on a server is taken to be."""
-    return not url.lower().startswith("sqlite:") or Path(_sqlite_file(url)[0]).exists()
+    file = file_of(url)
+    return file is None or file.exists()
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file of a queue that is one, None for a queue on a server."""
+    return Path(_sqlite_file(url)[0]) if url.lower().startswith("sqlite:") else None
 
 
 Opener = Callable[[str, timedelta], Awaitable[Queue]]

@@ -60,6 +60,31 @@ async def test_missing_folders_are_made(tmp_path):
     assert path.exists()
 
 
+async def test_a_new_queue_is_for_its_owner_alone(path):
+    before = os.umask(0o022)
+    try:
+        async with await SqliteQueue.open(path) as queue:
+            await queue.start_run("books")
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"queue.db": 0o600, "queue.db-wal": 0o600, "queue.db-shm": 0o600}
+
+
+async def test_a_new_queue_behind_a_link_is_for_its_owner_alone(path):
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    await (await SqliteQueue.open(link)).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_file_that_is_there_keeps_its_mode(path):
+    await (await SqliteQueue.open(path)).close()
+    path.chmod(0o660)
+    await (await SqliteQueue.open(path)).close()
+    assert path.stat().st_mode & 0o777 == 0o660
+
+
 async def test_a_closed_queue_leaves_one_file(path):
     async with await SqliteQueue.open(path) as queue:
         run = await queue.start_run("books")

@@ -210,6 +210,8 @@ REFUSED = [
     ("https://example.com/" + "a" * MAX_URL, "the limit is 8,192"),
     ("https://example.com/" + "ä" * (MAX_URL // 2), "the limit is 8,192"),
     ("https://example.com/" + "ä" * (MAX_URL // 4), "the limit is 8,192"),
+    (f"https://{'a.' * 124}example/", "its host has 255 characters, a name in DNS has 253 at most"),
+    (f"https://{'a.' * 2000}example:8080/", "a name in DNS has 253 at most"),
     ("https://example.com/a\0b", "control character"),
     ("https://example.com/a\x7fb", "control character"),
     ("https://example.com/?a\x1bb", "control character"),
@@ -236,6 +238,14 @@ def test_what_cannot_be_fetched_is_refused_with_what_to_do(url, reason):
         canonical(url)
     assert reason in caught.value.reason
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("port", ["", ":8080"])
+def test_the_longest_host_is_accepted(port):
+    host = f"{'a' * 63}." * 3 + "b" * 61 + port
+    assert len(host) == 253 + len(port)
+    assert host_of(f"https://{host}/") == host
+    assert host_of(f"https://{host.removesuffix(port)}.{port}/") == host, "the root's dot is no part of it"
 
 
 def test_the_longest_url_is_accepted():

@@ -18,6 +18,15 @@ async def test_everything_is_looked_at(tmp_path):
     assert found["queue"].health is Health.GOOD and "before its first run" in found["clock"].says
 
 
+async def test_a_queue_that_others_can_read_is_poor_and_one_that_it_makes_is_not(tmp_path):
+    file = tmp_path / "queue.db"
+    assert "privacy" not in await examined(f"sqlite:///{file}")
+    file.chmod(0o644)
+    found = (await examined(f"sqlite:///{file}"))["privacy"]
+    assert found.health is Health.POOR and f"chmod 600 {file}" in found.says
+    assert file.stat().st_mode & 0o777 == 0o644, "what its owner chose stays"
+
+
 async def test_the_clock_is_compared_with_the_stores_and_no_task_is_touched(tmp_path):
     url = f"sqlite:///{tmp_path}/queue.db"
     async with open_queue(url) as queue:

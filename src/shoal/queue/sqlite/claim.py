@@ -93,7 +93,10 @@ class _Claim:
             sweep.take_back_lost(self._store, self._now)
         # Afterwards, for what was taken back may have outlived its time.
         if lost or self._look.moved(self._now):
-            sweep.let_time_pass(self._store, self._now, run=self._look.run)
+            passed = sweep.let_time_pass(self._store, self._now, run=self._look.run)
+            if not passed.all_expired:
+                # Overdue tasks still stand among those to hand out. The next claim goes on, and others may write before it.
+                return Grant(next_due=duration(0), claimed_at=moment(self._now))
         leases = self._leases()
         if len(leases) == self._limit:
             return Grant(leases=leases, next_due=duration(0), claimed_at=moment(self._now))

@@ -1,6 +1,8 @@
 """Opening the file: its folder, its settings, and the check that it is ours to open."""
 
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -34,9 +36,20 @@ def connect(address: Address) -> apsw.Connection:
     """Open the file, and make it and its folders if they are missing; raises QueueError."""
     try:
         address.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_private(address.path)
         return _opened(address)
     except (apsw.Error, OSError) as error:
         raise translated(error, address.path) from error
+
+
+def _make_private(path: Path) -> None:
+    """Create the file for its owner alone, if it is missing: it holds secrets, and what tasks send.
+
+    SQLite gives the log beside it the same mode. A file that is there is left as its owner made it.
+    """
+    # Only a new file is opened here: closing one that this process has locked would release its locks.
+    with suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _opened(address: Address) -> apsw.Connection:

@@ -168,7 +168,11 @@ class SqliteQueue(Queue):
         return await self._writer.call(settle.extend, leases, lease)
 
     async def reclaim(self) -> int:
-        return await self._writer.call(sweep.reclaim)
+        count, more = 0, True
+        while more:
+            lost, more = await self._writer.call(sweep.reclaim)
+            count += lost
+        return count
 
     async def abandon(self, worker_id: str) -> int:
         return await self._writer.call(workers.abandon, worker_id)
