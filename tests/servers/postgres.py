@@ -58,6 +58,17 @@ class PostgresServer(ServerProcess):
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         self._spawn([self._bin / "postgres", "-D", self._data, *options], self._is_ready)
 
+    def start_standby_of(self, primary: "PostgresServer") -> None:
+        """Start as a standby that follows another server, from a copy of its data."""
+        source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", USER]
+        copy = ["-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
+        self._run([self._bin / "pg_basebackup", *source, *copy])
+        self.start()
+
+    def promote(self) -> None:
+        """Make a standby a primary, and return once it takes writes."""
+        self.sql("SELECT pg_promote(wait_seconds => 60)")
+
     def restart(self) -> None:
         """Stop the server in good order and start it again on the same port and data."""
         self.stop()
