@@ -61,7 +61,7 @@ class PostgresServer(ServerProcess):
     def start_standby_of(self, primary: "PostgresServer") -> None:
         """Start as a standby that follows another server, from a copy of its data."""
         source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", USER]
-        copy = ["-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
+        copy: list[str | Path] = ["-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
         self._run([self._bin / "pg_basebackup", *source, *copy])
         self.start()
 

@@ -1,4 +1,4 @@
-"""A standby takes over in the middle of the work: the work goes on by itself, and costs what is said of it."""
+"""A standby takes over in the middle of the work: it goes on by itself, and costs what is said of it."""
 
 import asyncio
 from collections import Counter
@@ -149,7 +149,7 @@ async def test_a_standby_that_lags_costs_the_moments_it_has_missed_and_no_more(s
         await asyncio.to_thread(servers.primary.kill)
         await asyncio.to_thread(servers.standby.start)
         await servers.fail_over(A_LEASE_LATER)
-        # Tasks that entered in those moments are gone with their keys: filling the run again brings them back.
+        # Tasks that entered in those moments are gone with their keys: filling again brings them back.
         assert await fill(servers.url, run, range(TASKS)) == 100
         fleet.filled.set()
     await each_result_once(servers.url, run)

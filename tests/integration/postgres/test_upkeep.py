@@ -14,6 +14,7 @@ from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.backends import ServerClock
 from tests.conformance.helpers import HOST, HOUR, claim, claim_all, claim_one, page, pages, paths, start
 from tests.integration.postgres.locks import someone_waits
+from tests.integration.postgres.older import make_older
 
 RECEIPTS = "SELECT count(*) FROM shoal.receipt"
 
@@ -96,7 +97,7 @@ async def a_few_minutes_of_work(queue, run):
 
 async def test_a_backlog_is_cleared_in_pieces_until_nothing_is_left(queue, direct):
     run = await start(queue)
-    await direct.execute(A_BACKLOG, 25_000, uuid4())
+    await direct.execute(A_BACKLOG, 25_000)
     assert await direct.fetchval(sql.TIDY, 1_000)
     assert 0 < await direct.fetchval(RECEIPTS) < 25_000
     await queue.reclaim()
@@ -109,10 +110,11 @@ async def test_a_backlog_is_cleared_in_pieces_until_nothing_is_left(queue, direc
 
 A_BACKLOG = """
     WITH old AS (
-        INSERT INTO shoal.receipt SELECT gen_random_uuid(), now() - interval '2 hours', '{1}' FROM generate_series(1, $1)
+        INSERT INTO shoal.receipt
+        SELECT gen_random_uuid(), now() - interval '2 hours', '{1}' FROM generate_series(1, $1)
     )
     INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
-    SELECT (SELECT min(id) FROM shoal.run), '{1}', '{0}', '{0}', ARRAY[0] FROM generate_series(1, $1) WHERE $2::uuid IS NOT NULL
+    SELECT (SELECT min(id) FROM shoal.run), '{1}', '{0}', '{0}', '{0}' FROM generate_series(1, $1)
 """
 
 
@@ -153,7 +155,8 @@ OVERDUE = """
         SELECT host, section, shard, priority, run, attempt, clock_timestamp(), tasks[1:1]
         FROM one, generate_series(1, $1::int)
     )
-    INSERT INTO shoal.delta (run, sections, hosts, kinds, counts) SELECT run, ARRAY[section], ARRAY[host], '{0}', ARRAY[$1::int] FROM one
+    INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+    SELECT run, ARRAY[section], ARRAY[host], '{0}', ARRAY[$1::int] FROM one
 """
 
 
@@ -168,10 +171,8 @@ async def test_a_bundle_that_expires_under_a_claim_leaves_no_gap_too_short(queue
         await someone_waits(direct)
     await rival.close()
     assert len(await claiming) == 2
-    row = await direct.fetchrow(
-        "SELECT (SELECT max(start_at) FROM shoal.lease) AS newest, (SELECT last_at FROM shoal.host WHERE id > 0)"
-    )
-    assert row["last_at"] == row["newest"]
+    newest = await direct.fetchval("SELECT max(start_at) FROM shoal.lease")
+    assert await direct.fetchval("SELECT last_at FROM shoal.host WHERE id > 0") == newest
 
 
 async def test_settling_reads_the_runs_that_it_concerns_and_no_others(queue, direct):
@@ -190,14 +191,13 @@ async def test_settling_reads_the_runs_that_it_concerns_and_no_others(queue, dir
 
 
 READ_OF_RUNS = """
-    SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'run'
+    SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+    FROM pg_stat_xact_user_tables WHERE relname = 'run'
 """
 
 
 async def test_claims_are_not_held_up_by_what_purges_left_before(empty_postgres_url, bare):
     """The migration clears it."""
-    from tests.integration.postgres.older import make_older
-
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         run = await start(queue, *pages(3))
     await bare.execute("UPDATE shoal.bundle SET run = run + 1000")

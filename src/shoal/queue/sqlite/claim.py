@@ -95,7 +95,8 @@ class _Claim:
         if lost or self._look.moved(self._now):
             passed = sweep.let_time_pass(self._store, self._now, run=self._look.run)
             if not passed.all_expired:
-                # Overdue tasks still stand among those to hand out. The next claim goes on, and others may write before it.
+                # Overdue tasks are still among those to hand out. The next claim goes on with them, and
+                # others may write before it.
                 return Grant(next_due=duration(0), claimed_at=moment(self._now))
         leases = self._leases()
         if len(leases) == self._limit:

@@ -84,7 +84,7 @@ def note_my_own_id_if_i_began_after_the_mark(world: World, me: Call) -> Lane:
 
 
 def wait_for_those_who_store_tasks(world: World, me: Call) -> Lane:
-    """The same, where a foreign transaction keeps `xmin` below the note: the second test of `50_claim.sql`."""
+    """The same with the second test of `50_claim.sql`, where a foreign transaction keeps `xmin` low."""
     idle = world.lane.idle
     if idle is not None and idle < 0 and -idle not in me.committed:
         return Lane(idle=-me.xid)
