@@ -137,13 +137,19 @@ _brakes = st.sampled_from([None] * 6 + [ZERO, TEN, 3 * TEN])
 _durations = st.sampled_from([ZERO, TEN, 9 * TEN])
 _runs = st.sampled_from(RUNS)
 
-_urls = st.builds("https://{}/{}".format, st.sampled_from(HOSTS), st.integers(1, 3))
+# Pages by http, and tasks with a key: on a cluster their keys are noted in other shards than their hosts'.
+_urls = st.builds(
+    "{}://{}/{}".format,
+    st.sampled_from(["https", "https", "http"]),
+    st.sampled_from(HOSTS),
+    st.integers(1, 3),
+)
 tasks = st.builds(
     Task,
     url=st.one_of(_urls, _urls, _urls, st.none()),
     step=st.sampled_from(STEPS),
     payload=st.fixed_dictionaries({"n": st.integers(0, 2)}),
-    key=st.sampled_from([None, None, None, "k"]),
+    key=st.sampled_from([None, None, None, None, "k", "l"]),
     partition=st.sampled_from(PARTITIONS),
     priority=st.sampled_from([0, 0, 5, 9]),
     ttl=st.sampled_from([None] * 7 + [2 * TEN, 6 * TEN]),

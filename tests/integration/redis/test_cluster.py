@@ -5,8 +5,10 @@ import asyncio
 import pytest
 from redis.asyncio.cluster import RedisCluster
 
+from shoal.core.errors import QueueFull, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.queue import RedisQueue
+from shoal.queue.redis.settling import shard_of_lease
 from tests.conformance.helpers import claim_all, claim_one, page, start
 from tests.integration.crew import reports_of
 from tests.integration.queues.web import page_url, reachable
@@ -29,11 +31,16 @@ def elsewhere(count):
     return [page(n, f"h{n}.example") for n in range(count)]
 
 
+async def entries(direct, stream="outbox", number=1):
+    """Return how many entries the streams of a run have, in all shards."""
+    return sum([await direct.xlen(f"{{shoal:{shard}}}:{number}:{stream}") for shard in range(16)])
+
+
 @pytest.fixture
 def cut_short(queue, monkeypatch):
     """A queue whose process ends before it has forwarded anything."""
 
-    async def nothing(shard):
+    async def nothing(*_):
         return None
 
     monkeypatch.setattr(queue._outboxes, "forward", nothing)
@@ -70,7 +77,7 @@ async def test_what_is_forwarded_twice_enters_once(cut_short, redis_cluster_url,
     others = [await RedisQueue.open(redis_cluster_url) for _ in range(3)]
     await asyncio.gather(*(other.reclaim() for other in others))
     assert (await others[0].stats(run.id)).tasks == 41
-    assert sum([await direct.xlen(f"{{shoal:{shard}}}:outbox") for shard in range(16)]) == 0
+    assert await entries(direct) == 0
     for other in others:
         await other.close()
 
@@ -89,10 +96,11 @@ async def test_the_time_to_live_of_a_forwarded_task_counts_from_the_settling(cut
 async def test_outboxes_of_a_purged_run_are_emptied(cut_short, redis_cluster_url, direct):
     run = await start(cut_short, page())
     await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(20))])
+    assert await entries(direct) > 0
     await cut_short.purge(run.id)
     async with await RedisQueue.open(redis_cluster_url) as other:
         await other.reclaim()
-    assert sum([await direct.xlen(f"{{shoal:{shard}}}:outbox") for shard in range(16)]) == 0
+    assert await entries(direct) == 0
 
 
 async def test_a_shard_that_was_not_told_of_a_run_asks(queue, direct):
@@ -134,6 +142,158 @@ async def test_items_of_all_shards_come_in_the_order_of_their_ids(queue):
     assert [item.id for item in items] == sorted({item.id for item in items})
     behind = [item async for item in queue.items(run.id, after=items[99].id)]
     assert behind == items[100:]
+
+
+def by_http(count, **fields):
+    """Return pages by http: the shard of their key is another than that of their host."""
+    return [Task(url=f"http://h{n}.example/{n}", **fields) for n in range(count)]
+
+
+async def test_settlements_that_send_to_each_others_shards_at_once_end(queue, redis_cluster_url):
+    run = await start(queue, *by_http(30))
+    leases = await claim_all(queue, run)
+    links = by_http(60)[30:]
+    outcomes = [Done(one, follow=[links[n], links[(n + 7) % 30]]) for n, one in enumerate(leases)]
+    async with asyncio.timeout(20), await RedisQueue.open(redis_cluster_url) as other:
+        await asyncio.gather(
+            *(queue.settle([one]) for one in outcomes[::2]), *(other.settle([one]) for one in outcomes[1::2])
+        )
+        again = await claim_all(queue, run)
+    assert sorted(one.task.url for one in again) == sorted(link.url for link in links)
+    assert (await queue.stats(run.id)).tasks == 60
+
+
+async def test_tasks_with_keys_reach_their_hosts_when_many_settle_at_once(queue):
+    run = await start(queue, *elsewhere(20))
+    leases = await claim_all(queue, run)
+    follow = [page(n, f"h{n}.example", key=f"key-{n}") for n in range(40)]
+    async with asyncio.timeout(20):
+        await asyncio.gather(
+            *(queue.settle([Done(one, follow=[follow[n], follow[39 - n]])]) for n, one in enumerate(leases))
+        )
+    assert sorted(one.task.key for one in await claim_all(queue, run)) == sorted(one.key for one in follow)
+
+
+async def test_a_shard_that_takes_nothing_holds_up_no_other(queue, monkeypatch):
+    run = await start(queue, page())
+    deliver, refusing = queue._outboxes._deliver, []
+
+    async def deliver_unless_full(target, *args):
+        if not refusing:
+            refusing.append(target)
+        if target in refusing:
+            raise QueueFull("there", "no room")
+        return await deliver(target, *args)
+
+    monkeypatch.setattr(queue._outboxes, "_deliver", deliver_unless_full)
+    await queue.settle([Done(await claim_one(queue, run), follow=elsewhere(60))])
+    arrived = (await queue.stats(run.id)).pending
+    assert arrived > 40
+    assert not (await queue.claim("worker-1", run_id=run.id, limit=1)).drained
+    refusing[0] = -1
+    queue._outboxes._away.clear()
+    await queue.reclaim()
+    assert (await queue.stats(run.id)).tasks == 61
+
+
+async def test_what_another_run_has_in_its_outbox_keeps_no_run_from_being_drained(cut_short):
+    busy, idle = await start(cut_short, page()), await start(cut_short, page())
+    await cut_short.settle([Done(await claim_one(cut_short, busy), follow=elsewhere(40))])
+    await cut_short.settle([Done(await claim_one(cut_short, idle))])
+    assert (await cut_short.claim("worker-1", run_id=idle.id)).drained
+    await cut_short.settle([Done(lease) for lease in await claim_all(cut_short, busy)])
+    assert not (await cut_short.claim("worker-1", run_id=busy.id)).drained
+
+
+async def dump(direct, shard):
+    """Return everything that a shard holds."""
+    keys = [key async for key in direct.scan_iter(f"{{shoal:{shard}}}*")]
+    return {key: await direct.dump(key) for key in keys}
+
+
+async def roll_back(direct, shard, before):
+    """Make a shard what it was, as a failover to a replica does that has missed the last writes."""
+    for key in (await dump(direct, shard)).keys() - before.keys():
+        await direct.delete(key)
+    for key, value in before.items():
+        await direct.restore(key, 0, value, replace=True)
+
+
+@pytest.mark.parametrize("link", [page(7, "h7.example"), by_http(8)[7], page(1, key="mine")])
+async def test_a_task_that_its_new_shard_lost_in_a_failover_is_delivered_again(
+    queue, direct, redis_cluster_url, link
+):
+    run = await start(queue, page("seed", "seed.example"))
+    lease = await claim_one(queue, run)
+    home = shard_of_lease(lease, 16)
+    others = [shard for shard in range(16) if shard != home]
+    before = {shard: await dump(direct, shard) for shard in others}
+    await queue.settle([Done(lease, follow=[link])])
+    assert (await queue.stats(run.id)).pending == 1
+    for shard in others:
+        await roll_back(direct, shard, before[shard])
+    assert (await queue.stats(run.id)).pending == 0
+    async with await RedisQueue.open(redis_cluster_url, skew=lambda: MINUTE) as later:
+        assert [one.task.url for one in await claim_all(later, run)] == [link.url]
+        assert (await later.stats(run.id)).tasks == 2
+        await later.reclaim()
+        assert await entries(direct, "delivered") == await entries(direct) == 0
+
+
+async def test_what_was_delivered_is_delivered_once_more_and_then_forgotten(queue, direct, redis_cluster_url):
+    run = await start(queue, page())
+    await queue.settle([Done(await claim_one(queue, run), follow=elsewhere(40))])
+    kept = await entries(direct, "delivered")
+    assert kept > 0
+    await queue.reclaim()
+    assert await entries(direct, "delivered") == kept, "too early"
+    async with await RedisQueue.open(redis_cluster_url, skew=lambda: MINUTE) as later:
+        await later.reclaim()
+        assert await entries(direct, "delivered") == 0
+        assert (await later.stats(run.id)).tasks == 41
+
+
+async def test_the_workers_of_all_runs_are_listed_while_one_of_them_is_purged(queue, monkeypatch):
+    gone, kept = await start(queue), await start(queue)
+    runs = await queue.runs()
+    await queue.beat("worker-1", run_id=kept.id)
+    await queue.purge(gone.id)
+
+    async def as_before():
+        return runs
+
+    monkeypatch.setattr(queue, "runs", as_before)
+    assert [worker.worker_id for worker in await queue.workers()] == ["worker-1"]
+    with pytest.raises(UnknownRun):
+        await queue.workers(gone.id)
+
+
+@pytest.mark.parametrize("careless", range(3))
+async def test_durability_is_that_of_the_most_careless_node(queue, redis_cluster, careless):
+    try:
+        for number, node in enumerate(redis_cluster.nodes):
+            node.cli("CONFIG", "SET", "save", "" if number == careless else "900 1")
+        assert "whole queue" in await queue.durability()
+    finally:
+        for node in redis_cluster.nodes:
+            node.cli("CONFIG", "SET", "save", "")
+
+
+async def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_is_in_its_outbox(
+    cut_short, direct, redis_cluster_url
+):
+    run = await start(cut_short, page())
+    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(20))])
+    for shard in range(16):
+        prefix = f"{{shoal:{shard}}}:"
+        for _, fields in await direct.xrange(f"{prefix}1:outbox"):
+            await direct.xadd(f"{prefix}outbox", {**fields, b"run": run.id, b"number": 1})
+        await direct.delete(f"{prefix}1:outbox", f"{prefix}sending")
+        await direct.hdel(f"{prefix}meta", "version")
+    await direct.hset("{shoal:0}:meta", "version", 1)
+    async with await RedisQueue.open(redis_cluster_url) as newer:
+        assert len(await claim_all(newer, run)) == 20
+        assert await direct.hget("{shoal:5}:meta", "version") == b"2"
 
 
 @pytest.mark.alone

@@ -14,6 +14,8 @@ from shoal.queue.redis.wire import ClaimHead, duration, micros, moment, pack, re
 
 MOST = 5_000  # leases of one call
 Ask = Callable[..., Awaitable[Any]]
+# Of a run: the shards whose outbox is to be emptied, and those that are to deliver once more.
+Forward = Callable[[str, Sequence[int], Sequence[int]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,9 @@ class Wish:
 
 
 class Claiming:
-    """One claim; `ask` calls the script on a shard, `forward` empties the outboxes of shards."""
+    """One claim; `ask` calls the script on a shard, `forward` hands over what shards have sent."""
 
-    def __init__(self, wish: Wish, shards: int, ask: Ask, forward: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(self, wish: Wish, shards: int, ask: Ask, forward: Forward) -> None:
         self._wish, self._shards, self._ask, self._forward = wish, shards, ask, forward
         self._limit = min(wish.limit, MOST)
 
@@ -58,8 +60,9 @@ class Claiming:
     async def _spread(self) -> Grant:
         heads = await self._look()
         full = [shard for shard, head in enumerate(heads) if head.outbox]
-        if full:
-            await asyncio.gather(*map(self._forward, full))
+        ripe = [shard for shard, head in enumerate(heads) if head.ripe]
+        if full or ripe:
+            await self._forward(self._wish.run_id, full, ripe)
             heads = await self._look()
         leases = await self._gather(heads)
         drained = not leases and await self._drained(heads)

@@ -7,14 +7,13 @@ OF_SHARD = {
     "hash": ("meta", "runs", "gates", "purging", "spreading", "topics"),
     "zset": ("moments", "overdue", "fading"),
     "list": ("hosts",),
-    "stream": ("outbox",),
-    "set": ("gone",),
+    "set": ("gone", "sending"),
 }
 OF_RUN = {
     "hash": ("sections", "names", "leases", "bodies", "seen", "dead", "tally", "hosts", "workers", "beats"),
     "zset": ("deadlines", "delayed", "expiry", "graves"),
     "list": ("expired", "dropped", "visited"),
-    "stream": ("items", "rejects"),
+    "stream": ("items", "rejects", "outbox", "delivered"),
     "set": ("tracks",),
 }
 OF_TOPIC: dict[str, tuple[str, ...]] = {"hash": ("note:", "value:"), "zset": ("aged:", "fading:")}

@@ -1,9 +1,13 @@
 """Making sure that the store is Shoal's, and of a version that this Shoal knows."""
 
+import asyncio
+
 from shoal.core.errors import QueueError, SchemaTooNew
 from shoal.queue.redis.server import Server
+from shoal.queue.redis.translate import lost_shard
 
-NEWEST = 1
+NEWEST = 2
+HOME = 0
 OLDEST_SERVER = (7, 0)
 SHARDS_OF_A_CLUSTER = 16
 
@@ -11,15 +15,29 @@ SHARDS_OF_A_CLUSTER = 16
 async def migrate(server: Server, shards: int) -> int:
     """Note the version in a new store, or check that of an old one; many may do so at once."""
     await _check_server(server)
-    found, made_with = await server.call("meta", 0, NEWEST, shards)
+    found, made_with, _ = await server.call("meta", HOME, "", "")
     if found > NEWEST:
         raise SchemaTooNew(found, NEWEST)
-    if made_with != shards:
+    if found and made_with != shards:
         raise QueueError(
             f"The queue at {server.address} was made with {made_with} shards, this address means {shards}. "
             + ("Add ?cluster=true to it" if made_with > 1 else "Remove ?cluster=true from it")
         )
+    if found < NEWEST:
+        await _note_version(server, shards, is_new=found == 0)
     return NEWEST
+
+
+async def _note_version(server: Server, shards: int, *, is_new: bool) -> None:
+    """Note the version in every shard, in the first one last: it says that all have it.
+
+    A shard without it has lost what it had, and is not made anew: see `adopt.lua`.
+    """
+    others = (server.call("meta", shard, NEWEST, shards) for shard in range(1, shards))
+    known = sum(int(runs) for _, _, runs in await asyncio.gather(*others))
+    if is_new and known:
+        raise lost_shard(server.address, f"{{shoal:{HOME}}}")
+    await server.call("meta", HOME, NEWEST, shards)
 
 
 async def refuse_half_a_queue(server: Server) -> None:

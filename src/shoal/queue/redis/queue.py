@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
 
-from shoal.core.errors import UnknownRun
+from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.model import (
     NOTHING,
     SECOND,
@@ -110,7 +111,7 @@ class RedisQueue(Queue):
         return await migrate(self._server, self._shards)
 
     async def durability(self) -> str:
-        return await durability(self._server)
+        return await durability(self._server, self._server.one_shard_per_node(self._shards))
 
     # Runs
 
@@ -164,16 +165,28 @@ class RedisQueue(Queue):
         for one in map(parcel, batch):
             by_shard.setdefault(shard_of_key(one, self._shards), []).append(one)
         calls = (self._put_on(shard, run_id, parcels) for shard, parcels in by_shard.items())
-        added = sum(await asyncio.gather(*calls))
+        answers = await asyncio.gather(*calls)
+        await self._forward(
+            run_id, [shard for shard, (_, sends) in zip(by_shard, answers, strict=True) if sends]
+        )
+        added = sum(added for added, _ in answers)
         return EnqueueReport(added=added, duplicate=len(batch) - added)
 
-    async def _put_on(self, shard: int, run_id: str, parcels: Sequence[Parcel], at: str = "") -> int:
+    async def _put_on(
+        self, shard: int, run_id: str, parcels: Sequence[Parcel], at: str = ""
+    ) -> tuple[int, bool]:
+        """Let tasks in at a shard; return how many were new, and whether some are for another shard."""
         homes = homes_of(parcels, self._shards)
         elements = (one.element for one in parcels)
         added = int(await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements))
-        if any(home != shard for home in homes):
-            await self._outboxes.forward(shard)
-        return added
+        return added, any(home != shard for home in homes)
+
+    async def _forward(self, run_id: str, shards: Sequence[int], ripe: Sequence[int] = ()) -> None:
+        """Hand over what waits in the outboxes of shards, and once more what was delivered a while ago."""
+        if not shards and not ripe:
+            return
+        with suppress(QueueError):  # nothing is lost, and the next claim tries again
+            await self._outboxes.forward(run_id, await self._number(run_id), shards, ripe)
 
     async def claim(
         self,
@@ -189,7 +202,7 @@ class RedisQueue(Queue):
         check_claim(limit, lease, fence)
         seen_by_all = fence if self._shards == 1 else None
         wish = Wish(worker_id, run_id, limit, lease, steps, partitions, seen_by_all)
-        claiming = Claiming(wish, self._shards, self._claim, self._outboxes.forward)
+        claiming = Claiming(wish, self._shards, self._claim, self._forward)
         if fence is None or seen_by_all:
             return await claiming.grant()
         return await self._fenced(claiming, fence)
@@ -223,8 +236,8 @@ class RedisQueue(Queue):
         for call in chain:
             for place in await self._server.once("settle", call.shard, *call.arguments()):
                 fates[call.positions[place - 1]] = Fate.ACCEPTED
-            if call.sent or (call.follow and self._shards > 1):
-                await self._outboxes.forward(call.shard)
+            if call.sends:
+                await self._forward(call.run_id, [call.shard])
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)
@@ -242,10 +255,26 @@ class RedisQueue(Queue):
     async def reclaim(self) -> int:
         answers = await asyncio.gather(*map(self._reclaim, range(self._shards)))
         if self._shards > 1:
-            await asyncio.gather(*map(self._outboxes.forward, range(self._shards)))
+            await self._forward_all()
         if any(left for _, left in answers):
             await self._runs.finish_what_others_left()
         return sum(count for count, _ in answers)
+
+    async def _forward_all(self) -> None:
+        """Hand over what waits in any outbox of any run."""
+        keys = [f"{{shoal:{shard}}}:sending" for shard in range(self._shards)]
+        sending = await asyncio.gather(*(self._server.command("SMEMBERS", key) for key in keys))
+        if not any(sending):
+            return
+        by_run: dict[int, list[int]] = {}
+        for shard, numbers in enumerate(sending):
+            for number in numbers:
+                by_run.setdefault(int(number), []).append(shard)
+        ids = await self._runs.ids()
+        calls = (
+            self._forward(ids[number], shards, shards) for number, shards in by_run.items() if number in ids
+        )
+        await asyncio.gather(*calls)
 
     async def _reclaim(self, shard: int) -> tuple[int, int]:
         count, more, left = 0, 1, 0
@@ -270,14 +299,13 @@ class RedisQueue(Queue):
                     break
         return count
 
-    async def _deliver(
-        self, target: int, run_id: str, number: int, at: str, parcels: Sequence[Parcel]
-    ) -> None:
+    async def _deliver(self, target: int, run_id: str, at: str, parcels: Sequence[Parcel]) -> bool:
+        """Let tasks in that another shard has sent; return whether some have to be sent on."""
         try:
-            if int((await self._runs.fields(run_id))["number"]) == number:
-                await self._put_on(target, run_id, parcels, at)
+            added, sends = await self._put_on(target, run_id, parcels, at)
         except UnknownRun:
-            return  # purged meanwhile
+            return False  # purged meanwhile
+        return added > 0 and sends
 
     async def _once(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
         return await self._introduced(self._server.once, script, shard, run_id, *args)
@@ -418,7 +446,12 @@ class RedisQueue(Queue):
         now = await self._now()
         found: list[WorkerStatus] = []
         for one in ids:
-            found += await self._reader.workers(await self._number(one), one, now)
+            try:
+                found += await self._reader.workers(await self._number(one), one, now)
+            except UnknownRun:
+                if run_id is not None:
+                    raise
+                # Purged since the runs were listed.
         return found
 
     # Notes

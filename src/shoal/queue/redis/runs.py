@@ -109,6 +109,11 @@ class Runs:
         found = _decoded(await self._server.command("HGETALL", _key(name)))
         return [(int(number), run_id) for number, run_id in found.items()]
 
+    async def ids(self) -> dict[int, str]:
+        """Return the ids of all runs by their numbers."""
+        found = _decoded(await self._server.command("HGETALL", _key("runs")))
+        return {int(number): run_id for run_id, number in found.items()}
+
     async def _ids(self) -> list[str]:
         ids: Sequence[bytes] = await self._server.command("HKEYS", _key("runs"))
         return [run_id.decode() for run_id in ids]

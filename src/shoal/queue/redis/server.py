@@ -12,19 +12,40 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from shoal.core.errors import InvalidSetting, QueueError, UnknownRun
+from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.queue.patience import Obedience, Patience
 from shoal.queue.redis.address import read
 from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
-from shoal.queue.redis.translate import WrongType, is_passing, reason_of, translated
+from shoal.queue.redis.translate import (
+    SlotMoving,
+    WrongType,
+    is_passing,
+    is_read_only,
+    lost_shard,
+    reason_of,
+    translated,
+)
 
 Answer = TypeVar("Answer")
 Argument = bytes | str | int
 
 MOST_CONNECTIONS = 8
 LONGEST_CALL = 10.0  # seconds; a server that says nothing for so long is given up, and the call repeated
+AGAIN = "+"  # behind the id of a call that is tried again
 MICROSECOND = timedelta(microseconds=1)
+
+
+class _Cluster(RedisCluster):
+    """A cluster whose slots must stay where they are while Shoal works."""
+
+    def get_node(self, *_: Any, **named: Any) -> Any:
+        """Refuse to follow ASK, which is the one thing that the driver looks a node up for.
+
+        A slot that is being moved has its keys on two nodes, and a script sees those of one: what it does not
+        find there it would take for new.
+        """
+        raise SlotMoving(str(named.get("node_name", "another node")))
 
 
 class Server:
@@ -37,6 +58,7 @@ class Server:
         self._patience = patience
         self._skew = skew
         self._client: Any = None
+        self._has_run = False
         self._answered: dict[int, deque[str]] = {}
 
     async def open(self) -> None:
@@ -62,7 +84,8 @@ class Server:
         async def attempt() -> Any:
             nonlocal tries
             tries += 1
-            return await self._run(SCRIPTS[script], shard, call, acked, args)
+            name = call if tries == 1 else call + AGAIN
+            return await self._run(SCRIPTS[script], shard, name, acked, args)
 
         acked = known.popleft() if known else ""
         answer = await self._scripted(shard, attempt)
@@ -86,6 +109,13 @@ class Server:
         except QueueError:
             return None
         return str(found[name]) if name in found else None
+
+    def one_shard_per_node(self, shards: int) -> list[int]:
+        """Return a shard of each node that has some."""
+        if not self.is_cluster:
+            return [0]
+        nodes = {self._node(shard).name: shard for shard in reversed(range(shards))}
+        return sorted(nodes.values())
 
     def _clients(self) -> Any:
         if self._client is None:
@@ -111,7 +141,7 @@ class Server:
         }
         try:
             if self.is_cluster:
-                return RedisCluster.from_url(self._address.url, **options)
+                return _Cluster.from_url(self._address.url, **options)
             pool = BlockingConnectionPool.from_url(
                 self._address.url, max_connections=MOST_CONNECTIONS, timeout=None, **options
             )
@@ -138,12 +168,16 @@ class Server:
         client = self._clients()
         if not self.is_cluster:
             return await client.execute_command(*words)
-        node = client.get_node_from_key(f"{{shoal:{shard}}}")
-        return await client.execute_command(*words, target_nodes=node)
+        return await client.execute_command(*words, target_nodes=self._node(shard))
+
+    def _node(self, shard: int) -> Any:
+        return self._clients().get_node_from_key(f"{{shoal:{shard}}}")
 
     async def _scripted(self, shard: int, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         try:
-            return await self._persist(attempt)
+            answer = await self._persist(attempt)
+            self._has_run = True
+            return answer
         except WrongType as error:
             found = await foreign_key(self.command, shard)
             if found is None:
@@ -165,12 +199,26 @@ class Server:
                 return answer
             except (exceptions.RedisError, OSError, TimeoutError) as error:
                 obedience.check()
-                if not is_passing(error):
+                if is_read_only(error) and self._has_run:
+                    await self._leave_replica(patience, error)
+                elif is_passing(error):
+                    await patience.again(reason_of(error), error)
+                else:
                     raise self._translate(error) from error
-                await patience.again(reason_of(error), error)
+
+    async def _leave_replica(self, patience: Patience, error: BaseException) -> None:
+        """Connect again where a replica answers: the address may lead to the new primary by now."""
+        if not self.is_cluster:
+            await self._clients().connection_pool.disconnect()
+        try:
+            await patience.again(reason_of(error), error)
+        except QueueUnavailable:
+            raise self._translate(error) from error
 
     def _translate(self, error: BaseException) -> QueueError:
         text = str(error)
         if text.startswith("UNKNOWNRUN "):
             return UnknownRun(text.removeprefix("UNKNOWNRUN "))
+        if text.startswith("LOSTSHARD "):
+            return lost_shard(self.address, text.removeprefix("LOSTSHARD "))
         return translated(self.address, error)

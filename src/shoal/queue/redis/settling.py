@@ -49,6 +49,12 @@ class Settlement:
         """Whether one more outcome would make the call long."""
         return len(self.positions) >= MOST or len(self.follow) >= MOST_FOLLOW
 
+    @property
+    def sends(self) -> bool:
+        """Whether some of the follow-up tasks are for another shard."""
+        homes = homes_of([one for _, one in self.follow], self.shards)
+        return bool(self.sent) or any(home != self.shard for home in homes)
+
     def add(self, position: int, outcome: Outcome, intake: Intake) -> None:
         """Take in one outcome; raises InvalidItem or InvalidTask."""
         lease = outcome.lease

@@ -4,7 +4,19 @@ from redis import exceptions
 
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueRefused
 
+
+class SlotMoving(exceptions.RedisError):
+    """A slot of the queue is being moved to another node."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"a slot of it is being moved to {target}, and the queue stands still until that is done. "
+            "Stop the fleet before you move slots"
+        )
+
+
 _PASSING = (
+    SlotMoving,
     exceptions.ConnectionError,
     exceptions.TimeoutError,
     exceptions.ClusterError,
@@ -31,6 +43,20 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, _PASSING) or _says(error, _PASSING_WORDS)
 
 
+def is_read_only(error: BaseException) -> bool:
+    """Say whether the server is a replica."""
+    return isinstance(error, exceptions.ReadOnlyError) or _says(error, ("READONLY",))
+
+
+def lost_shard(address: str, shard: str) -> QueueError:
+    """Return the error for a shard of a cluster that has forgotten everything."""
+    return QueueError(
+        f"The queue at {address} has lost all that was in its shard {shard}: a node came back empty, "
+        "or a slot was moved without its keys. Bring the data back. If it is gone, export what is left "
+        "and begin anew: redis-cli --cluster call HOST:PORT FLUSHALL"
+    )
+
+
 def translated(address: str, error: BaseException) -> QueueError:
     """Return the error that a caller is to see."""
     reason = reason_of(error)
@@ -40,7 +66,7 @@ def translated(address: str, error: BaseException) -> QueueError:
         return QueueRefused(address, reason)
     if isinstance(error, exceptions.OutOfMemoryError) or "OOM command not allowed" in reason:
         return QueueFull(address, "Redis has reached its maxmemory")
-    if isinstance(error, exceptions.ReadOnlyError) or "READONLY" in reason:
+    if is_read_only(error) or "READONLY" in reason:
         return QueueReadOnly(address, "this server is a replica")
     if "MISCONF" in reason:
         return QueueReadOnly(address, "Redis cannot save to its disk")

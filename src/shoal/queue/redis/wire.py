@@ -123,6 +123,7 @@ class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
     names: list[tuple[int, str]]
     now: int
     outdated: bool = False
+    ripe: bool = False
 
 
 class Stored(msgspec.Struct, array_like=True, frozen=True):

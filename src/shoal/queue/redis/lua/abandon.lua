@@ -35,6 +35,8 @@ if #list > 0 then
     write_entered(run)
     write_counts(run)
     write_gates()
+end
+if #list > 0 or is_repeated then
     remember(pack(answer))
 end
 forget_acked()

@@ -8,27 +8,29 @@
 -- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions and fence
 -- (topic, key and stamp of a note; nothing is handed out unless it stands)
 -- Answers {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
--- names of sections, now, outdated}, and the leases.
+-- names of sections, now, outdated, whether delivered tasks are to be delivered once more}, and the leases.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local SHARE = 25  -- tasks of one lane at a time, where no gap is kept: others get their turn
 local LANES = 100
 local looks = 400 + 4 * wanted  -- lanes to look at in one call, so that it stays short
+local voids = 500  -- tasks to throw out of lanes in one call because they have expired
+local FORWARD_AGAIN = 10000000  -- microseconds after which what was delivered is delivered once more
 
 local run = run_named(ARGV[4])
 if not run then
     return unknown(ARGV[4])
 end
 
-local more, hold = false, 0
+local more, hold, is_cluster = false, 0, false
 local leases, ids, deadlines, taken_bodies = {}, {}, {}, {}
 
 -- A server that has started anew may have lost its last second, and with it starts on hosts: nothing is handed out until
 -- the longest delay in use has passed.
 local function held_back()
     local server = call('INFO', 'server'):match('run_id:(%x+)')
-    local meta = call('HMGET', P .. 'meta', 'server', 'hold', 'longest')
-    hold = tonumber(meta[2]) or 0
+    local meta = call('HMGET', P .. 'meta', 'server', 'hold', 'longest', 'shards')
+    hold, is_cluster = tonumber(meta[2]) or 0, meta[4] ~= '1'
     if meta[1] ~= server then
         hold = meta[1] and now + (tonumber(meta[3]) or 0) or 0
         call('HSET', P .. 'meta', 'server', server, 'hold', digits(hold))
@@ -120,11 +122,16 @@ local function body_of(id)
     return nil, 0
 end
 
--- Take up to `most` tasks from a lane; returns whether something is left in it.
+-- Take up to `most` tasks from a lane; returns whether something is left in it. Tasks that have expired fall out, some at a time,
+-- so that a million of them do not make one call long: the next call goes on.
 local function take(track, host, most)
     local key = run.R .. 'q:' .. track.section .. ':' .. track.priority .. ':' .. host.name
     local until_left = wanted - most
     while wanted > until_left do
+        if voids <= 0 then
+            more, looks = true, 0
+            break
+        end
         local asked = wanted - until_left
         local elements = call('LPOP', key, asked) or {}
         for _, element in ipairs(elements) do
@@ -135,6 +142,8 @@ local function take(track, host, most)
             end
             if element then
                 lease(track, host, element, expires)
+            else
+                voids = voids - 1
             end
         end
         if #elements < asked then
@@ -165,7 +174,7 @@ local function look(track, names)
             again[#again + 1] = host.given > 0 and now + host.given * host.gap or max(now, host.free)
             again[#again + 1] = name
         end
-        if wanted == 0 then
+        if wanted == 0 or voids <= 0 then
             break
         end
     end
@@ -197,6 +206,10 @@ end
 -- Write the leases, and return them as the client reads them.
 local function write_leases()
     if #leases == 0 then
+        -- A first try that arrives after its repetition must find that nothing was handed out: nobody hears its answer.
+        if is_repeated then
+            remember('')
+        end
         return ''
     end
     local token, fields, live = draw('token', #leases), {}, {}
@@ -299,6 +312,7 @@ if run.state ~= 'running' then
 end
 
 local tracks, answer, names = {}, '', {}
+go_on_when_full()
 take_back_lost()
 more = let_time_pass(run)
 local is_held = held_back()
@@ -310,9 +324,13 @@ if not is_held then
 end
 write_counts(run)
 write_gates()
-state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
-local remaining, outbox = tonumber(state[1]), call('XLEN', P .. 'outbox')
-local moves = tonumber(state[2]) + (tonumber(call('HGET', P .. 'meta', 'sent')) or 0)
+state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered', 'sent')
+local remaining, moves = tonumber(state[1]), tonumber(state[2]) + (tonumber(state[3]) or 0)
+local outbox, ripe = 0, false
+if is_cluster then
+    outbox = call('XLEN', run.R .. 'outbox')
+    ripe = #call('XRANGE', run.R .. 'delivered', '-', digits(max(0, floor((now - FORWARD_AGAIN) / 1000))), 'COUNT', 1) > 0
+end
 local due, highest = -1, -1
 if wanted > 0 or ARGV[6] == '0' then
     due, highest = outlook(tracks, remaining)
@@ -323,6 +341,6 @@ else
 end
 forget_acked()
 return {
-    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now}),
+    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, ripe}),
     '\221' .. struct.pack('>I4', #leases) .. answer,
 }

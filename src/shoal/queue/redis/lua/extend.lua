@@ -4,6 +4,7 @@ local run = run_named(ARGV[4])
 if not run then
     return {}
 end
+go_on_when_full()
 local ids, tokens, deadline = {}, unpacked(ARGV[6]), now + ARGV[7]
 for at = 1, #ARGV[5], 16 do
     ids[#ids + 1] = ARGV[5]:sub(at, at + 15)

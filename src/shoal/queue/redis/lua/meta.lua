@@ -1,7 +1,28 @@
--- What the store is, noted when it is first used. ARGV  4 version, 5 shards. Answers version and shards as they are.
+-- What this shard is. ARGV  4 version, 5 shards: noted in a shard that is new, or older than this version; '' only looks.
+-- Answers version and shards as they were, 0 for a shard that is new, and how many runs it knows.
 
-if call('EXISTS', P .. 'meta') == 0 then
-    call('HSET', P .. 'meta', 'version', ARGV[4], 'shards', ARGV[5])
-end
 local found = call('HMGET', P .. 'meta', 'version', 'shards')
-return {tonumber(found[1]), tonumber(found[2])}
+local version = tonumber(found[1]) or 0
+local fresh = tonumber(ARGV[4]) or 0
+
+-- Version 1 had one outbox for all runs.
+local function split_outbox()
+    for _, entry in ipairs(call('XRANGE', P .. 'outbox', '-', '+')) do
+        local fields = {}
+        for i = 1, #entry[2], 2 do
+            fields[entry[2][i]] = entry[2][i + 1]
+        end
+        local run = run_numbered(fields.number)
+        if run then
+            send(run, fields.shard, tonumber(fields.at), fields.tasks)
+        end
+    end
+    call('UNLINK', P .. 'outbox')
+end
+
+if fresh > version then
+    split_outbox()
+    call('HSET', P .. 'meta', 'version', ARGV[4])
+    call('HSETNX', P .. 'meta', 'shards', ARGV[5])
+end
+return {version, tonumber(found[2]) or 0, call('HLEN', P .. 'runs')}

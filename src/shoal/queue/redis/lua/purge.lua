@@ -73,8 +73,10 @@ for _, track in ipairs(call('HKEYS', R .. 'names')) do
     end
 end
 for _, name in ipairs({'sections', 'names', 'tracks', 'leases', 'deadlines', 'bodies', 'delayed', 'expiry', 'seen', 'items',
-                       'rejects', 'dead', 'graves', 'expired', 'dropped', 'tally', 'hosts', 'visited', 'workers', 'beats'}) do
+                       'rejects', 'dead', 'graves', 'expired', 'dropped', 'tally', 'hosts', 'visited', 'workers', 'beats', 'outbox',
+                       'delivered'}) do
     call('UNLINK', R .. name)
 end
+call('SREM', P .. 'sending', number)
 call('HDEL', P .. 'purging', number)
 return 0

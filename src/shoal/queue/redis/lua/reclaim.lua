@@ -6,6 +6,7 @@ local told = remembered()
 if told then
     return unpacked(told)
 end
+go_on_when_full()
 local number = call('ZRANGEBYSCORE', P .. 'moments', '-inf', now, 'LIMIT', 0, 1)[1]
 if not number then
     notes.fade_some()

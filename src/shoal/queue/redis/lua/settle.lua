@@ -14,6 +14,7 @@ if not run then
     return {}
 end
 
+go_on_when_full()
 local kinds, extras = ARGV[7], unpacked(ARGV[8])
 local ids = {}
 for at = 1, #ARGV[5], 16 do
@@ -75,6 +76,7 @@ local function treat()
         if (pause or slow or unused) and hosts[i] ~= '' then
             gate.paused_until = max(gate.paused_until, pause and now + pause or 0)
             gate.delay = slow or gate.delay
+            note_longest(slow, pause)
             changed_gates[hosts[i]], treated[hosts[i]] = true, true
         end
     end

@@ -4,13 +4,11 @@ local number = call('HGET', P .. 'runs', ARGV[4])
 if not number then
     number = call('HINCRBY', P .. 'meta', 'runs', 1)
     call('HSET', P .. 'run:' .. number, 'number', number, 'id', ARGV[4], 'started', digits(now), 'state', 'running',
-         'version', 1, 'remaining', 0, 'entered', 0, unpack(ARGV, 5))
+         'version', 1, 'remaining', 0, 'entered', 0, 'sent', 0, unpack(ARGV, 5))
     call('HSET', P .. 'runs', ARGV[4], number)
     if call('HGET', P .. 'meta', 'shards') ~= '1' then
         call('HSET', P .. 'spreading', number, ARGV[4])
     end
-    local run = run_numbered(number)
-    local longest = tonumber(call('HGET', P .. 'meta', 'longest')) or 0
-    call('HSET', P .. 'meta', 'longest', digits(max(longest, run.delay)))
+    note_longest(run_numbered(number).delay, 0)
 end
 return call('HGETALL', P .. 'run:' .. number)

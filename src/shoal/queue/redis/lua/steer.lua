@@ -6,6 +6,7 @@ if not run then
 end
 local key = P .. 'run:' .. run.number
 if run.state ~= ARGV[5] and run.state ~= 'cancelled' then
+    go_on_when_full()
     call('HSET', key, 'state', ARGV[5])
     call('HINCRBY', key, 'version', 1)
     if call('HGET', P .. 'meta', 'shards') ~= '1' then

@@ -8,6 +8,10 @@ local topic, key = ARGV[4], ARGV[5]
 if (notes.stamp(topic, key) or '') ~= ARGV[6] then
     return 0
 end
+-- What one note of a fleet says anew takes no more room; a turn or a plan that cannot be renewed would stop the claims.
+if ARGV[6] ~= '' then
+    go_on_when_full()
+end
 if ARGV[9] then
     notes.write(topic, key, ARGV[9], ARGV[7], tonumber(ARGV[8]))
 else

@@ -1,12 +1,16 @@
 -- What every script begins with. KEYS[1] is the shard, `{shoal:0}`, which is also the hash tag of all its keys; the
 -- names below are built from it. ARGV[1] is the id of a call that must take effect once ('' for one that may be
--- repeated), ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to add to the clock (tests only).
+-- repeated), followed by + when the call is tried again; ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to
+-- add to the clock (tests only).
+--
+-- No key is called `{shoal:0}`, and that is what makes a moving slot safe: for a declared key that does not exist the node
+-- that gives a slot away answers ASK, before the script has begun. The client never follows ASK, so no script ever runs on
+-- a part of its keys.
 --
 -- Of the shard                         P = {shoal:0}:
---   meta        hash     version, shards, server (its run_id), hold, longest (delay), token, clock, runs (last number),
---                        sent (entries that the outbox ever had)
+--   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs (last number)
 --   runs        hash     run id -> number
---   run:N       hash     settings and state of run N, and how many of its tasks remain or ever entered
+--   run:N       hash     settings and state of run N, how many of its tasks remain, ever entered, or were ever sent elsewhere
 --   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked, earlier starts with their gaps
 --   hosts       list     every host, in the order of first sight
 --   lanes:H     intset   the lanes of host H that hold tasks: (run * 65536 + section) * 10 + priority
@@ -14,7 +18,7 @@
 --   moments     zset     run number -> a moment before which time alone changes nothing in it
 --   overdue     zset     run number -> a moment before which none of its leases is lost
 --   receipt:C   string   what call C answered, for ten minutes or until the caller says it knows
---   outbox      stream   tasks on their way to other shards
+--   sending     intset   numbers of the runs that have an outbox or delivered entries
 --   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
 --   spreading   hash     run number -> run id, while other shards are told of a change (shard 0)
 --   topics      hash     topic -> bytes of its values;   fading  zset  topic -> a moment before which none of its notes expires
@@ -33,6 +37,7 @@
 --   expired     list     tasks whose time to live ran out;   dropped  list  tasks that were given up
 --   tally       hash     section -> nine counts;   hosts  hash  host -> nine counts;   visited  list  the hosts
 --   workers     hash     worker -> completed, failed, items, leased;   beats  hash  worker -> heartbeat
+--   outbox      stream   tasks on their way to other shards;   delivered  stream  those that have arrived, for some seconds more
 --
 -- A task is one string in one place at a time, its element:
 --   C4 10 id(16) | CD attempts(2) | CE size(4) | the task as the client packed it | its failures, C0 or DC count(2) ...
@@ -40,6 +45,10 @@
 
 local P = KEYS[1] .. ':'
 local CALL, ACKED = ARGV[1], ARGV[2]
+local is_repeated = CALL:sub(-1) == '+'
+if is_repeated then
+    CALL = CALL:sub(1, -2)
+end
 local call, pack, unpacked, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
 local floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
 
@@ -114,6 +123,12 @@ local function remember(answer)
     if CALL ~= '' then
         call('SET', P .. 'receipt:' .. CALL, answer, 'PX', FOR_TEN_MINUTES)
     end
+end
+
+-- A full server checks only the first write of a script, and lets a script go on that begins by freeing something, though
+-- there be nothing to free. Called by scripts that must work on a full server: they free memory or keep leases alive.
+local function go_on_when_full()
+    call('UNLINK', P .. 'receipt:')
 end
 
 -- At the end, for as the first write of a script it would switch off the server's check for free memory.

@@ -46,6 +46,16 @@ local function know_hosts(hosts)
     tell('RPUSH', P .. 'hosts', fresh)
 end
 
+-- After a restart nothing is handed out for the longest delay in use. A pause counts like a delay, up to a minute: more would
+-- make a restart cost the whole fleet too much.
+local function note_longest(delay, pause)
+    local a_minute = 60000000
+    local wanted = max(delay or 0, min(pause or 0, a_minute))
+    if wanted > 0 and wanted > (tonumber(call('HGET', P .. 'meta', 'longest')) or 0) then
+        call('HSET', P .. 'meta', 'longest', digits(wanted))
+    end
+end
+
 local function write_gates()
     local fields = {}
     for host in pairs(changed_gates) do

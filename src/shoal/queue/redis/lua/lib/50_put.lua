@@ -84,8 +84,9 @@ end
 
 -- A task for another shard, as wire.py reads it.
 local function send(run, shard, base, tasks)
-    call('XADD', P .. 'outbox', '*', 'shard', shard, 'run', run.id, 'number', run.number, 'at', digits(base), 'tasks', tasks)
-    call('HINCRBY', P .. 'meta', 'sent', 1)
+    call('XADD', run.R .. 'outbox', '*', 'shard', shard, 'at', digits(base), 'tasks', tasks)
+    call('SADD', P .. 'sending', run.number)
+    call('HINCRBY', P .. 'run:' .. run.number, 'sent', 1)
 end
 
 local function parcel(host, section, key, priority, ttl, delay, element)
