@@ -64,6 +64,10 @@ class LossyProxy:
             self._listener = None
         await self.cut()
 
+    def lead_to(self, port: int) -> None:
+        """Lead new connections to another server; those that are open stay where they are."""
+        self._server_port = port
+
     async def cut(self) -> None:
         """Drop all connections in both directions, whatever is under way."""
         links = list(self._links)

@@ -2,7 +2,10 @@
 
 import pytest
 
-from shoal.core.model import Bury, Done
+from shoal.core.model import MINUTE, Bury, Done
+from shoal.queue.redis.claiming import Wish
+from shoal.queue.redis.queue import RedisQueue
+from shoal.queue.redis.wire import read_claim
 from tests.conformance.helpers import HOUR, claim, claim_all, page, start
 
 PLAY = 5  # commands
@@ -69,3 +72,29 @@ async def test_other_runs_at_rest_cost_nothing(queue, direct, plain):
     run = await start(queue)
     assert await cost(queue, direct, run) <= plain + PLAY
     assert await commands_of(direct, queue.reclaim()) < 15
+
+
+async def test_tasks_that_expired_together_are_thrown_out_some_at_a_time(queue, direct, redis_url):
+    count, batch = 4_000, 500
+    run = await start(queue, *(page(n, ttl=MINUTE) for n in range(count)), page("last"))
+    async with await RedisQueue.open(redis_url, skew=lambda: HOUR) as later:
+        calls, longest = 0, 0
+        while calls < 2 * count / batch:
+            await direct.config_resetstat()
+            answer = await later._once("claim", 0, run.id, *wish(run).arguments(1, 0))
+            stats = await direct.info("commandstats")
+            longest = max(longest, stats.get("cmdstat_hget", {"calls": 0})["calls"])
+            calls += 1
+            head, leases = read_claim(answer, run.id)
+            if not head.more:
+                break
+            assert not leases
+        assert [lease.task.url for lease in leases] == ["https://a.example/last"]
+        assert count / batch <= calls < 2 * count / batch
+        assert longest < batch + 100, f"one call looked {longest} tasks up"
+        stats = await later.stats(run.id)
+        assert (stats.expired, stats.pending, stats.leased) == (count, 0, 1)
+
+
+def wish(run):
+    return Wish("worker-1", run.id, 1, MINUTE, None, None)

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, Done
+from shoal.queue.redis.claiming import Wish
+from shoal.queue.redis.wire import read_claim
 from tests.conformance.helpers import claim, page, pages, start
 from tests.integration.shaky import LOST
 
@@ -36,3 +38,28 @@ async def test_a_caller_who_knows_its_answers_leaves_one_receipt_behind(queue, d
     for _ in range(10):
         await queue.settle([Done(lease) for lease in await claim(queue, run, limit=3)])
     assert len(await direct.keys("*receipt:*")) <= 2
+
+
+async def test_a_claim_that_arrives_after_its_repetition_leases_nothing_for_nobody(queue):
+    run = await start(queue)
+    arguments = (run.id, *Wish("worker-1", run.id, 5, MINUTE, None, None).arguments(5, 0))
+    tries, server = [], queue._server
+    original = server._run
+
+    async def lose_the_first(script, shard, call, acked, args):
+        tries.append((script, shard, call, acked, args))
+        if len(tries) == 1:
+            raise ConnectionResetError
+        return await original(script, shard, call, acked, args)
+
+    server._run = lose_the_first
+    try:
+        _, leases = read_claim(await server.once("claim", 0, *arguments), run.id)
+    finally:
+        server._run = original
+    assert (leases, len(tries)) == ([], 2)
+    await queue.enqueue(run.id, pages(3))
+    _, leases = read_claim(await original(*tries[0]), run.id)  # the network had only held it up
+    assert leases == []
+    assert (await queue.stats(run.id)).leased == 0
+    assert len(await claim(queue, run)) == 3

@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
+from redis.asyncio import Redis
 
-from shoal.core.model import SECOND, ZERO, Done, RunSettings, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.queue import RedisQueue
-from tests.conformance.helpers import claim, page, start
+from tests.conformance.helpers import HOUR, claim, page, start
 from tests.conftest import or_skip
 from tests.integration.crew import reports_of
 from tests.integration.queues.web import page_url, reachable
@@ -57,6 +58,23 @@ async def test_after_a_restart_claims_are_held_back_for_the_longest_delay(server
         assert SECOND / 2 < grant.next_due <= SECOND
         await asyncio.sleep(grant.next_due.total_seconds())
         assert len(await claim(queue, run)) == 1
+
+
+async def test_a_delay_or_a_pause_that_an_outcome_brought_is_kept_after_a_restart(server):
+    brakes = [{"slow_host": 10 * SECOND}, {"pause_host": 20 * SECOND}, {"pause_host": HOUR}]
+    async with await RedisQueue.open(server.url()) as queue:
+        for held, brake in zip((10 * SECOND, 20 * SECOND, MINUTE), brakes, strict=True):
+            run = await start(queue, *(page(n, f"h{n}.example") for n in range(3)), host_delay=SECOND)
+            (lease,) = await claim(queue, run, limit=1)
+            await queue.settle([Done(lease, **brake)])
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            grant = await queue.claim("worker-1", run_id=run.id)
+            assert list(grant.leases) == []
+            assert held - 5 * SECOND < grant.next_due <= held
+            await queue.purge(run.id)
+            async with Redis.from_url(server.url()) as direct:  # the hold is over
+                await direct.hset("{shoal:0}:meta", "hold", 0)
 
 
 async def test_a_call_waits_for_a_server_that_is_paused(server):

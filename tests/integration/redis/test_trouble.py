@@ -1,6 +1,7 @@
 """Trouble with the server reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
 
 import asyncio
+from dataclasses import dataclass
 from itertools import islice
 
 import pytest
@@ -15,7 +16,7 @@ from shoal.core.errors import (
     SchemaTooNew,
     UnknownRun,
 )
-from shoal.core.model import MINUTE, SECOND, Done, Fate
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, Fate, Lease, Retry, Run, RunState
 from shoal.queue.open import open_queue
 from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, page, pages, start
@@ -97,6 +98,72 @@ async def test_a_full_server_takes_no_task_but_lets_the_work_be_settled():
             assert await queue.stats(run.id) == before
             assert await queue.settle([Done(lease) for lease in leases]) == [Fate.ACCEPTED] * 10
             assert len(await claim(queue, run, limit=5)) == 5
+
+
+@pytest.fixture
+async def full():
+    """A queue whose server is full, with a run, some of its leases, and a note."""
+    with or_skip(lambda: RedisServer(append=True)) as server:
+        async with await RedisQueue.open(server.url()) as queue:
+            run = await start(queue, *pages(200), host_delay=ZERO)
+            leases = await claim(queue, run, limit=20)
+            await queue.write_notes("turns", {"whose": b"mine"})
+            await asyncio.to_thread(fill, server)
+            yield Full(server, queue, run, leases)
+
+
+@dataclass(frozen=True)
+class Full:
+    server: RedisServer
+    queue: RedisQueue
+    run: Run
+    leases: list[Lease]
+
+
+def fill(server):
+    """Let the server have less room than it uses, now and when it is started again."""
+    server._settings["maxmemory"] = "900kb"
+    server.cli("CONFIG", "SET", "maxmemory", "900kb")
+
+
+async def is_full(full):
+    with pytest.raises(QueueFull, match="maxmemory"):
+        await full.queue.enqueue(full.run.id, pages(300))
+
+
+async def test_on_a_full_server_leases_are_kept_workers_are_heard_and_work_is_settled(full):
+    queue, leases = full.queue, full.leases
+    assert await queue.extend(leases) == [Fate.ACCEPTED] * 20
+    await queue.beat("worker-1", run_id=full.run.id)
+    assert [worker.worker_id for worker in await queue.workers(full.run.id)] == ["worker-1"]
+    follow = [page("new", step="never seen", partition="before")]
+    assert await queue.settle([Done(leases[0], items=[1], follow=follow)]) == [Fate.ACCEPTED]
+    assert await queue.settle([Retry(leases[1], "status 503", slow_host=SECOND)]) == [Fate.ACCEPTED]
+    assert await queue.abandon("worker-1") == 18
+    assert await queue.reclaim() == 0
+    await is_full(full)
+
+
+async def test_a_full_server_that_was_started_again_hands_out_its_tasks(full):
+    await asyncio.to_thread(full.server.restart)
+    for _ in range(3):
+        assert len(await claim(full.queue, full.run, limit=5)) == 5
+    await is_full(full)
+
+
+async def test_a_full_server_can_be_steered_and_its_notes_renewed(full):
+    queue = full.queue
+    note = (await queue.notes("turns"))["whose"]
+    assert await queue.swap_note("turns", "whose", b"yours", stamp=note.stamp)
+    assert (await queue.pause(full.run.id)).state is RunState.PAUSED
+    assert (await queue.resume(full.run.id)).state is RunState.RUNNING
+    await queue.pause_host("a.example", MINUTE)
+    await queue.slow_host("a.example", SECOND)
+    with pytest.raises(QueueFull):
+        await queue.write_notes("turns", {"another": b"x"})
+    await is_full(full)
+    await queue.purge(full.run.id)
+    assert await queue.runs() == []
 
 
 async def test_a_replica_cannot_be_written(redis):
