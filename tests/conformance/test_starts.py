@@ -1,5 +1,6 @@
 """A start on a host that was not used is given back, and no two that were used come closer for it."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise, permutations
@@ -8,8 +9,9 @@ from random import Random
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Run, Task
+from shoal.core.urls import host_of
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Bench, Clock, ServerClock, lasting
+from tests.conformance.backends import Bench, Clock, ServerClock, VirtualClock, lasting
 from tests.conformance.helpers import (
     HOST,
     HOUR,
@@ -248,9 +250,8 @@ class Hosts:
     async def go(self, turns: int) -> None:
         for _ in range(turns):
             run, limit = self.random.choice(self.runs), self.random.randint(1, 4)
-            now = self.clock.now()
             grant = await self.queue.claim(ME, run_id=run.id, limit=limit)
-            now = (grant.claimed_at or now) + self.moved
+            now = (grant.claimed_at or self.clock.now()) + self.moved
             self.held += [(now + lease.start_in, lease) for lease in grant.leases]
             self.random.shuffle(self.held)
             await self._settle(self.random.randint(0, len(self.held)))
@@ -280,3 +281,35 @@ async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
     starts = sorted(hosts.asked)
     assert len(starts) > 10
     assert all(later - earlier > GAP - 20 * PLAY for earlier, later in pairwise(starts))
+
+
+@lasting
+async def test_a_grant_tells_the_stores_time_and_no_two_starts_come_closer_than_the_gap(bench: Bench) -> None:
+    assert bench.open
+    sites = [f"h{number}.example" for number in range(12)]
+    tasks = [Task(url=f"http://{host}/{number}") for host in sites for number in range(8)]
+    runs = [await start(bench.queue, *tasks, host_delay=gap, per_host=3) for gap in (GAP / 4, GAP / 2)]
+    queues = [bench.queue, await bench.open()]
+    starts: dict[str, list[datetime]] = {host: [] for host in sites}
+
+    async def work(queue: Queue, run: Run) -> None:
+        while not (grant := await queue.claim(ME, run_id=run.id, limit=9)).drained:
+            assert grant.claimed_at or not grant.leases
+            for lease in grant.leases:
+                assert grant.claimed_at and lease.task.url
+                starts[host_of(lease.task.url)].append(grant.claimed_at + lease.start_in)
+            await queue.settle([Done(lease) for lease in grant.leases])
+            if isinstance(bench.clock, VirtualClock):
+                await bench.clock.forward(GAP / 8)
+            elif not grant.leases:
+                await asyncio.sleep(0.01)
+
+    try:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(work(queue, run) for queue in queues for run in runs))
+    finally:
+        await queues[1].close()
+    for host, moments in starts.items():
+        assert len(moments) == 16
+        gaps = [later - earlier for earlier, later in pairwise(sorted(moments))]
+        assert min(gaps) > GAP / 4 - 20 * PLAY, f"{host} was asked too soon: {min(gaps)}"

@@ -101,7 +101,7 @@ class Grant:
     other workers and producers may be quicker, so look again after a second or so whatever it says.
     `drained` says that the run has no pending, delayed or leased task left, or was cancelled.
     `claimed_at` is the store's time from which the leases' durations count; a worker that compares many of
-    them knows how late each answer came, and starts on time. None where several stores have part in it.
+    them knows how late each answer came, and starts on time. None where nothing could be handed out.
     `outdated` says that the note which fenced the claim has changed, so that nothing was handed out.
     """
 

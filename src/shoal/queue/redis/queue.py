@@ -34,7 +34,7 @@ from shoal.core.model import (
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item, ids_of
 from shoal.queue.places import check_keys
-from shoal.queue.redis.claiming import Claiming, Wish
+from shoal.queue.redis.claiming import Claiming, ShardClocks, Wish
 from shoal.queue.redis.durability import durability
 from shoal.queue.redis.listing import Listing
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate, refuse_half_a_queue
@@ -86,6 +86,7 @@ class RedisQueue(Queue):
         self._reader = Reader(server, shards)
         self._notes = Notes(server, shards)
         self._outboxes = Outboxes(server, self._deliver)
+        self._clocks = ShardClocks()
         self._intakes: dict[str, Intake] = {}
 
     @classmethod
@@ -202,7 +203,7 @@ class RedisQueue(Queue):
         check_claim(limit, lease, fence)
         seen_by_all = fence if self._shards == 1 else None
         wish = Wish(worker_id, run_id, limit, lease, steps, partitions, seen_by_all)
-        claiming = Claiming(wish, self._shards, self._claim, self._forward)
+        claiming = Claiming(wish, self._shards, self._claim, self._forward, self._clocks)
         if fence is None or seen_by_all:
             return await claiming.grant()
         return await self._fenced(claiming, fence)
