@@ -163,6 +163,14 @@ async def test_settlements_that_send_to_each_others_shards_at_once_end(queue, re
     assert (await queue.stats(run.id)).tasks == 60
 
 
+async def test_a_host_is_listed_once_whatever_shards_its_keys_are_in(queue):
+    run = await start(queue, *by_http(10), *(page(n, f"h{n}.example", key=f"key-{n}") for n in range(10)))
+    lease = await claim_one(queue, run)
+    await queue.settle([Done(lease, follow=[page("x", "h3.example"), Task(url="http://h4.example/x")])])
+    names = [status.host async for status in queue.hosts()]
+    assert sorted(names) == [f"h{n}.example" for n in range(10)]
+
+
 async def test_tasks_with_keys_reach_their_hosts_when_many_settle_at_once(queue):
     run = await start(queue, *elsewhere(20))
     leases = await claim_all(queue, run)

@@ -82,7 +82,7 @@ local function section_numbers(run, names)
     return found
 end
 
--- A task for another shard, as wire.py reads it.
+-- Tasks for another shard, as wire.py reads them.
 local function send(run, shard, base, tasks)
     call('XADD', run.R .. 'outbox', '*', 'shard', shard, 'at', digits(base), 'tasks', tasks)
     call('SADD', P .. 'sending', run.number)
@@ -90,7 +90,7 @@ local function send(run, shard, base, tasks)
 end
 
 local function parcel(host, section, key, priority, ttl, delay, element)
-    return '\145\151' .. pack(host, section, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
+    return '\151' .. pack(host, section, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
 end
 
 -- Let tasks in: `columns` as wire.py packs them, their elements in ARGV from `first` on. Those of outcomes that were not
@@ -98,21 +98,29 @@ end
 -- and sent there. Returns how many were new.
 local function put(run, columns, first, accepted, base)
     local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes = unpack(columns)
-    local added, here = 0, tonumber(KEYS[1]:match('%d+'))
-    local sections = section_numbers(run, names)
-    know_hosts(hosts)
+    local added, here, away = 0, tonumber(KEYS[1]:match('%d+')), {}
+    local sections, met, mine = section_numbers(run, names), {}, {}
     for i, key in ipairs(keys) do
         local element = ARGV[first + i - 1]
         if (not accepted or accepted[of[i]]) and is_new(run, element, key) then
             local host, ttl, delay = hosts[host_of[i]], ttls[i] or 0, delays[i] or 0
             if (homes[i] or here) == here then
+                if not met[host] then
+                    met[host] = true
+                    mine[#mine + 1] = host
+                end
                 enter(host, sections[section_of[i]], priorities[i], element,
                       ttl > 0 and base + ttl or 0, delay > 0 and base + delay or 0)
             else
-                send(run, homes[i], base, parcel(host, names[section_of[i]], key, priorities[i], ttl, delay, element))
+                away[homes[i]] = away[homes[i]] or {}
+                table.insert(away[homes[i]], parcel(host, names[section_of[i]], key, priorities[i], ttl, delay, element))
             end
             added = added + 1
         end
+    end
+    know_hosts(mine)
+    for shard, parcels in pairs(away) do
+        send(run, shard, base, '\221' .. struct.pack('>I4', #parcels) .. table.concat(parcels))
     end
     write_seen(run)
     return added
