@@ -140,10 +140,14 @@ class Claiming:
         if not leases or at == self._first:
             return leases
         later = timedelta(seconds=at - (self._first or at))
-        return [
-            replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)
-            for lease in leases
-        ]
+        return [_put_off(lease, later) for lease in leases]
+
+
+def _put_off(lease: Lease, later: timedelta) -> Lease:
+    """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
+    if lease.task.url is None:
+        return lease
+    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)
 
 
 def _granted(leases: list[Lease], heads: Sequence[ClaimHead], drained: bool, now: int) -> Grant:

@@ -19,16 +19,11 @@ class Risk(IntEnum):
 
 
 _SYNCED = {
-    "always": (Risk.NOTHING, "the server writes every answer to its disk first, so a crash costs nothing"),
-    "everysec": (
-        Risk.LAST_SECOND,
-        "the server syncs its log every second, so a crash can cost the last second",
-    ),
-    "no": (
-        Risk.HALF_A_MINUTE,
-        "the server leaves its log to the system, so a crash of the machine can cost about half a minute",
-    ),
+    "always": "the server writes every answer to its disk first, so a crash costs nothing",
+    "everysec": "the server syncs its log every second, so a crash can cost the last second",
+    "no": "the server leaves its log to the system, so a crash of the machine can cost about half a minute",
 }
+_RISKS = {"always": Risk.NOTHING, "everysec": Risk.LAST_SECOND, "no": Risk.HALF_A_MINUTE}
 
 
 async def durability(server: Server, shards: Iterable[int]) -> str:
@@ -52,7 +47,8 @@ async def _risk(server: Server, shard: int) -> tuple[Risk, str]:
         )
     if appendonly == "yes":
         fsync = await server.setting(shard, "appendfsync") or "everysec"
-        return _SYNCED.get(fsync, _SYNCED["everysec"])
+        fsync = fsync if fsync in _SYNCED else "everysec"
+        return _RISKS[fsync], _SYNCED[fsync]
     if save := await server.setting(shard, "save"):
         seconds = max(int(word) for word in save.split()[::2])
         return (
