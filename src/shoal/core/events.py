@@ -52,6 +52,19 @@ CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (
 # What others say
 PRINTED, SAID = "printed", "said"
 
+_EVENT = "shoal_event"  # the attribute of a log record that names its event
+
+
+def as_event(name: str) -> dict[str, str]:
+    """Return the `extra` of a log call that reports an event, not just a message."""
+    return {_EVENT: name}
+
+
+def event_of(record: object) -> str:
+    """Return the event that a log record reports; `SAID` for a message of anybody."""
+    name = getattr(record, _EVENT, SAID)
+    return name if isinstance(name, str) else SAID
+
 
 def read_level(key: str, text: str) -> Level:
     """Read the name of a level; raises InvalidSetting."""

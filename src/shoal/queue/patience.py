@@ -6,6 +6,7 @@ import random
 from datetime import timedelta
 
 from shoal.core.errors import QueueUnavailable
+from shoal.core.events import QUEUE_AWAY, as_event
 
 FIRST_WAIT = 0.05  # seconds
 LONGEST_WAIT = 2.0
@@ -48,7 +49,8 @@ class Patience:
         if now + self._wait > self._give_up:
             raise QueueUnavailable(self._address, reason) from error
         if now + self._wait - self._began >= UNNOTICED:
-            log.warning("Waiting for the queue at %s: %s (try %d)", self._address, reason, self.tries)
+            told = (self._address, reason, self.tries)
+            log.warning("Waiting for the queue at %s: %s (try %d)", *told, extra=as_event(QUEUE_AWAY))
         # Jittered: a fleet that lost its server together must not come back together.
         await asyncio.sleep(self._wait * random.uniform(0.5, 1.5))
         self._wait = min(self._wait * 2, LONGEST_WAIT)

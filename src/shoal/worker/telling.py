@@ -17,12 +17,12 @@ from shoal.core.events import (
     QUEUE_AWAY,
     QUEUE_BACK,
     RESULT_REFUSED,
-    SAID,
     SETTLE_FAILED,
     TASK_DONE,
     TASK_FAILED,
     Event,
     Level,
+    event_of,
 )
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, error_text
 from shoal.core.redact import bare_url
@@ -30,7 +30,6 @@ from shoal.worker.stock import host_of
 from shoal.worker.watching import Watcher
 
 Tell = Callable[[Event], None]
-AWAY_LOGGER = "shoal.queue.patience"
 
 
 class Teller(Watcher):
@@ -115,9 +114,8 @@ class Overheard(logging.Handler):
             self.handleError(record)
 
     def _event(self, record: logging.LogRecord) -> Event:
-        name = QUEUE_AWAY if record.name == AWAY_LOGGER else SAID
         fields = {"logger": record.name, "message": self.format(record)}
-        return Event(at=record.created, level=record.levelno, name=name, fields=fields)
+        return Event(at=record.created, level=record.levelno, name=event_of(record), fields=fields)
 
 
 def overhear(tell: Tell, level: int) -> None:

@@ -15,7 +15,7 @@ ROUNDS = 150
 
 @pytest.fixture
 async def broker(rabbitmq):
-    broker = Broker(rabbitmq.url, "the broker", patience=timedelta(seconds=20))
+    broker = Broker([rabbitmq.url], "the broker", patience=timedelta(seconds=20))
     await broker.open()
     yield broker
     await broker.close()

@@ -104,7 +104,7 @@ async def test_while_the_broker_is_away_work_is_settled_and_what_it_brings_is_se
 async def test_a_queue_is_opened_as_soon_as_its_broker_is_there(memory, caplog):
     late = or_skip(RabbitServer)
     opening = asyncio.create_task(RabbitQueue.open(late.with_state(memory.url())))
-    while "try=2" not in caplog.text:
+    while "Waiting for the queue at amqp://" not in caplog.text:
         await asyncio.sleep(0.02)
     await asyncio.to_thread(late.start)
     queue = await asyncio.wait_for(opening, 10)

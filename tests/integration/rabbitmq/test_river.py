@@ -27,7 +27,7 @@ async def later(rabbitmq_url):
 def dying(queue, monkeypatch):
     """A queue whose process ends between what it tells Redis and what it would tell the broker."""
 
-    async def nothing(cargo):
+    async def nothing(cargo, wait):
         raise QueueUnavailable("nowhere", "this process has ended")
 
     monkeypatch.setattr(queue._server, "carry", nothing)
@@ -114,7 +114,7 @@ async def test_follow_ups_and_retries_that_a_worker_never_sent_are_sent_by_other
     run = await start(queue, page(1), page(2))
     first, second = await claim_all(queue, run)
 
-    async def nothing(cargo):
+    async def nothing(cargo, wait):
         raise QueueUnavailable("nowhere", "this process has ended")
 
     monkeypatch.setattr(queue._server, "carry", nothing)
@@ -222,9 +222,9 @@ async def test_what_is_sent_for_a_run_that_was_purged_meanwhile_leaves_no_queue(
     names = await depths.names(run)
     carry = queue._server.carry
 
-    async def purge_first(cargo):
+    async def purge_first(cargo, wait):
         await queue._runs.purge(run.id)
-        await carry(cargo)
+        await carry(cargo, wait)
 
     monkeypatch.setattr(queue._server, "carry", purge_first)
     await queue.enqueue(run.id, pages(10))
@@ -243,6 +243,6 @@ async def test_two_queues_on_one_broker_do_not_mix(queue, rabbitmq, redis):
 async def test_a_broker_that_is_gone_does_not_cost_the_leases_in_hand(queue, monkeypatch):
     run = await start(queue, *pages(200), *pages(200, "b.example", priority=1))
     await claim(queue, run, limit=1)
-    await queue._broker._hang_up()
-    monkeypatch.setattr(queue._broker, "_url", f"amqp://127.0.0.1:{free_port()}/")
+    await queue._broker._in.hang_up()
+    monkeypatch.setattr(queue._broker._in, "_urls", [f"amqp://127.0.0.1:{free_port()}/"])
     assert len(await claim(queue, run, limit=300)) == 199

@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import FetchTimeout, QueueUnavailable
-from shoal.core.events import Level
+from shoal.core.events import QUEUE_AWAY, Level, as_event
 from shoal.core.exchange import Request, Response
 from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Retry, Task
 from shoal.fetch.cache import CachingFetcher, Look
 from shoal.worker.measures import BUCKETS, Measures
 from shoal.worker.measuring import Measuring
 from shoal.worker.tally import Tally
-from shoal.worker.telling import AWAY_LOGGER, Overheard, Teller, overhear
+from shoal.worker.telling import Overheard, Teller, overhear
 from shoal.worker.watching import watched_fetcher, watched_queue
 
 SECOND = timedelta(seconds=1)
@@ -142,10 +142,10 @@ async def test_a_claim_that_fails_is_told_and_that_the_queue_is_back(queue, even
 async def test_a_queue_that_was_waited_for_is_told_to_be_back(queue, events):
     queue.answers = [Grant()]
     teller = Teller(events.append, Level.INFO)
-    logger = logging.getLogger(AWAY_LOGGER)
+    logger = logging.getLogger("anybody")
     logger.addHandler(ear := Overheard(teller.heard, logging.INFO))
     try:
-        logger.warning("Waiting for the queue at %s", "db")
+        logger.warning("Waiting for the queue at %s", "db", extra=as_event(QUEUE_AWAY))
         await asyncio.sleep(0)
     finally:
         logger.removeHandler(ear)

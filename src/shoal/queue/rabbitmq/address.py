@@ -16,9 +16,9 @@ TLS_OPTIONS = ("cafile", "capath", "cadata", "keyfile", "certfile", "no_verify_s
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the two servers are; `shown` is the broker's address without its password."""
+    """Where the two servers are: a URL for each node of the broker; `shown` has no password."""
 
-    url: str
+    urls: tuple[str, ...]
     shown: str
     state: str
 
@@ -29,7 +29,9 @@ def read(url: str) -> Address:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     state = _state(options.pop("state", ""), parts.query)
     shown = _shown(url)
-    if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+    user, at, names = parts.netloc.rpartition("@")
+    nodes = names.split(",")
+    if parts.scheme not in ("amqp", "amqps") or not all(_has_host(node) for node in nodes):
         raise InvalidSetting("queue", f"names no server: {shown!r}. Write {EXAMPLE}")
     if not state:
         raise InvalidSetting(
@@ -42,8 +44,17 @@ def read(url: str) -> Address:
         raise InvalidSetting(
             "queue", "keeps its state in one Redis, not in a cluster. Write redis://host:6379/0"
         )
-    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT})).geturl()
-    return Address(bare, shown, state)
+    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT}))
+    return Address(tuple(bare._replace(netloc=f"{user}{at}{node}").geturl() for node in nodes), shown, state)
+
+
+def _has_host(node: str) -> bool:
+    """Tell whether this is a host, perhaps with a port."""
+    try:
+        parts = urlsplit(f"amqp://{node}")
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _state(state: str, query: str) -> str:

@@ -1,4 +1,4 @@
-"""The connection to RabbitMQ, and what to do when it is lost."""
+"""The connections to RabbitMQ, and what to do when one is lost."""
 
 import asyncio
 import logging
@@ -22,18 +22,16 @@ from aiormq.exceptions import (
 )
 from pamqp.commands import Basic
 
-from shoal.core.errors import QueueError, QueueFull, QueueUnavailable
-from shoal.queue.patience import Obedience
+from shoal.core.errors import QueueError, QueueFull
+from shoal.queue.patience import Obedience, Patience
 from shoal.queue.rabbitmq.names import QueueName
 from shoal.queue.rabbitmq.translate import ERRORS, is_passing, is_unwelcome, reason_of, translated
 
-FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 LONGEST_CALL = 10.0  # seconds; a broker that says nothing for so long is given up, and the call repeated
 LONGEST_FAREWELL = 1.0
 PERSISTENT = 2
 
 Answer = TypeVar("Answer")
-log = logging.getLogger(__name__)
 # The driver reports every lost connection with a traceback, which nobody needs who has not asked for logs.
 logging.getLogger("aiormq").addHandler(logging.NullHandler())
 
@@ -63,32 +61,95 @@ class _Missing(Exception):
 ON_A_CHANNEL = (_Missing, ChannelInvalidStateError, AMQPChannelError, DeliveryError)
 
 
-class Broker:
-    """One connection that is opened when needed; a call whose connection is lost is repeated."""
+class Link:
+    """One connection with one channel, opened when needed; after trouble the next node is tried."""
 
-    def __init__(self, url: str, shown: str, *, patience: timedelta) -> None:
-        self._url, self.address = url, shown
-        self._patience = patience.total_seconds()
+    def __init__(self, urls: Sequence[str], first: int) -> None:
+        self._urls, self._at = urls, first
         self._connection: AbstractConnection | None = None
-        self._channels: dict[str, AbstractChannel] = {}
+        self._channel: AbstractChannel | None = None
+        self._opening = asyncio.Lock()
+        self.starts = 0
+        self.closed = self.welcome = False
+
+    async def channel(self) -> AbstractChannel:
+        """Return the open channel."""
+        async with self._opening:
+            if self.closed:
+                raise QueueError("This queue is closed. Open it again with: open_queue(url)")
+            if self._connection is None or self._connection.is_closed:
+                self._channel = None
+                async with asyncio.timeout(LONGEST_CALL):
+                    self._connection = await _connect(self._urls[self._at % len(self._urls)])
+            if self._channel is None or self._channel.is_closed:
+                self._channel = await self._connection.channel(timeout=LONGEST_CALL)
+            self.welcome = True
+            return self._channel
+
+    async def is_blocked(self) -> bool:
+        """Say whether the broker has told this connection to send nothing."""
+        if self._connection is None:
+            return False
+        try:
+            async with asyncio.timeout(0.01):
+                await self._connection.ready()
+        except TimeoutError:
+            return True
+        return False
+
+    async def start_afresh(self, error: BaseException, start: int) -> bool:
+        """Leave behind what an error may have broken: the driver does not always say that it is."""
+        if start != self.starts:
+            return False  # others had the same trouble, and have started afresh already
+        self.starts += 1
+        self._channel = None
+        if not isinstance(error, ON_A_CHANNEL):
+            self._at += 1
+            await self.hang_up()
+        return True
+
+    async def hang_up(self) -> None:
+        """Close the connection if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*ERRORS):
+                async with asyncio.timeout(LONGEST_FAREWELL):
+                    await connection.close()
+
+
+class Broker:
+    """Two connections; a call whose connection is lost is repeated.
+
+    A broker that is short of memory or disk stops reading from connections that publish. What is fetched
+    and acknowledged, which ends the shortage, has a connection of its own.
+    """
+
+    def __init__(self, urls: Sequence[str], shown: str, *, patience: timedelta) -> None:
+        self.address = shown
+        self._patience = patience
+        first = random.randrange(len(urls))  # so that a fleet spreads over the nodes of a cluster
+        self._out, self._in = Link(urls, first), Link(urls, first)
         self._declared: set[str] = set()
         self._returning: set[asyncio.Future[Any]] = set()
-        self._opening = asyncio.Lock()
-        self._beginnings = 0
-        self._closed = self._welcome = False
 
     async def open(self) -> None:
         """Make sure that the broker answers; raises QueueUnavailable or QueueRefused."""
-        await self._persist(lambda: self._channel("out"))
+        await self._persist(self._out, self._out.channel)
 
     async def close(self) -> None:
-        """Close the connection."""
-        self._closed = True
-        await self._hang_up()
+        """Close the connections."""
+        self._out.closed = self._in.closed = True
+        await asyncio.gather(self._out.hang_up(), self._in.hang_up())
 
-    async def publish(self, letters: Sequence[Letter]) -> None:
-        """Hand messages to their queues, and return once the broker has them all on disk."""
-        await self._persist(lambda: self._publish(letters))
+    async def publish(self, letters: Sequence[Letter], *, wait: bool = True) -> None:
+        """Hand messages to their queues, and return once the broker has them all on disk.
+
+        Raises QueueFull when the broker takes no messages: at once if it has said so before and nobody
+        shall wait for it.
+        """
+        if not wait and await self._out.is_blocked():
+            raise self._full()
+        await self._persist(self._out, lambda: self._publish(letters))
 
     async def fetch(self, queue: QueueName) -> Delivery | None:
         """Take the first message of a queue, None if it is empty."""
@@ -100,7 +161,7 @@ class Broker:
             return taken
 
         try:
-            return await self._persist(attempt)
+            return await self._persist(self._in, attempt)
         except asyncio.CancelledError:
             if taken:  # in the moment in which the call was given up
                 self._return(taken)
@@ -119,10 +180,10 @@ class Broker:
     async def delete(self, queues: Iterable[QueueName]) -> None:
         """Delete queues with all that is in them."""
         for queue in queues:
-            await self._persist(partial(self._delete, queue.name))
+            await self._persist(self._in, partial(self._delete, queue.name))
 
     async def _publish(self, letters: Sequence[Letter]) -> None:
-        channel = await self._channel("out")
+        channel = await self._out.channel()
         for queue in {letter.queue for letter in letters}:
             await self._declare(channel, queue)
         sending = [asyncio.ensure_future(_send(channel, letter)) for letter in letters]
@@ -131,10 +192,8 @@ class Broker:
         except PublishError as error:
             raise _Missing(reason_of(error)) from error
         except TimeoutError as error:
-            if await self._is_blocked():
-                raise QueueFull(
-                    self.address, "RabbitMQ is short of memory or disk and takes no messages"
-                ) from error
+            if await self._out.is_blocked():
+                raise self._full() from error
             raise TimeoutError(f"the queue {letters[0].queue.name!r} does not answer") from error
         finally:
             for one in sending:
@@ -153,7 +212,7 @@ class Broker:
             raise
 
     async def _fetch_whole(self, queue: QueueName) -> Delivery | None:
-        channel = await self._channel("in")
+        channel = await self._in.channel()
         await self._declare(channel, queue)
         try:
             message = await channel.basic_get(queue.name, timeout=LONGEST_CALL)
@@ -176,7 +235,7 @@ class Broker:
         returning.add_done_callback(self._returning.discard)
 
     async def _delete(self, name: str) -> None:
-        channel = await self._channel("out")
+        channel = await self._in.channel()
         await channel.queue_delete(name, timeout=LONGEST_CALL)
         self._declared.discard(name)
 
@@ -193,58 +252,14 @@ class Broker:
             raise translated(self.address, error, queue.name) from error
         self._declared.add(queue.name)
 
-    async def _channel(self, use: str) -> AbstractChannel:
-        """Return an open channel: one for what goes out and one for what comes in, for an error closes it."""
-        async with self._opening:
-            if self._closed:
-                raise QueueError("This queue is closed. Open it again with: open_queue(url)")
-            if self._connection is None or self._connection.is_closed:
-                self._channels.clear()
-                self._declared.clear()
-                async with asyncio.timeout(LONGEST_CALL):
-                    self._connection = await _connect(self._url)
-            channel = self._channels.get(use)
-            if channel is None or channel.is_closed:
-                channel = await self._connection.channel(timeout=LONGEST_CALL)
-                self._channels[use] = channel
-            self._welcome = True
-            return channel
+    def _full(self) -> QueueFull:
+        return QueueFull(self.address, "RabbitMQ is short of memory or disk and takes no messages")
 
-    async def _is_blocked(self) -> bool:
-        """Say whether the broker has told us to send nothing."""
-        if self._connection is None:
-            return False
-        try:
-            async with asyncio.timeout(0.01):
-                await self._connection.ready()
-        except TimeoutError:
-            return True
-        return False
-
-    async def _start_afresh(self, error: BaseException, beginning: int) -> None:
-        """Leave behind what an error may have broken: the driver does not always say that it is."""
-        if beginning != self._beginnings:
-            return  # others had the same trouble, and have begun anew already
-        self._beginnings += 1
-        self._channels.clear()
-        self._declared.clear()
-        if not isinstance(error, ON_A_CHANNEL):
-            await self._hang_up()
-
-    async def _hang_up(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(*ERRORS):
-                async with asyncio.timeout(LONGEST_FAREWELL):
-                    await connection.close()
-
-    async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _persist(self, link: Link, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._patience
-        wait, tries, obedience = FIRST_WAIT, 0, Obedience()
+        patience, obedience = Patience(self.address, self._patience), Obedience()
         while True:
-            tries, beginning = tries + 1, self._beginnings
+            start = link.starts
             try:
                 answer = await _uncancelled(attempt)
                 obedience.check()
@@ -252,15 +267,11 @@ class Broker:
             except (*ERRORS, _Missing) as error:
                 obedience.check()
                 # A broker that has let us in before may be starting, and its virtual hosts not be there yet.
-                if not is_passing(error) or (is_unwelcome(error) and not self._welcome):
+                if not is_passing(error) or (is_unwelcome(error) and not link.welcome):
                     raise translated(self.address, error) from error
-                if loop.time() + wait > give_up:
-                    raise QueueUnavailable(self.address, reason_of(error)) from error
-                log.warning("broker away address=%s try=%d reason=%s", self.address, tries, reason_of(error))
-                await self._start_afresh(error, beginning)
-            # Jittered: a fleet that lost its server together must not come back together.
-            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-            wait = min(wait * 2, LONGEST_WAIT)
+                if await link.start_afresh(error, start):
+                    self._declared.clear()
+                await patience.again(reason_of(error), error)
 
 
 async def _uncancelled(attempt: Callable[[], Awaitable[Answer]]) -> Answer:

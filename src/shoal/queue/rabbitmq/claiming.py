@@ -17,6 +17,7 @@ LONGEST_WITH_LEASES = 0.25  # the same, once tasks have been handed out: their t
 FIRST_NAP, LONGEST_NAP = 0.005, 0.05
 PRIORITIES = 10
 SOON = timedelta(seconds=0.1)
+LONGEST_SWEEP = 0.25  # seconds that a claim waits for overdue bundles to be sent
 
 
 class Outlook(NamedTuple):
@@ -31,6 +32,7 @@ class Outlook(NamedTuple):
 
 Ask = Callable[..., Awaitable[Told]]
 Land = Callable[[int, int, int], Awaitable[int]]
+FoundEmpty = Callable[[int, int], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -53,10 +55,22 @@ class Clock:
 
 
 class Claiming:
-    """One claim; `ask` calls the script, `land` brings bundles ashore, `sweep` sends what is overdue."""
+    """One claim.
 
-    def __init__(self, wish: Wish, ask: Ask, land: Land, sweep: Callable[[], Awaitable[None]]) -> None:
+    `ask` calls the script, `land` brings bundles ashore, `sweep` sends what is overdue, `found_empty` reports
+    that the broker has nothing on a way.
+    """
+
+    def __init__(
+        self,
+        wish: Wish,
+        ask: Ask,
+        land: Land,
+        sweep: Callable[[float], Awaitable[None]],
+        found_empty: FoundEmpty,
+    ) -> None:
         self._wish, self._ask, self._land, self._sweep = wish, ask, land, sweep
+        self._found_empty = found_empty
         self._limit = min(wish.limit, MOST)
         self._leases: list[Lease] = []
         self._first: int | None = None  # the store's time when the first of them were leased
@@ -73,7 +87,7 @@ class Claiming:
                 # What it has was handed out while the note stood.
                 return self._granted(head, -1) if self._leases else Grant(outdated=True)
             if outlook.overdue and not self._leases:
-                await self._sweep()
+                await self._sweep(LONGEST_SWEEP)
             if self._is_done(head, outlook):
                 return self._granted(head, outlook.due)
             if outlook.way >= 0 and not await self._fetch(outlook, clock):
@@ -107,7 +121,7 @@ class Claiming:
             await asyncio.sleep(self._nap)
             self._nap *= 2
         else:
-            self._go_without(outlook)
+            await self._go_without(outlook)
         return True
 
     async def _land_in_time(self, outlook: Outlook, enough: int, clock: Clock) -> int:
@@ -119,8 +133,10 @@ class Claiming:
         except (TimeoutError, QueueError):
             return 0  # what has been handed out must not be lost for it
 
-    def _go_without(self, outlook: Outlook) -> None:
+    async def _go_without(self, outlook: Outlook) -> None:
         self._nap = FIRST_NAP
+        if not self._leases:
+            await self._found_empty(outlook.number, outlook.way)
         if outlook.must:
             self._blind = True
         else:

@@ -29,7 +29,7 @@ class Told(NamedTuple):
     extra: Sequence[Any]
 
 
-Carry = Callable[[Sequence[Cargo]], Awaitable[None]]
+Carry = Callable[[Sequence[Cargo], bool], Awaitable[None]]
 
 
 class Memory(Server):
@@ -68,8 +68,8 @@ class Memory(Server):
 
     async def _carry(self, script: str, cargo: Sequence[Cargo]) -> None:
         if script in ("enqueue", "unsent"):
-            await self.carry(cargo)
+            await self.carry(cargo, script == "enqueue")
             return
         # Redis has obeyed, and its answer must be heard. It keeps the bundles until somebody can send them.
         with suppress(QueueError):
-            await self.carry(cargo)
+            await self.carry(cargo, False)

@@ -56,7 +56,7 @@ class RabbitQueue(RedisQueue):
     ) -> Self:
         """Connect to both servers; raises QueueUnavailable once patience is over."""
         address = read(url)
-        broker = Broker(address.url, address.shown, patience=patience)
+        broker = Broker(address.urls, address.shown, patience=patience)
         memory = Memory(address.state, patience=patience, skew=skew)
         try:
             await memory.open()
@@ -70,6 +70,7 @@ class RabbitQueue(RedisQueue):
         return cls(broker, memory, store)
 
     async def close(self) -> None:
+        await self._river.close()
         await self._broker.close()
         await super().close()
 
@@ -101,7 +102,10 @@ class RabbitQueue(RedisQueue):
         async def land(number: int, way: int, enough: int) -> int:
             return await self._river.land(run_id, number, way, enough)
 
-        return await Claiming(wish, ask, land, self._river.sweep).grant()
+        async def found_empty(number: int, way: int) -> None:
+            await self._river.found_empty(run_id, number, way)
+
+        return await Claiming(wish, ask, land, self._river.sweep, found_empty).grant()
 
     async def _is_afloat(self, number: int) -> bool:
         return bool(await self._server.command("HLEN", f"{{shoal:{ONLY}}}:{number}:bundles"))
@@ -123,5 +127,8 @@ class RabbitQueue(RedisQueue):
     async def _bring_ashore(self, run_id: str, number: int, way: int) -> None:
         """Bring the bundles ashore whose time has come, as far as they can be had."""
         clock = Clock.start(LONGEST_ASHORE)
-        while way >= 0 and clock.left > 0 and await self._river.land(run_id, number, way, 1):
+        while way >= 0 and clock.left > 0:
+            if not await self._river.land(run_id, number, way, 1):
+                await self._river.found_empty(run_id, number, way)
+                return
             way = int(await self._server.call("tide", ONLY, number))

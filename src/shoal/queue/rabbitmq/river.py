@@ -1,20 +1,25 @@
 """The way of bundles between Redis and the broker."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha1
 
 from pamqp.commands import Basic
 
-from shoal.core.errors import UnknownRun
+from shoal.core.errors import QueueError, QueueFull, UnknownRun
 from shoal.queue.intake import Intake
 from shoal.queue.rabbitmq import bundle
+from shoal.queue.rabbitmq.acks import LateAcks
 from shoal.queue.rabbitmq.broker import PERSISTENT, Broker, Delivery, Letter
 from shoal.queue.rabbitmq.bundle import NotABundle
+from shoal.queue.rabbitmq.losses import Losses
 from shoal.queue.rabbitmq.memory import ONLY, Cargo, Memory
 from shoal.queue.rabbitmq.names import LETTERS, QueueName, RunQueues
 from shoal.queue.redis.wire import Parcel, columns
 
 SWEEP = 20  # bundles to send again in one go
+SWEEP_EVERY = 5.0  # seconds
 MOST, ENOUGH_BYTES = 16, 50_000  # of one landing, so that it stays short
 ROUNDS = 20
 UNKNOWN = -1
@@ -28,22 +33,65 @@ class River:
 
     def __init__(self, broker: Broker, memory: Memory, store: str, intake: Door) -> None:
         self._broker, self._memory, self._store, self._intake = broker, memory, store, intake
+        self._acks = LateAcks(broker, memory)
+        self._losses = Losses(memory, self._is_empty)
+        self._sweeping: asyncio.Task[None] | None = None
+        self._next_sweep = 0.0
+
+    async def close(self) -> None:
+        """Stop what goes on in the background."""
+        await self._acks.close()
+        await self._losses.close()
+        if self._sweeping:
+            self._sweeping.cancel()
+            await asyncio.wait([self._sweeping])
 
     def queues(self, run_id: str, number: int) -> RunQueues:
         """Return the queues of a run."""
         return RunQueues(self._store, run_id, number)
 
-    async def carry(self, cargo: Sequence[Cargo]) -> None:
+    async def carry(self, cargo: Sequence[Cargo], wait: bool) -> None:
         """Hand bundles to the broker, and let Redis forget their bodies once they are safe there."""
-        await self._broker.publish([letter for one in cargo for letter in self._letters(one)])
+        await self._broker.publish([letter for one in cargo for letter in self._letters(one)], wait=wait)
         gone = await self._memory.call("sent", ONLY, *(one.name for one in cargo))
         if gone:
             await self._drop_orphans({(run_id.decode(), int(number)) for run_id, number in gone}, cargo)
 
-    async def sweep(self) -> None:
-        """Send again what somebody noted and then could not send."""
-        while int(await self._memory.call("unsent", ONLY, SWEEP)) == SWEEP:
-            pass
+    async def sweep(self, within: float | None = None) -> None:
+        """Send again what somebody noted and then could not send; wait for it only so many seconds.
+
+        It goes on in the background, and begins once every few seconds at most: what is already in the
+        broker must be had while the broker takes nothing new.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._sweeping is None and now >= self._next_sweep:
+            self._next_sweep = now + SWEEP_EVERY
+            self._sweeping = asyncio.create_task(self._sweep())
+        if self._sweeping:
+            await asyncio.wait([self._sweeping], timeout=within)
+
+    async def _sweep(self) -> None:
+        try:
+            while int(await self._memory.call("unsent", ONLY, SWEEP)) == SWEEP:
+                pass
+        except QueueFull as error:
+            log.warning("Bundles of new tasks wait in Redis: %s", error)
+        except QueueError as error:
+            log.warning("Bundles could not be sent again: %s", error)
+        finally:
+            self._sweeping = None
+
+    async def found_empty(self, run_id: str, number: int, way: int) -> None:
+        """Note that the broker has nothing on a way on which Redis expects something."""
+        await self._losses.found_empty(run_id, number, way)
+
+    async def _is_empty(self, run_id: str, number: int, way: int) -> bool:
+        """Look whether the broker has a message on a way; it stays there."""
+        for queue in self.queues(run_id, number).where(way):
+            if delivery := await self._broker.fetch(queue):
+                await self._broker.put_back(delivery)
+                return False
+        return True
 
     async def land(self, run_id: str, number: int, way: int, enough: int) -> int:
         """Bring bundles ashore until there are enough tasks; return how many messages came."""
@@ -84,17 +132,21 @@ class River:
 
     async def _land(self, queues: RunQueues, run_id: str, number: int, deliveries: Sequence[Delivery]) -> int:
         bodies = [delivery.body for delivery in deliveries]
+        entered = 0
         try:
             counts = [int(count) for count in await self._memory.call("land", ONLY, number, *bodies)]
-            for place, count in enumerate(counts):
+            for body, count in zip(bodies, counts, strict=True):
                 if count == UNKNOWN:
-                    counts[place] = await self._identify(queues.dead, run_id, number, bodies[place])
+                    entered += await self._identify(queues.dead, run_id, number, body)
         except BaseException:
             await self._put_back(deliveries)
             raise
-        for delivery in deliveries:
-            await self._broker.acknowledge(delivery)
-        return sum(max(0, count) for count in counts)
+        for delivery, count in zip(deliveries, counts, strict=True):
+            if count >= 0:
+                self._acks.add(number, sha1(delivery.body, usedforsecurity=False).hexdigest(), delivery)
+            else:
+                await self._broker.acknowledge(delivery)
+        return entered + sum(max(0, count) for count in counts)
 
     async def _put_back(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:

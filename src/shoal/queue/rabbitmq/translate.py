@@ -44,6 +44,6 @@ def translated(address: str, error: BaseException, queue: str = "") -> QueueErro
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error's text in one line."""
+    """Return an error's text in one line, without a full stop: a sentence goes on behind it."""
     text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

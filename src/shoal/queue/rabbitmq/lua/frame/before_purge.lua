@@ -17,7 +17,8 @@ local function drain_some()
         end
         return true
     end
-    call('UNLINK', R .. 'bundles', R .. 'sunk', R .. 'ebbing', R .. 'ways')
+    call('UNLINK', R .. 'bundles', R .. 'sunk', R .. 'ebbing', R .. 'ways', R .. 'manifests', R .. 'landed', R .. 'empty', R .. 'lost',
+         R .. 'lost_prints')
     return false
 end
 if drain_some() then

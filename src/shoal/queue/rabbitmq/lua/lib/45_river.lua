@@ -12,6 +12,10 @@
 --   thirst:S:B  zset     host -> when to look at its lane on the river, like `due:S:B`
 --   ways        intset   every way that was taken: a purge deletes their queues
 --   bundles     hash     bundle -> its way;   sunk  zset  bundle -> its first due time;   ebbing  zset  bundle -> its first expiry
+--   manifests   hash     bundle -> the prints of its tasks; of delayed ones also their hosts and sections
+--   landed      zset     bundle -> when it came ashore, until its message is acknowledged
+--   empty       hash     way -> since when the broker has had nothing on it that Redis expects, and whether new tasks are kept off it
+--   lost        set      bundles that the broker does not have any more;   lost_prints  intset  of their tasks, until they enter again
 --
 -- A bundle is named by the SHA-1 of its body, so that only what was sent comes ashore, and once. Its way is 0 to 9 for the
 -- queue of that priority, FIRST_WAIT + n for the queue that holds messages for 10 * 2^n seconds, LETTERS for dead letters.
@@ -21,6 +25,7 @@ local SHORTEST_WAIT = 10000000  -- microseconds; what is due sooner stays here
 local BUNDLE, BUNDLE_BYTES = 250, 262144
 
 local cargo, sealed, sailing = {}, {}, {}
+local closed_ways = {}  -- for new tasks, while it is found out which bundles are lost
 local surge = {}  -- section * 10 + priority -> host -> tasks that go afloat
 local floating = false
 local enter_here, write_entered_here = enter, write_entered
@@ -82,7 +87,7 @@ end
 
 -- New tasks and long waits go afloat; what comes back for another reason is needed soon and stays.
 local function enter(host, section, priority, element, expires, due)
-    if due - now >= SHORTEST_WAIT or (floating and due == 0) then
+    if due - now >= SHORTEST_WAIT or (floating and due == 0 and not closed_ways[priority]) then
         float(host, section, priority, element, expires, due)
     else
         enter_here(host, section, priority, element, expires, due)
@@ -119,6 +124,19 @@ local function note_cargo(run, way, body)
     return name
 end
 
+-- What stays here of a bundle, so that it can be given up without its body. A print is four bytes of a task's key.
+local function manifest(bundle)
+    local prints = {}
+    for i, element in ipairs(bundle.elements) do
+        prints[i] = element:sub(11, 14)
+    end
+    prints = table.concat(prints)
+    if bundle.due == huge then
+        return pack(prints)
+    end
+    return pack(prints, bundle.hosts, bundle.sections, bundle.host_of, bundle.section_of)
+end
+
 local function write_bundle(run, bundle)
     local names = read_fields(run.R .. 'names', bundle.sections)
     local elements = table.concat(bundle.elements)
@@ -128,6 +146,7 @@ local function write_bundle(run, bundle)
     }
     local name = note_cargo(run, bundle.way, '\146' .. pack(header) .. '\198' .. struct.pack('>I4', #elements) .. elements)
     call('HSET', run.R .. 'bundles', name, bundle.way)
+    call('HSET', run.R .. 'manifests', name, manifest(bundle))
     if bundle.due < huge then
         call('ZADD', run.R .. 'sunk', bundle.due, name)
     end
