@@ -1,7 +1,10 @@
-"""A private RabbitMQ node, with an epmd of its own."""
+"""A private RabbitMQ node with an epmd of its own, and a cluster of three."""
 
+import secrets
+import shutil
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +22,14 @@ loopback_users = none
 log.file = false
 log.console = true
 log.console.level = warning
+"""
+
+# A node that sees fewer than half of the others stops, as RabbitMQ recommends for clusters of three.
+JOINED = """\
+cluster_partition_handling = pause_minority
+cluster_formation.peer_discovery_backend = classic_config
+cluster_formation.randomized_startup_delay_range.min = 0
+cluster_formation.randomized_startup_delay_range.max = 0
 """
 
 
@@ -47,13 +58,18 @@ class RabbitServer(ServerProcess):
 
     name = "rabbitmq"
 
-    def __init__(self) -> None:
+    def __init__(
+        self, epmd: Epmd | None = None, cookie: str = "", peers: Sequence["RabbitServer"] = ()
+    ) -> None:
         self._program = find_program("rabbitmq-server", "rabbitmq-server", [PROGRAMS])
         super().__init__()
-        self._epmd = Epmd()
-        self._node = f"shoal-{self.port}@localhost"
+        self._shares_epmd = epmd is not None
+        self._epmd = epmd or Epmd()
+        self.node = f"shoal-{self.port}@localhost"
         self._config = self.folder / "rabbitmq.conf"
-        self._config.write_text(CONFIG.format(port=self.port))
+        self._config.write_text(CONFIG.format(port=self.port) + (self._joins(peers) if cookie else ""))
+        if cookie:
+            self._write_cookie(cookie)
         self._plugins = self.folder / "enabled_plugins"
         self._plugins.write_text("[].\n")
         self._dist_port = free_port()
@@ -86,7 +102,8 @@ class RabbitServer(ServerProcess):
 
     def close(self) -> None:
         super().close()
-        self._epmd.close()
+        if not self._shares_epmd:
+            self._epmd.close()
 
     def ctl(self, *words: str) -> str:
         """Run rabbitmqctl and return what it prints; raises ServerFailed."""
@@ -105,11 +122,26 @@ class RabbitServer(ServerProcess):
             raise ServerFailed(f"rabbitmqctl {words[0]}: {done.stdout.strip()} {done.stderr.strip()}")
         return done.stdout.strip()
 
+    def _joins(self, peers: Sequence["RabbitServer"]) -> str:
+        nodes = [*(peer.node for peer in peers), self.node]
+        lines = (
+            f"cluster_formation.classic_config.nodes.{place} = {node}\n"
+            for place, node in enumerate(nodes, start=1)
+        )
+        return JOINED + "".join(lines)
+
+    def _write_cookie(self, cookie: str) -> None:
+        file = self.folder / ".erlang.cookie"
+        file.write_text(cookie)
+        file.chmod(0o400)
+        if self.user:
+            shutil.chown(file, self.user)
+
     def _environment(self) -> list[str]:
         folder = self.folder
         variables = {
             "HOME": folder,
-            "RABBITMQ_NODENAME": self._node,
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_DIST_PORT": self._dist_port,
             "RABBITMQ_MNESIA_BASE": folder / "data",
             "RABBITMQ_LOG_BASE": folder / "log",
@@ -133,3 +165,51 @@ class RabbitServer(ServerProcess):
                 return bool(probe.recv(8))
         except OSError:
             return False
+
+
+class RabbitCluster:
+    """Three nodes that form a cluster. One can be killed, frozen, or cut off from the two others."""
+
+    def __init__(self) -> None:
+        self._epmd = Epmd()
+        self._cookie = secrets.token_hex(10)
+        self.nodes: list[RabbitServer] = []
+        for _ in range(3):
+            self.nodes.append(RabbitServer(self._epmd, self._cookie, self.nodes))
+
+    def __enter__(self) -> Self:
+        try:
+            for node in self.nodes:
+                node.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the nodes, and remove their folders."""
+        for node in self.nodes:
+            node.kill()
+            node.close()
+        self._epmd.close()
+
+    def with_state(self, redis_url: str) -> str:
+        """Return the address of a queue on these nodes whose memory is in a Redis."""
+        places = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return f"amqp://guest:guest@{places}/?state={redis_url}"
+
+    def cut_off(self, node: RabbitServer) -> None:
+        """Keep a node from talking with the others; clients still reach it."""
+        cut = "{erlang:set_cookie(N, 'not-ours'), erlang:disconnect_node(N)}"
+        node.ctl("eval", f"[{cut} || N <- {self._others(node)}].")
+
+    def rejoin(self, node: RabbitServer) -> None:
+        """Let a node that was cut off talk with the others again."""
+        node.ctl("eval", f"[erlang:set_cookie(N, '{self._cookie}') || N <- {self._others(node)}].")
+
+    def _others(self, node: RabbitServer) -> str:
+        """Return the names of the other nodes as Erlang writes a list."""
+        return "[" + ", ".join(f"'{other.node}'" for other in self.nodes if other is not node) + "]"

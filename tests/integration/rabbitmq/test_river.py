@@ -217,6 +217,13 @@ async def test_a_purged_run_leaves_no_queue_and_no_key(queue, depths, direct):
     assert {name for name in left if not name.startswith("receipt:")} == {*("meta", "gates", "hosts", "gone")}
 
 
+async def test_a_run_with_tasks_on_very_many_hosts_can_be_purged(queue, direct):
+    run = await start(queue, *(page(n, f"h{n}.example") for n in range(8_000)))
+    async with asyncio.timeout(60):
+        await queue.purge(run.id)
+    assert not await direct.keys("*:river:*")
+
+
 async def test_what_is_sent_for_a_run_that_was_purged_meanwhile_leaves_no_queue(queue, depths, monkeypatch):
     run = await start(queue)
     names = await depths.names(run)

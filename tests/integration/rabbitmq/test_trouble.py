@@ -1,6 +1,9 @@
 """Trouble with the servers reaches the caller as Shoal's own errors, which say what to do."""
 
+import asyncio
 import builtins
+import logging
+from contextlib import contextmanager
 
 import msgspec
 import pytest
@@ -13,7 +16,8 @@ from shoal.core.errors import (
     QueueRefused,
     QueueUnavailable,
 )
-from shoal.core.model import MINUTE, SECOND, Done, Fate
+from shoal.core.events import QUEUE_AWAY, event_of
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, Fate
 from shoal.queue.open import open_queue
 from shoal.queue.rabbitmq import address, broker
 from shoal.queue.rabbitmq.queue import RabbitQueue
@@ -41,6 +45,16 @@ async def test_nobody_listens(redis_url):
     assert "amqp://guest:…@" in await refusal(url, QueueUnavailable)
 
 
+async def test_a_broker_that_is_away_is_reported_like_every_other_queue(redis_url, caplog):
+    url = f"amqp://guest:{PASSWORD}@127.0.0.1:{free_port()}/?state={redis_url}"
+    said = await refusal(url, QueueUnavailable, patience=SECOND)
+    assert ".." not in said
+    told = [record for record in caplog.records if event_of(record) == QUEUE_AWAY]
+    assert told
+    assert all(record.levelno == logging.WARNING for record in told)
+    assert all("Waiting for the queue at amqp://guest:…@" in record.getMessage() for record in told)
+
+
 async def test_no_redis_listens(rabbitmq):
     url = rabbitmq.with_state(f"redis://:{PASSWORD}@127.0.0.1:{free_port()}/0")
     assert "redis://" in await refusal(url, QueueUnavailable)
@@ -66,6 +80,8 @@ async def test_a_virtual_host_that_is_not_there_is_refused_at_once(rabbitmq, red
         ("amqp://localhost/?state=postgres://localhost", "redis://localhost"),
         ("amqp://localhost/?state=redis://localhost&stat=1", "stat"),
         ("amqp://localhost/?state=redis://localhost%3Fcluster=true", "not in a cluster"),
+        ("amqp://a,,b/?state=redis://localhost", "names no server"),
+        ("amqp://a:x,b/?state=redis://localhost", "names no server"),
     ],
 )
 async def test_an_address_that_cannot_be_read_is_refused(url, says):
@@ -90,6 +106,26 @@ async def test_an_address_that_cannot_be_read_is_refused(url, says):
 )
 def test_the_redis_of_an_address_keeps_its_password_and_its_options(typed, state):
     assert address.read(f"amqp://localhost/?cafile=a.pem&state={typed}").state == state
+
+
+def test_an_address_may_name_several_nodes():
+    found = address.read("amqps://me:a%2Fb@one:5671,two,[::1]:5673/shop?state=redis://db/0")
+    assert [url.partition("?")[0] for url in found.urls] == [
+        "amqps://me:a%2Fb@one:5671/shop",
+        "amqps://me:a%2Fb@two/shop",
+        "amqps://me:a%2Fb@[::1]:5673/shop",
+    ]
+    assert found.shown == "amqps://me:…@one:5671,two,[::1]:5673/shop"
+
+
+async def test_a_node_that_does_not_answer_is_passed_over(rabbitmq, redis_url):
+    nodes = ",".join(f"127.0.0.1:{port}" for port in (free_port(), rabbitmq.port, free_port()))
+    for _ in range(3):  # whichever comes first
+        url = f"amqp://guest:guest@{nodes}/?state={redis_url}"
+        async with await RabbitQueue.open(url, patience=5 * SECOND) as queue:
+            run = await start(queue, *pages(10))
+            assert len(await claim_all(queue, run)) == 10
+            await queue.purge(run.id)
 
 
 async def test_an_address_opens_the_queue(rabbitmq_url):
@@ -237,6 +273,50 @@ async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitm
         rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1GB")
     async with await RabbitQueue.open(rabbitmq_url, skew=lambda: 6 * SECOND) as later:
         assert len(await claim_all(later, run)) == 3
+
+
+@pytest.mark.parametrize("alarm", ["memory", "disk"])
+async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
+    rabbitmq, rabbitmq_url, monkeypatch, caplog, alarm
+):
+    later = ZERO
+    monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)
+    async with await RabbitQueue.open(rabbitmq_url, skew=lambda: later) as queue:
+        run = await start(queue, *(page(n, f"h{n}.example") for n in range(3_000)))
+        leases = await claim(queue, run, limit=10)
+        with alarmed(rabbitmq, alarm):
+            follow = [page(n, "late.example") for n in range(10)]
+            await queue.settle([Done(leases[0], follow=follow)])  # waits once, and then it is known
+            monkeypatch.setattr(broker, "LONGEST_CALL", 60.0)
+            async with asyncio.timeout(30):
+                await queue.settle([Done(lease, follow=pages(3, lease.task_id)) for lease in leases[1:]])
+            monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)
+            later = 6 * SECOND  # the bundles are overdue
+            done = 10
+            while new := await claim(queue, run, limit=500):
+                await queue.settle([Done(lease) for lease in new])
+                done += len(new)
+            assert done == 3_000
+            assert "short of memory or disk" in caplog.text
+            with pytest.raises(QueueFull):
+                await queue.enqueue(run.id, pages(3, "c.example"))
+        monkeypatch.setattr(queue._river, "_next_sweep", 0.0)
+        later = 12 * SECOND
+        rest = await claim_all(queue, run)
+        assert len(rest) == 10 + 9 * 3 + 3
+        await queue.purge(run.id)
+
+
+@contextmanager
+def alarmed(rabbitmq, alarm):
+    """Make the broker short of memory or disk."""
+    few, many = ("1MB", "1GB") if alarm == "memory" else ("900000GB", "50MB")
+    words = ["set_vm_memory_high_watermark", "absolute"] if alarm == "memory" else ["set_disk_free_limit"]
+    rabbitmq.ctl(*words, few)
+    try:
+        yield
+    finally:
+        rabbitmq.ctl(*words, many)
 
 
 async def test_queues_of_others_are_left_alone(queue, depths):

@@ -5,10 +5,10 @@ local function drain_some()
     for _, lane in ipairs(call('SMEMBERS', R .. 'currents')) do
         local section, priority = floor(lane / 10), lane % 10
         local key = R .. 'afloat:' .. section .. ':' .. priority
-        local page, hosts = call('HSCAN', key, 0, 'COUNT', 500)[2], {}
-        for i = 1, #page, 2 do
-            hosts[#hosts + 1] = page[i]
-            call('SREM', P .. 'river:' .. page[i], lane_number({number = tonumber(ARGV[4])}, section, priority))
+        -- Not HSCAN: it begins with buckets that the last call has emptied, and may find nothing in them.
+        local hosts = call('HRANDFIELD', key, 500)
+        for _, host in ipairs(hosts) do
+            call('SREM', P .. 'river:' .. host, lane_number({number = tonumber(ARGV[4])}, section, priority))
         end
         tell('HDEL', key, hosts)
         if call('EXISTS', key) == 0 then
