@@ -101,6 +101,18 @@ async def test_while_the_broker_is_away_work_is_settled_and_what_it_brings_is_se
         assert len(await claim_all(later, waiting, limit=100)) == 600
 
 
+@pytest.mark.parametrize("brake", ["slow_host", "pause_host"])
+async def test_a_delay_that_an_outcome_brought_is_kept_after_a_restart_of_redis(broker, memory, brake):
+    async with await RabbitQueue.open(broker.with_state(memory.url())) as queue:
+        run = await start(queue, *(page(n, f"h{n}.example") for n in range(3)), host_delay=SECOND)
+        (lease,) = await claim(queue, run, limit=1)
+        await queue.settle([Done(lease, **{brake: 20 * SECOND})])
+        reborn(memory)
+        grant = await queue.claim("worker-1", run_id=run.id)
+        assert list(grant.leases) == []
+        assert 10 * SECOND < grant.next_due <= 20 * SECOND
+
+
 async def test_a_queue_is_opened_as_soon_as_its_broker_is_there(memory, caplog):
     late = or_skip(RabbitServer)
     opening = asyncio.create_task(RabbitQueue.open(late.with_state(memory.url())))

@@ -3,15 +3,15 @@
 -- to its end, and their tasks may enter again. In one table, for a script has room for 200 names.
 --
 -- A way is suspected when a claim wants what is on it and finds its queue empty. That alone means little: others may have the bundles
--- in their hands for a moment. Delayed bundles that were due then are lost if they have not come LOST_AFTER later, and the queue is
+-- in their hands for a moment. Delayed bundles that were due then are lost if they have not come two minutes later, and the queue is
 -- empty again. Of tasks that may start, Redis knows how many are afloat in each lane, not in which bundle. So the way is closed, new
--- tasks stay here, and once nothing has come by it for LOST_AFTER, all that is left on it is lost.
+-- tasks stay here, and once nothing has come by it for two minutes, all that is left on it is lost.
 
 local losses = {}
-local LOST_AFTER = 120000000  -- microseconds; a message in the hands of a dead worker comes back within half a minute
+losses.AFTER = 120000000  -- microseconds; a message in the hands of a dead worker comes back within half a minute
 
 -- Whether a way is closed for new tasks ('c') or only suspected ('s'), and since when.
-local function read_empty(run, way)
+function losses.read_empty(run, way)
     local value = call('HGET', run.R .. 'empty', way)
     if value then
         return value:sub(1, 1), tonumber(value:sub(2))
@@ -38,14 +38,14 @@ function losses.note_landing(run, ways)
         way = tonumber(way)
         if way < FIRST_WAIT and not losses.is_afloat(run, way) then
             call('HDEL', run.R .. 'empty', way)
-        elseif ways[way] and read_empty(run, way) == 'c' then
+        elseif ways[way] and losses.read_empty(run, way) == 'c' then
             losses.write(run, way, 'c')
         end
     end
 end
 
 -- The bundles of a way that are given up: none that nobody has sent yet. Of delayed ones only those that were due at a moment.
-local function candidates(run, way, due_by)
+function losses.candidates(run, way, due_by)
     local names = {}
     if way >= FIRST_WAIT then
         for _, set in ipairs({'sunk', 'ebbing'}) do
@@ -67,7 +67,7 @@ local function candidates(run, way, due_by)
     return names
 end
 
-local function forget_bundle(run, name, prints)
+function losses.forget_bundle(run, name, prints)
     call('HDEL', run.R .. 'bundles', name)
     call('HDEL', run.R .. 'manifests', name)
     call('ZREM', run.R .. 'sunk', name)
@@ -80,7 +80,7 @@ local function forget_bundle(run, name, prints)
     tell('SADD', run.R .. 'lost_prints', numbers)
 end
 
-local function give_up_delayed(run, names)
+function losses.give_up_delayed(run, names)
     local lost = 0
     for name in pairs(names) do
         local packed = call('HGET', run.R .. 'manifests', name)
@@ -90,13 +90,13 @@ local function give_up_delayed(run, names)
                 count(hosts[at], sections[section_of[i]], DELAYED, -1)
                 lost = lost + 1
             end
-            forget_bundle(run, name, prints)
+            losses.forget_bundle(run, name, prints)
         end
     end
     return lost
 end
 
-local function give_up_lane(run, section, priority)
+function losses.give_up_lane(run, section, priority)
     local key, lost = run.R .. 'afloat:' .. section .. ':' .. priority, 0
     local hosts = call('HGETALL', key)
     for i = 1, #hosts, 2 do
@@ -109,16 +109,16 @@ local function give_up_lane(run, section, priority)
     return lost
 end
 
-local function give_up_pending(run, way, names)
+function losses.give_up_pending(run, way, names)
     local lost = 0
     for _, lane in ipairs(call('SMEMBERS', run.R .. 'currents')) do
         if lane % 10 == way then
-            lost = lost + give_up_lane(run, floor(lane / 10), way)
+            lost = lost + losses.give_up_lane(run, floor(lane / 10), way)
         end
     end
     for name in pairs(names) do
         local packed = call('HGET', run.R .. 'manifests', name)
-        forget_bundle(run, name, packed and (unpacked(packed)) or '')
+        losses.forget_bundle(run, name, packed and (unpacked(packed)) or '')
     end
     return lost
 end
@@ -126,27 +126,27 @@ end
 -- The queue of a way is empty, and something was expected on it. Returns how many tasks are lost, and in how many microseconds it is
 -- worth while to look again, -1 for not at all.
 function losses.found_empty(run, way)
-    local stage, since = read_empty(run, way)
+    local stage, since = losses.read_empty(run, way)
     if way < FIRST_WAIT and not losses.is_afloat(run, way) then
         call('HDEL', run.R .. 'empty', way)
         return 0, -1
     elseif not stage then
         losses.write(run, way, 's')
-        return 0, LOST_AFTER
-    elseif now - since < LOST_AFTER then
-        return 0, since + LOST_AFTER - now
+        return 0, losses.AFTER
+    elseif now - since < losses.AFTER then
+        return 0, since + losses.AFTER - now
     elseif way < FIRST_WAIT and stage == 's' then
         losses.write(run, way, 'c')
-        return 0, LOST_AFTER
+        return 0, losses.AFTER
     end
-    local names, lost = candidates(run, way, since), 0
+    local names, lost = losses.candidates(run, way, since), 0
     if not names then
         losses.write(run, way, stage)
-        return 0, LOST_AFTER
+        return 0, losses.AFTER
     end
     call('HDEL', run.R .. 'empty', way)
     if next(names) then
-        lost = way >= FIRST_WAIT and give_up_delayed(run, names) or give_up_pending(run, way, names)
+        lost = way >= FIRST_WAIT and losses.give_up_delayed(run, names) or losses.give_up_pending(run, way, names)
         write_counts(run)
         call('HINCRBY', P .. 'run:' .. run.number, 'lost', lost)
     end
