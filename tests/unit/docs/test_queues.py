@@ -24,7 +24,7 @@ def test_the_figures_of_memory_and_of_rabbitmq_are_those_of_their_decisions():
     assert "| 89 bytes a URL" in redis and "about 89 bytes for a URL of 60 characters" in TEXT
     assert "| 156, 792 |" in redis and "792 when each has a host of its own" in TEXT
     assert "| 365 |" in redis and pytest.approx(4, abs=0.2) == 365 / 89
-    assert "| 19 bytes a URL" in rabbitmq and "about 19 bytes of Redis instead of 89" in TEXT
+    assert "| 23 bytes a URL" in rabbitmq and "about 23 bytes of Redis instead of 89" in TEXT
     speeds = re.search(
         r"\| ([\d,]+ to [\d,]+) tasks/s \(the Redis queue in the same run: ([\d,]+ to [\d,]+)\)", rabbitmq
     )

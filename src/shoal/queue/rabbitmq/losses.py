@@ -30,6 +30,7 @@ class Losses:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self._looking.clear()  # a task that was cancelled before it began has not taken itself out
 
     async def found_empty(self, run_id: str, number: int, way: int) -> None:
         """Report that a way is empty, and look again later: where hosts are slow, no claim may do so."""
