@@ -38,6 +38,7 @@ from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.marks import CELLS, Marks, make_file
+from shoal.worker.places import Places
 from shoal.worker.room import Room
 from shoal.worker.stock import Start
 from shoal.worker.tally import Tally
@@ -146,7 +147,10 @@ class _Rehearsal:
         )
         self.gave = Replayed()
         self._intake = Intake(run.id, run.settings)
-        self._handling = Handling(scraper, run, tools, Tally(), in_time=lambda start: True, room=Room())
+        places = Places(1, 0, lambda: None)
+        self._handling = Handling(
+            scraper, run, tools, Tally(), in_time=lambda start: True, room=Room(), places=places
+        )
         self._waiting: deque[Lease] = deque()
         self._seen: set[bytes] = set()
 

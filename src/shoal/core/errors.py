@@ -19,7 +19,8 @@ ShoalError
 │   ├── QueueUnavailable      the server cannot be reached; trying again later may help
 │   ├── QueueRefused          the server refuses this user or password
 │   ├── QueueReadOnly         the store cannot be written
-│   └── QueueFull             the store has no room left
+│   ├── QueueFull             the store has no room left
+│   └── SettleFailed          a worker could not store what became of its tasks
 ├── ExportFailed              the place that results go to failed: a full disk, a rule of a table
 │   └── ExportUnavailable     its server cannot be reached; trying again later may help
 ├── CallFailed                a call on demand came to nothing
@@ -241,6 +242,17 @@ class QueueFull(QueueError):
         super().__init__(
             f"The queue at {address} has no room left: {reason}. "
             "What was stored is safe; free some space, or purge an old run, and go on."
+        )
+
+
+class SettleFailed(QueueError):
+    """A worker could not store what became of its tasks."""
+
+    def __init__(self, count: int, error: BaseException) -> None:
+        self.count = count
+        super().__init__(
+            f"The worker could not settle {count:,} of its tasks, nor bury them: {error}. "
+            "They go back to the queue. When the cause is gone, run the same command again."
         )
 
 

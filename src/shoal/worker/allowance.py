@@ -40,6 +40,14 @@ class Allowance:
             with suppress(QueueError):
                 await self._queue.swap_note(TOPIC, self._run_id, None, stamp=note.stamp)
 
+    async def lasts(self, fence: Fence) -> bool:
+        """Say whether the turn with this fence has lasted until now; False where the queue cannot say."""
+        topic, key, stamp = fence
+        with suppress(QueueError):
+            found = await self._queue.notes(topic, [key])
+            return key in found and found[key].stamp == stamp
+        return False
+
     async def _taken(self) -> Note:
         wait = FIRST_WAIT
         while True:

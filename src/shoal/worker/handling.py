@@ -27,6 +27,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step
 from shoal.worker.manners import Manners
 from shoal.worker.marks import Marks
+from shoal.worker.places import Places
 from shoal.worker.revisits import Revisits
 from shoal.worker.room import Room
 from shoal.worker.stock import Start, host_of
@@ -81,6 +82,7 @@ class Handling:
         *,
         in_time: Callable[[Start], bool],
         room: Room,
+        places: Places,
     ) -> None:
         self._scraper, self._tools, self._tally, self._in_time = scraper, tools, tally, in_time
         self._settings = scraper.settings
@@ -89,8 +91,7 @@ class Handling:
         }
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self.manners = Manners(run.settings.host_delay)
-        self._room = room
-        self._held_up: set[int] = set()
+        self._room, self._places = room, places
         self._deadlines = Deadlines()
         self._gap = run.settings.host_delay
         self._may_look = not tools.revisits and any(
@@ -159,7 +160,6 @@ class Handling:
             return self._failed(lease, host, error)
         finally:
             self._room.give(visit.number)
-            self._held_up.discard(visit.number)
             if visit.live:
                 visit.live.let_go()
         for reason, count in harvest.dropped.items():
@@ -209,11 +209,13 @@ class Handling:
     async def _fetched(self, fetch: str, step: Step, visit: Visit, headers: Mapping[str, str]) -> Response:
         url = visit.task.url
         assert url is not None, "handler() has seen to it"
+        self._places.wait_for_host(visit.number)
         await self._check_robots(visit, url)
         request = self._request(visit.task, step, visit.number, headers, lambda url: self._hop(visit, url))
         if fetch != "http":
-            # It may have to wait for a tab, and says itself when it asks.
-            self._held_up.add(visit.number)
+            # It may wait for a tab, and says itself when it sends the request. Until then it keeps its place:
+            # more tasks would wait for the tab too.
+            self._places.stop_waiting(visit.number)
             request = replace(request, on_ask=lambda: self._begin_asking(visit))
         response = await self._response(self._tools.fetchers[fetch], request, visit)
         visit.live = response.live
@@ -248,12 +250,8 @@ class Handling:
             fetcher.ask(request, look) if isinstance(fetcher, CachingFetcher) else fetcher.fetch(request)
         )
 
-    def is_held_up(self, number: int) -> bool:
-        """Tell whether a task waits for something of this worker's own, and its host was not asked yet."""
-        return number in self._held_up
-
     def _begin_asking(self, visit: Visit) -> None:
-        self._held_up.discard(visit.number)
+        self._places.wait_for_host(visit.number)
         if visit.turn_used or not self._in_time(visit.start):
             raise TooLate
         visit.asked = True
@@ -281,6 +279,7 @@ class Handling:
     async def _harvest(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         span = step.lease or self._settings.lease
         try:
+            await self._places.run_step(number)
             with self._deadlines.within(span):
                 if step.is_async:
                     if isinstance(subject, Page) and subject.is_long:
@@ -290,6 +289,8 @@ class Handling:
                 return await self._in_thread(step, subject, number)
         except TimeoutError as error:
             raise StepTimeout(step.name, span.total_seconds()) from error
+        finally:
+            self._places.end_step(number)
 
     async def _in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:

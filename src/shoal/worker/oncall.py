@@ -38,7 +38,7 @@ class OnCall:
             await self._worker.set_clock()
         self._door = await Door(self._listening, seal, self._attend).__aenter__()
         await self._say()
-        self._saying = asyncio.create_task(self._say_on())
+        self._saying = self._worker.start(self._say_on(), "announcing")
         return self
 
     async def __aexit__(

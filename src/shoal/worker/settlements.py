@@ -1,35 +1,33 @@
 """Outcomes on their way to the queue, in batches."""
 
 import asyncio
-from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 
-from shoal.core.errors import InvalidInput, QueueUnavailable
-from shoal.core.model import Bury, Fate, Outcome
+from shoal.core.model import MINUTE, Outcome
 from shoal.queue.contract import Queue
+from shoal.worker.settling import OnSettled, Settler
 
 BATCH = 100
+MOST_WAITING = 20 * BATCH
 LINGER = 0.05  # seconds in which outcomes gather while other tasks are in hand
-AGAIN_AFTER = 2.0
-
-OnSettled = Callable[[Sequence[Outcome], Sequence[Fate]], None]
 
 
 class Settlements:
     """Settles outcomes a batch at a time; while one batch is on its way the next one gathers."""
 
-    def __init__(self, queue: Queue, on_settled: OnSettled) -> None:
-        self._queue, self._on_settled = queue, on_settled
+    def __init__(self, queue: Queue, on_settled: OnSettled, *, give_up_after: timedelta = MINUTE) -> None:
+        self._settler = Settler(queue, on_settled, give_up_after=give_up_after)
         self._waiting: list[Outcome] = []
         self._some = asyncio.Event()
         self._full = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._closing = False
+        self._closing = self._stopping = False
         self.hurry = False  # what an outcome frees is waited for, so that it must not wait for company
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._settler)
 
     def put(self, outcome: Outcome) -> None:
         """Hand in an outcome."""
@@ -37,16 +35,21 @@ class Settlements:
         self._some.set()
         if self.hurry or len(self._waiting) >= BATCH:
             self._full.set()
-        if len(self._waiting) >= 20 * BATCH:
-            self._room.clear()
+        self._look_at_room()
 
     def flush(self) -> None:
         """Settle what is there without waiting for more."""
         self._full.set()
 
     async def room(self) -> None:
-        """Wait until the queue has caught up, so that outcomes do not pile up in memory."""
+        """Wait until the queue has caught up, so that outcomes do not pile up in memory, or until `stop`."""
         await self._room.wait()
+
+    def stop(self) -> None:
+        """Hold up nobody for want of room any more: nothing more will be claimed."""
+        self._stopping = True
+        self._look_at_room()
+        self.flush()
 
     def close(self) -> None:
         """Settle the rest and end `run`."""
@@ -55,46 +58,35 @@ class Settlements:
         self._full.set()
 
     async def run(self) -> None:
-        """Settle until closed."""
+        """Settle until closed; raises SettleFailed when an outcome can be neither settled nor buried."""
         while True:
-            await self._some.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER):
-                    await self._full.wait()
-            await self._settle_waiting()
-            if self._closing and not self._waiting:
-                return
+            await self._wait()
+            self._some.clear()
+            self._full.clear()
+            batch, self._waiting = self._waiting, []
+            self._look_at_room()
+            await self._settler.settle(batch)
+            self._look_at_room()
+            if self._closing:
+                self._some.set()
+                self._full.set()
+                if not len(self):
+                    return
 
-    async def _settle_waiting(self) -> None:
-        self._some.clear()
-        self._full.clear()
-        batch, self._waiting = self._waiting, []
-        self._room.set()
-        if self._closing:
-            self._some.set()
-            self._full.set()
-        for start in range(0, len(batch), 5 * BATCH):
-            await self._settle(batch[start : start + 5 * BATCH])
+    async def _wait(self) -> None:
+        """Wait until outcomes have gathered, or some are to be tried again."""
+        retry_at = self._settler.retry_at
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(retry_at):
+                if self._settler.is_down or (self._closing and retry_at):
+                    await asyncio.Event().wait()  # for the next try, with all that has come until then
+                await self._some.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER):
+                        await self._full.wait()
 
-    async def _settle(self, batch: Sequence[Outcome]) -> None:
-        while True:
-            try:
-                fates = await self._queue.settle(batch)
-            except QueueUnavailable:
-                # A late settlement is refused by its token, so that asking again can do no harm.
-                await asyncio.sleep(AGAIN_AFTER)
-            except InvalidInput as error:
-                await self._apart(batch, error)
-                return
-            else:
-                self._on_settled(batch, fates)
-                return
-
-    async def _apart(self, batch: Sequence[Outcome], error: InvalidInput) -> None:
-        # One outcome carries what cannot be stored, and none of its batch was settled.
-        if len(batch) == 1:
-            batch = [Bury(batch[0].lease, error)]
-            await self._settle(batch)
-            return
-        for outcome in batch:
-            await self._settle([outcome])
+    def _look_at_room(self) -> None:
+        if len(self) < MOST_WAITING or self._stopping:
+            self._room.set()
+        else:
+            self._room.clear()

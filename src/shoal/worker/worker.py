@@ -2,37 +2,36 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Any
 
-from shoal.core.errors import QueueError, QueueUnavailable
+from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
 from shoal.fetch.cache import Look
-from shoal.queue.contract import Fence, Queue
+from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
-from shoal.worker.allowance import Allowance
+from shoal.worker.background import Background
 from shoal.worker.callers import Callers, Verdict
+from shoal.worker.claiming import Claims
 from shoal.worker.complaints import Complaints
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
-from shoal.worker.places import Places
+from shoal.worker.places import AT_ONCE, Places
+from shoal.worker.retrying import Retrying
 from shoal.worker.room import MOST_BYTES, Room
 from shoal.worker.settlements import Settlements
 from shoal.worker.share import Share
 from shoal.worker.spending import Spending
 from shoal.worker.stock import Start, Stock
-from shoal.worker.storeclock import StoreClock
 from shoal.worker.tally import Tally
 
 LOOK_AGAIN = 1.0  # seconds; other workers and producers may bring work at any time
 LOOK_SOON = 0.02  # seconds; who has nothing left to do waits for the end of the run, which may be near
 BACK_OFF = 0.05  # seconds
-MOST_SLOW = 4_000
 TELL_EVERY = 0.5
-CLOCK_LOOKS = 5  # the first answers of a new worker are late, and only the quickest of some tells the time
-SERVER_AWAY = 2.0
 MOST_CALLS = 4  # that wait in a worker for each that it handles at once
 
 
@@ -55,7 +54,8 @@ class Worker:
         *,
         worker_id: str,
         lease: timedelta,
-        at_once: int = 64,
+        at_once: int = AT_ONCE,
+        slow_requests: int = 0,
         batch: int = 50,
         memory: int = MOST_BYTES,
         steps: Sequence[str] | None = None,
@@ -67,25 +67,39 @@ class Worker:
         self.tally = Tally()
         self._queue, self._run, self._settings = queue, run, scraper.settings
         self._stock = Stock(run.settings.host_delay)
-        self._handling = Handling(scraper, run, tools, self.tally, in_time=self._in_time, room=Room(memory))
-        self._me, self._lease = worker_id, lease
-        self._at_once, self._batch = at_once, batch
-        self._steps, self._partitions, self._share = steps, partitions, share
-        most = self._settings.max_pages
-        self._allowance = Allowance(queue, run.id, most) if most else None
+        # A worker that rests between its tasks has one at a time.
+        self._at_once = 1 if self._settings.pause else at_once
+        self._places = Places(
+            self._at_once, 0 if self._settings.pause else slow_requests, self._place_is_free
+        )
+        self._handling = Handling(
+            scraper, run, tools, self.tally, in_time=self._in_time, room=Room(memory), places=self._places
+        )
+        self._batch, self._share, self._lease = batch, share, lease
+        self._claims = Claims(
+            queue,
+            run,
+            worker_id,
+            lease,
+            steps=steps,
+            partitions=partitions,
+            share=share,
+            max_pages=self._settings.max_pages,
+        )
+        self._claiming = Retrying("claim tasks", lease)
         self._spending = Spending(queue, scraper.first.gate, run.id)
         self._line = line or Line(None)
-        self._settlements = Settlements(queue, self._settled)
+        self._settlements = Settlements(queue, self._settled, give_up_after=lease)
+        self._background = Background()
         self._standby, self._callers = standby, Callers()
-        self._clock = StoreClock()
         self._numbers: dict[tuple[str, int], int] = {}  # of every lease in hand
         self._started: dict[int, Lease] = {}  # and not answered yet, by number
         self._running: set[asyncio.Task[None]] = set()
         self._looks: dict[int, asyncio.Task[Look | None]] = {}  # before the start, by number
-        self._places = Places(self._handling.is_held_up, self._place_is_free)
         self._woken = asyncio.Event()
         self._spared = asyncio.Event()  # a host that need not be asked after all
         self._stop: Stop | None = None
+        self._stopped = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._rest_until = 0.0
         self._idle = 0  # looks in a row that found nothing, with nothing in hand
@@ -99,7 +113,8 @@ class Worker:
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
-        self._settlements.flush()
+        self._settlements.stop()
+        self._stopped.set()
         self._woken.set()
 
     @property
@@ -118,43 +133,43 @@ class Worker:
         if is_known or self.is_stopping or self.in_hand >= MOST_CALLS * self._at_once:
             return None
         verdict = self._callers.wait_for(lease)
-        self._take([lease], self._clock.local(claimed_at, asyncio.get_running_loop().time()))
+        self._take([lease], self._claims.clock.local(claimed_at, asyncio.get_running_loop().time()))
         return verdict
 
     async def set_clock(self) -> None:
-        """Learn the store's time from claims of nothing, which also let old tasks of the run expire."""
-        for _ in range(CLOCK_LOOKS):
-            asked_at = asyncio.get_running_loop().time()
-            grant = await self._queue.claim(
-                self._me, run_id=self._run.id, limit=1, lease=self._lease, partitions=[]
-            )
-            self._clock.local(grant.claimed_at, asyncio.get_running_loop().time(), asked_at)
+        """Learn the store's time; raises the queue's error."""
+        await self._claims.set_clock()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Do something beside the tasks; if it fails, the worker ends with its error."""
+        return self._background.start(work, name)
 
     async def run(self) -> str:
-        """Work until the run is drained, its budget is spent, or `stop`; return which."""
-        settling = asyncio.create_task(self._settlements.run())
-        telling = asyncio.create_task(self._tell())
-        complaining = asyncio.create_task(Complaints(self._queue, self._handling.manners).run())
-        spending = asyncio.create_task(self._spending.run())
-        planned = asyncio.create_task(self._follow_plan(self._share)) if self._share else None
+        """Work until the run is drained, its budget is spent, or `stop`; return which.
+
+        Raises the error of whatever fails, here or in the background: nothing of a worker ends unnoticed.
+        """
         try:
-            reason = await (self._stand_by() if self._standby else self._claim_until_end())
-            while self._running:
-                await asyncio.wait(self._running)
-            # A task that is cancelled before its first step never comes to hand its lease back.
-            for lease in self._started.values():
-                self._settlements.put(Release(lease))
-            self._settlements.close()
-            await settling
-            return reason
+            return await self._background.run(self._work())
         finally:
-            if planned:
-                planned.cancel()
-            telling.cancel()
-            complaining.cancel()
-            spending.cancel()
-            settling.cancel()
             self._line.tell(Progress(self.tally, len(self._numbers)))
+
+    async def _work(self) -> str:
+        settling = self.start(self._settlements.run(), "settling")
+        self.start(self._tell(), "telling")
+        self.start(Complaints(self._queue, self._handling.manners).run(), "complaints")
+        self.start(self._spending.run(), "spending")
+        if self._share:
+            self.start(self._follow_plan(self._share), "following the plan")
+        reason = await (self._stand_by() if self._standby else self._claim_until_end())
+        while self._running:
+            await asyncio.wait(self._running)
+        # A task that is cancelled before its first step never comes to hand its lease back.
+        for lease in self._started.values():
+            self._settlements.put(Release(lease))
+        self._settlements.close()
+        await settling
+        return reason
 
     async def _stand_by(self) -> str:
         while self._stop is None:
@@ -164,21 +179,25 @@ class Worker:
 
     async def _claim_until_end(self) -> str:
         if self._run.settings.host_delay:
-            with suppress(QueueUnavailable):
+            with suppress(QueueError):  # the first claim shows what is the matter
                 await self.set_clock()
         while self._stop is None:
             await self._settlements.room()
             # Before the look, not after it: what happens meanwhile may be what the next one waits for.
             self._woken.clear()
             self._spared.clear()
-            limit = self._wanted()
-            if limit < max(1, self._batch // 2) and self._numbers:
+            limit, full = self._wanted()
+            if limit < max(1, full // 2) and self._numbers:
                 await self._pause(LOOK_AGAIN)
                 continue
-            limit = await self._allowed(limit)
-            if limit <= 0 and not self._numbers:
+            try:
+                grant = await self._claim(limit)
+            except QueueError as error:
+                await self._wait_for_queue(self._claiming.failed(error))
+                continue
+            self._claiming.succeeded()
+            if grant is None:
                 return "budget"
-            grant = await self._claim_in_turn(limit) if limit > 0 else Grant()
             if grant.drained:
                 return "drained"
             if grant.outdated:
@@ -191,6 +210,17 @@ class Worker:
                 await self._pause(until_next_look(grant, self._idle))
         return "stopped"
 
+    async def _claim(self, limit: int) -> Grant | None:
+        """Claim up to so many tasks and take them in hand; None where the run may have no more pages."""
+        limit = await self._claims.allowed(limit)
+        if limit <= 0:
+            return Grant() if self._numbers else None
+        claimed = await self._claims.claim(limit)
+        if claimed.grant.leases:
+            self._idle = 0
+            self._take(claimed.grant.leases, claimed.at, is_valid=claimed.is_valid)
+        return claimed.grant
+
     async def _leave_to_others(self) -> None:
         # Where many workers wait for the same hosts, all look when one is free, and all but one in vain.
         # A worker that has something to start is in no hurry.
@@ -199,56 +229,19 @@ class Worker:
                 async with asyncio.timeout(random.uniform(0, BACK_OFF)):
                     await self._spared.wait()
 
-    def _wanted(self) -> int:
-        """Return how many more leases are worth holding: a free place for each, and one batch ahead."""
-        if len(self._running) >= MOST_SLOW:
-            return 0
-        at_once = 1 if self._settings.pause else self._at_once
-        ahead = 0 if self._settings.pause else self._batch
-        return min(self._batch, at_once - self._places.taken + ahead - len(self._stock))
+    def _wanted(self) -> tuple[int, int]:
+        """Return how many more leases are worth holding, and how many if there were none."""
+        ahead = 0 if self._settings.pause else self._places.ahead(self._batch)
+        most = self._at_once + ahead
+        return min(self._batch, most - self._places.taken - len(self._stock)), min(self._batch, most)
 
-    async def _allowed(self, limit: int) -> int:
-        """Return how much of this may be claimed, as far as can be said without a turn."""
-        with suppress(QueueUnavailable):
-            return min(limit, await self._allowance.left()) if self._allowance else limit
-        return limit
-
-    async def _claim_in_turn(self, limit: int) -> Grant:
-        """Claim; of a run that may have only so many pages, no more than it may still have."""
-        try:
-            if not self._allowance:
-                return await self._claim(limit, None)
-            async with self._allowance.turn() as fence:
-                limit = min(limit, await self._allowance.left())
-                return await self._claim(limit, fence) if limit > 0 else Grant()
-        except QueueUnavailable:
-            await self._pause(SERVER_AWAY)
-            return Grant()
-
-    async def _claim(self, limit: int, fence: Fence | None) -> Grant:
-        asked_at = asyncio.get_running_loop().time()
-        grant = await self._queue.claim(
-            self._me,
-            run_id=self._run.id,
-            limit=limit,
-            lease=self._lease,
-            steps=self._steps,
-            partitions=list(self._share.partitions) if self._share else self._partitions,
-            fence=self._share.fence if self._share else fence,
-        )
-        claimed_at = self._clock.local(grant.claimed_at, asyncio.get_running_loop().time(), asked_at)
-        if grant.leases:
-            self._idle = 0
-            self._take(grant.leases, claimed_at)
-        return grant
-
-    def _take(self, leases: Sequence[Lease], claimed_at: float) -> None:
+    def _take(self, leases: Sequence[Lease], claimed_at: float, *, is_valid: bool = True) -> None:
         numbers = self._line.took(leases)
         self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
         # While the answer was on its way the plan may have changed, or all that it brings run out.
-        age = asyncio.get_running_loop().time() - claimed_at + self._clock.doubt
-        is_over = age > self._lease.total_seconds()
-        wanted = [] if is_over else [lease for lease in leases if self._may_start(lease)]
+        age = asyncio.get_running_loop().time() - claimed_at + self._claims.clock.doubt
+        is_usable = is_valid and age <= self._lease.total_seconds()
+        wanted = [] if not is_usable else [lease for lease in leases if self._may_start(lease)]
         if len(wanted) < len(leases):
             for lease in leases:
                 if lease not in wanted:
@@ -261,10 +254,9 @@ class Worker:
 
     def _look_ahead(self, leases: Sequence[Lease]) -> None:
         """Look for pages that are at hand: their hosts are not asked, and they need not wait for them."""
-        loop = asyncio.get_running_loop()
         for lease in filter(self._handling.may_be_kept, leases):
             number = self._numbers[lease.task_id, lease.token]
-            self._looks[number] = loop.create_task(self._look(lease, number))
+            self._looks[number] = self._background.start(self._look(lease, number))
 
     async def _look(self, lease: Lease, number: int) -> Look | None:
         look = await self._handling.look(lease, number)
@@ -309,26 +301,33 @@ class Worker:
             await self._woken.wait()
             timer.cancel()
 
+    async def _wait_for_queue(self, seconds: float) -> None:
+        """Wait before the next try of a claim that failed, whatever else happens but a stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+
     def _start_due(self) -> None:
         """Start what is due, as far as there is room, and set the clock for what is not."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        limit = 1 if self._settings.pause else self._at_once
-        if self._share and not self._share.is_fresh(now):
-            limit = 0  # it may have been given up for dead, and others have its partitions
-        while self._places.taken < limit and now >= self._rest_until and (start := self._stock.pop(now)):
+        # Else it may have been given up for dead, and others have its partitions.
+        may_start = not self._share or self._share.is_fresh(now)
+        while (
+            may_start and self._places.is_free and now >= self._rest_until and (start := self._stock.pop(now))
+        ):
             lease = start.lease
             number = self._numbers[lease.task_id, lease.token]
             self._places.take(number)
             self._started[number] = lease
-            task = loop.create_task(self._handle(start, number))
+            task = self._background.start(self._handle(start, number))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         if self._timer:
             self._timer.cancel()
             self._timer = None
         due = self._stock.next_due()
-        if due is not None and self._places.taken < limit:
+        if due is not None and may_start and self._places.is_free:
             self._timer = loop.call_at(max(due, self._rest_until), self._start_due)
 
     async def _handle(self, start: Start, number: int) -> None:

@@ -13,6 +13,7 @@ from shoal.fetch.cache import CachingFetcher
 from shoal.fetch.cache_store import DiskStore
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.marks import Marks, make_file
+from shoal.worker.places import Places
 from shoal.worker.room import Room
 from shoal.worker.stock import Start
 from shoal.worker.tally import Tally
@@ -71,7 +72,15 @@ def handled(host, marks, tmp_path):
         async def handle(*, in_time=True, attempt=1, robots=None, only_look=False, look=None, room=None):
             tally = Tally()
             tools = Tools({"http": cache}, robots, threads, marks)
-            handling = Handling(shop, run, tools, tally, in_time=lambda start: in_time, room=room or Room())
+            handling = Handling(
+                shop,
+                run,
+                tools,
+                tally,
+                in_time=lambda start: in_time,
+                room=room or Room(),
+                places=Places(1, 0, lambda: None),
+            )
             lease = Lease(
                 run_id="r",
                 task_id="0" * 32,

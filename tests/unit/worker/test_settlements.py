@@ -1,10 +1,11 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from shoal.core.errors import InvalidItem, QueueUnavailable
+from shoal.core.errors import InvalidItem, QueueError, QueueFull, QueueRefused, QueueUnavailable
 from shoal.core.model import SECOND, ZERO, Bury, Done, Fate, Lease, Task
-from shoal.worker import settlements
+from shoal.worker import retrying, settlements
 from shoal.worker.settlements import BATCH, Settlements
 
 
@@ -93,7 +94,7 @@ async def test_an_outcome_that_cannot_be_stored_is_buried_and_costs_no_other(des
 
 
 async def test_a_server_that_is_away_is_asked_again(desk, monkeypatch):
-    monkeypatch.setattr(settlements, "AGAIN_AFTER", 0.001)
+    monkeypatch.setattr(retrying, "FIRST_WAIT", 0.001)
     desk.queue.failures = [QueueUnavailable("db", "refused")] * 3
     desk.put(done(1))
     await closed(desk)
@@ -107,4 +108,54 @@ async def test_outcomes_do_not_pile_up_without_bound(desk):
         async with asyncio.timeout(0):
             await desk.room()
     await closed(desk)
+    await asyncio.wait_for(desk.room(), 1)
+
+
+def unknown():
+    return QueueError("The queue failed: XX000")
+
+
+@pytest.mark.parametrize("error", [unknown(), RuntimeError("boom"), QueueFull("db", "disk")])
+async def test_an_error_that_comes_once_costs_nothing(desk, error):
+    desk.queue.failures = [error]
+    for number in range(10):
+        desk.put(done(number))
+    await closed(desk)
+    assert len(desk.settled) == 10 and all(isinstance(one, Done) for one in desk.settled)
+
+
+async def test_an_error_that_no_try_mends_is_raised_at_once():
+    async def settle(outcomes):
+        raise QueueRefused("db", "password")
+
+    desk = Settlements(SimpleNamespace(settle=settle), lambda outcomes, fates: None)
+    desk.put(done(1))
+    with pytest.raises(QueueRefused):
+        await asyncio.wait_for(desk.run(), 5)
+
+
+async def test_a_store_that_times_out_on_many_outcomes_is_given_fewer(desk, monkeypatch):
+    monkeypatch.setattr(retrying, "FIRST_WAIT", 0.001)
+    settle = desk.queue.settle
+
+    async def slowly(outcomes):
+        if len(outcomes) > 10:
+            raise QueueUnavailable("db", "it does not answer")
+        return await settle(outcomes)
+
+    desk.queue.settle = slowly
+    for number in range(200):
+        desk.put(done(number))
+    await closed(desk)
+    assert len(desk.settled) == 200
+
+
+async def test_who_waits_for_room_is_let_go_by_a_stop(desk):
+    for number in range(20 * BATCH):
+        desk.put(done(number))
+    waiting = asyncio.create_task(desk.room())
+    await asyncio.sleep(0)
+    desk.stop()
+    await asyncio.wait_for(waiting, 1)
+    desk.put(done(0))
     await asyncio.wait_for(desk.room(), 1)

@@ -1,0 +1,131 @@
+"""An error that a queue's verb raises, whichever and wherever, is got over or ends the worker by its name."""
+
+import asyncio
+
+import pytest
+
+from shoal import Page, Scraper
+from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
+from shoal.core.model import Done
+from shoal.queue.open import open_queue
+from shoal.worker import complaints, retrying, settlements, spending
+from shoal.worker.worker import Stop
+from tests.integration.engine.faults import Fault, scene
+
+PAGES = 30
+URLS = [f"http://a{number % 5}.example/{number}" for number in range(PAGES)]
+VERBS = ("claim", "settle", "stats", "notes", "write_notes", "swap_note")
+
+plain = Scraper("plain", rate=None, robots=False, max_pages=10_000)
+
+
+@plain.step
+async def page(page: Page):
+    yield {"url": page.url}
+
+
+class Strange(Exception):
+    """An error that no part of Shoal knows."""
+
+
+def strange():
+    return Strange("a bug of the store's driver")
+
+
+def unknown():
+    return QueueError("The queue at here failed: XX000")
+
+
+def full():
+    return QueueFull("here", "its disk is full")
+
+
+def read_only():
+    return QueueReadOnly("here", "this server is a replica")
+
+
+@pytest.fixture
+async def queue(any_bench):
+    async with open_queue(any_bench.queue_url) as queue:
+        yield queue
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Let what a worker does every few seconds come at once."""
+    monkeypatch.setattr(complaints, "EVERY", 0.01)
+    monkeypatch.setattr(spending, "EVERY", 0.01)
+    monkeypatch.setattr(retrying, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.2)
+
+
+@pytest.mark.parametrize("times", [1, float("inf")], ids=["once", "always"])
+@pytest.mark.parametrize("error", [strange, unknown])
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_verb_that_fails_is_got_over_or_ends_the_worker_by_its_name(queue, verb, error, times):
+    async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
+        here.queue.faults[verb] = Fault(error, times)
+        try:
+            assert await here.worker.run() == "drained"
+        except (ShoalError, Strange):
+            assert here.queue.failed.is_set()
+            return
+        assert len(await here.items()) == PAGES
+
+
+async def test_one_outcome_that_cannot_be_settled_is_buried_and_stops_no_other(queue):
+    def is_bad(outcomes):
+        return any(isinstance(one, Done) and one.lease.task.url == URLS[7] for one in outcomes)
+
+    async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
+        here.queue.faults["settle"] = Fault(unknown, hits=is_bad)
+        assert await here.worker.run() == "drained"
+        assert len(await here.items()) == PAGES - 1
+        (letter,) = [letter async for letter in queue.dead(here.run.id)]
+    assert letter.task.url == URLS[7] and "XX000" in letter.error
+
+
+async def test_a_worker_that_can_settle_nothing_ends_when_its_leases_would_run_out(queue):
+    async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
+        here.queue.faults["settle"] = Fault(unknown)
+        with pytest.raises(QueueError, match="XX000"):
+            await here.worker.run()
+        assert len(here.ledger.in_hand) == PAGES, "its keeper can hand them back"
+
+
+@pytest.mark.parametrize("error", [full, read_only])
+@pytest.mark.parametrize("verb", ["claim", "settle", "stats"])
+async def test_a_store_that_is_full_or_read_only_is_waited_for_and_that_is_said_once(
+    queue, verb, error, caplog
+):
+    async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
+        here.queue.faults[verb] = Fault(error, 5)
+        assert await here.worker.run() == "drained"
+        assert len(await here.items()) == PAGES
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 1 and "by itself" in said[0] and "here" in said[0]
+
+
+async def test_a_worker_that_waits_for_room_obeys_when_it_is_told_to_stop(queue, monkeypatch):
+    monkeypatch.setattr(settlements, "MOST_WAITING", 20)
+    many = [f"http://a{number % 5}.example/{number}" for number in range(200)]
+    async with scene(queue, plain, many) as here, asyncio.timeout(30):
+        here.queue.faults["settle"] = Fault(full)
+        working = asyncio.create_task(here.worker.run())
+        here.queue.on_fault = lambda number: here.worker.stop(Stop.FINISH) if number == 3 else None
+        while not here.worker.is_stopping:
+            await asyncio.sleep(0.01)
+        here.queue.faults.clear()
+        assert await working == "stopped"
+
+
+async def test_no_lease_is_left_behind_by_an_outcome_that_is_buried_in_vain(queue):
+    def is_bad(outcomes):
+        return any(one.lease.task.url == URLS[7] for one in outcomes)
+
+    async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
+        here.queue.faults["settle"] = Fault(unknown, hits=is_bad)
+        with pytest.raises(QueueError, match="XX000"):
+            await here.worker.run()
+        assert [lease.task.url for lease in here.ledger.in_hand.values()] == [URLS[7]]
+        assert len(await here.items()) == PAGES - 1
