@@ -10,7 +10,17 @@ from shoal.cli.groups import Command, group
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job
 
-WORKERS = ("workers", "span", "at_once", "memory", "steps", "partitions", "partition_table", "heartbeat")
+WORKERS = (
+    "workers",
+    "span",
+    "at_once",
+    "slow_requests",
+    "memory",
+    "steps",
+    "partitions",
+    "partition_table",
+    "heartbeat",
+)
 MANNERS = ("proxies", "tor", "fetch", "tokens")  # options that are settings of the scraper by the same name
 WATCHING: dict[str, Any] = {
     "log_dir": None,
@@ -24,7 +34,8 @@ WATCHING: dict[str, Any] = {
 def _crew(
     workers: options.Workers = None,
     span: options.Span = None,
-    at_once: options.AtOnce = 64,
+    at_once: options.AtOnce = None,
+    slow_requests: options.SlowRequests = None,
     memory: options.Memory = options.DEFAULT_MEMORY,
     steps: options.Steps = None,
     partitions: options.Partitions = None,
@@ -61,7 +72,7 @@ class CrewOptions:
         """Return what `read_job` is told of the workers themselves; raises what is wrong or missing."""
         from shoal.cli.watching import read_watching
 
-        named = ("span", "at_once", "memory", "partition_table", "heartbeat")
+        named = ("span", "at_once", "slow_requests", "memory", "partition_table", "heartbeat")
         lists = ("steps", "partitions")
         return {
             **{name: self.typed[name] for name in named if name in self.typed},

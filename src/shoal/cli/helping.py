@@ -30,7 +30,16 @@ SECTIONS = {
     ),
     "How pages come": ("fetch", "proxies", "tor", "tokens", "allow_private"),
     "Keeping pages": ("again", "cache", "warc", "replay"),
-    "Workers": ("batch_size", "at_once", "memory", "steps", "partitions", "partition_table", "heartbeat"),
+    "Workers": (
+        "batch_size",
+        "at_once",
+        "slow_requests",
+        "memory",
+        "steps",
+        "partitions",
+        "partition_table",
+        "heartbeat",
+    ),
     "Logs and metrics": ("log_dir", "log_format", "log_level", "metrics", "trace"),
 }
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}

@@ -75,13 +75,25 @@ Span = Annotated[
     typer.Option("--for", help="Work for this long at most: 90s, 2h. What is left stays.", metavar="TIME"),
 ]
 AtOnce = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--at-once",
         min=1,
         envvar="SHOAL_AT_ONCE",
-        help="How many tasks a worker has in hand at once.",
+        help="How many requests a worker has in flight at most, and how many steps it runs at a time.",
         metavar="N",
+        show_default="64",
+    ),
+]
+SlowRequests = Annotated[
+    int | None,
+    typer.Option(
+        "--slow-requests",
+        min=0,
+        envvar="SHOAL_SLOW_REQUESTS",
+        help="How many requests beyond --at-once may wait for hosts that take longer than 0.1 s.",
+        metavar="N",
+        show_default="1000, and none with --at-once",
     ),
 ]
 Memory = Annotated[

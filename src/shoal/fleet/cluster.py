@@ -38,6 +38,7 @@ class WorkersPlan:
 
     count: int | None = None
     at_once: int | None = None
+    slow_requests: int | None = None
     batch_size: int | None = None
     memory: int | None = None
     scrapers: tuple[str, ...] = ()
@@ -118,6 +119,10 @@ def _number(key: str, value: Any) -> int:
     return read_whole(key, value, least=1)
 
 
+def _number_or_none(key: str, value: Any) -> int:
+    return read_whole(key, value, least=0)
+
+
 def _checked(read: Callable[[str, Any], Any]) -> Callable[[str, Any], str]:
     """Return a reader of a text that is passed on as it is written, once it was seen to be right."""
 
@@ -137,6 +142,7 @@ _TABLES: dict[str, dict[str, Callable[[str, Any], Any]]] = {
     "workers": {
         "count": _number,
         "at_once": _number,
+        "slow_requests": _number_or_none,
         "batch_size": _number,
         "memory": read_size,
         "scrapers": read_words,

@@ -29,6 +29,7 @@ from shoal.worker.hiding import all_secrets
 from shoal.worker.keeper import StepLimit
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
+from shoal.worker.places import AT_ONCE, SLOW_REQUESTS
 from shoal.worker.room import MOST_BYTES
 from shoal.worker.share import HEARTBEAT, Sharing
 
@@ -49,7 +50,8 @@ class Job:
     overrides: dict[str, Any] = field(default_factory=dict)  # settings that differ from those in its file
     typed: dict[str, Any] = field(default_factory=dict)  # those among them that were typed
     workers: int = 1
-    at_once: int = 64
+    at_once: int | None = None  # requests in flight of each worker, and steps that run; None: AT_ONCE
+    slow_requests: int | None = None  # beyond them; None: SLOW_REQUESTS, or none where `at_once` is given
     batch: int = 50
     memory: int = MOST_BYTES
     steps: list[str] | None = None
@@ -77,7 +79,8 @@ class Job:
             overrides=self.overrides,
             lease=min(self.scraper.settings.lease, LEASE),
             at_most_once=self.scraper.settings.at_most_once,
-            at_once=self.at_once,
+            at_once=self.at_once or AT_ONCE,
+            slow_requests=self._slow_requests,
             batch=self.batch,
             memory=self.memory,
             steps=self.steps,
@@ -88,6 +91,13 @@ class Job:
             trace=self.trace,
             listening=self.listening,
         )
+
+    @property
+    def _slow_requests(self) -> int:
+        if self.slow_requests is not None:
+            return self.slow_requests
+        # Whoever says how many there are to be at once means it.
+        return SLOW_REQUESTS if self.at_once is None else 0
 
     @property
     def sharing(self) -> Sharing | None:

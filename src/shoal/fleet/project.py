@@ -29,6 +29,7 @@ QUEUE = "SHOAL_QUEUE"
 VARIABLES = {
     "count": "SHOAL_WORKERS",
     "at_once": "SHOAL_AT_ONCE",
+    "slow_requests": "SHOAL_SLOW_REQUESTS",
     "memory": "SHOAL_MEMORY",
     "heartbeat": "SHOAL_HEARTBEAT",
     "metrics": "SHOAL_METRICS",

@@ -104,6 +104,7 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
             worker_id=order.worker_id,
             lease=order.lease,
             at_once=order.at_once,
+            slow_requests=order.slow_requests,
             batch=order.batch,
             memory=order.memory,
             steps=order.steps,

@@ -28,7 +28,8 @@ class Order(msgspec.Struct, kw_only=True, frozen=True):
     overrides: dict[str, Any] = {}
     lease: timedelta
     at_most_once: bool = False  # what it held when it dies is not handed out again
-    at_once: int = 64
+    at_once: int = 64  # requests in flight, and steps that run
+    slow_requests: int = 0  # beyond them, that wait for slow hosts
     batch: int = 50
     memory: int  # bytes of pages that it may hold at once
     steps: list[str] | None = None

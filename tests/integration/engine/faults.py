@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -35,6 +35,7 @@ class FaultyQueue:
         self._queue = queue
         self.faults: dict[str, Fault] = {}
         self.calls: Counter[str] = Counter()
+        self.before: dict[str, Callable[..., Awaitable[None]]] = {}  # what happens first
         self.failed = asyncio.Event()  # a fault was met
         self.on_fault: Callable[[int], None] = lambda number: None
         self._met = 0
@@ -46,6 +47,8 @@ class FaultyQueue:
     def _watched(self, name, found):
         async def call(*args, **options):
             self.calls[name] += 1
+            if name in self.before:
+                await self.before[name](*args, **options)
             fault = self.faults.get(name)
             if fault and fault.times > 0 and fault.hits(*args, **options):
                 fault.times -= 1

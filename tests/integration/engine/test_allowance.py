@@ -5,12 +5,16 @@ import itertools
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
+import msgspec
 import pytest
 
+from shoal import Scraper
 from shoal.core.model import ZERO, Done, Release, RunSettings, Task
 from shoal.queue.open import open_queue
 from shoal.worker import allowance
 from shoal.worker.allowance import Allowance
+from shoal.worker.share import PLAN, Holding, Plan, Share, Sharing, topic_of
+from tests.integration.engine.faults import scene
 from tests.integration.engine.origin import Answer
 
 ENDLESS = """
@@ -106,3 +110,41 @@ async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_benc
             assert late.outdated and not late.leases
         again = await other.queue.claim("o", run_id=run.id, limit=5, lease=MINUTE, fence=new)
         assert again.outdated
+
+
+async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing_of_what_it_is_handed(
+    any_bench, monkeypatch
+):
+    monkeypatch.setattr(allowance, "LONGEST_TURN", timedelta(seconds=0.2))
+    few = Scraper("few", rate=None, robots=False, max_pages=3)
+    few.step(fetch=None)(a_job)
+    tasks = [Task(payload={"n": n}, step="a_job") for n in range(10)]
+
+    async def sleep_through(*args, fence=None, **options):
+        if not fence:
+            return
+        del worker.queue.before["claim"]
+        while await worker.queue.notes(allowance.TOPIC, [worker.run.id]):
+            await asyncio.sleep(0.02)
+        grant = await queue.claim("another", run_id=worker.run.id, limit=3, lease=MINUTE)
+        await queue.settle([Done(lease) for lease in grant.leases])
+
+    async with (
+        asyncio.timeout(30),
+        open_queue(any_bench.queue_url) as queue,
+        scene(queue, few, tasks=tasks, lease=MINUTE, share=whole_share) as worker,
+    ):
+        plan = Plan(holdings={"": Holding(workers=["worker-1"])})
+        await queue.write_notes(topic_of(worker.run.id), {PLAN: msgspec.json.encode(plan)})
+        worker.queue.before["claim"] = sleep_through
+        assert await worker.worker.run() == "budget"
+        stats = await queue.stats(worker.run.id)
+        assert (stats.completed, stats.pending, stats.leased) == (3, 7, 0)
+
+
+async def a_job(task: Task):
+    yield {"n": task.payload["n"]}
+
+
+def whole_share(queue, run):
+    return Share(queue, run.id, "worker-1", Sharing())

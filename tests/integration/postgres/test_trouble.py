@@ -1,5 +1,6 @@
 """Trouble with the server reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
 
+import asyncio
 import shutil
 import subprocess
 from contextlib import contextmanager, suppress
@@ -141,6 +142,37 @@ async def test_a_read_only_server_is_read_only_to_every_verb_that_writes(guarded
         ):
             with pytest.raises(QueueReadOnly, match="cannot be written"):
                 await call
+
+
+async def test_after_a_failover_a_queue_finds_the_new_primary(postgres, postgres_database):
+    async with await PostgresQueue.open(postgres.url(postgres_database)) as queue:
+        run = await start(queue, page())
+        # What a session is when it begins it stays, as a connection to an old primary does.
+        postgres.sql(f"ALTER DATABASE {postgres_database} SET default_transaction_read_only = on")
+        await queue._server._pool.expire_connections()
+        with pytest.raises(QueueReadOnly):
+            await claim(queue, run)
+        postgres.sql(f"ALTER DATABASE {postgres_database} RESET default_transaction_read_only")
+        assert len(await claim(queue, run)) == 1
+
+
+@pytest.mark.parametrize("timeout", ["statement_timeout", "lock_timeout"])
+async def test_a_statement_that_is_cancelled_for_want_of_a_lock_is_tried_again(
+    postgres, postgres_database, timeout
+):
+    url = f"{postgres.url(postgres_database)}?{timeout}=100"
+    async with await PostgresQueue.open(url) as queue, await PostgresQueue.open(url) as other:
+        run = await start(queue, page())
+        async with other._server._pool.acquire() as holder:
+            held = holder.transaction()
+            await held.start()
+            await holder.execute("LOCK TABLE shoal.run IN ACCESS EXCLUSIVE MODE")
+            claiming = asyncio.create_task(claim(queue, run))
+            done, _ = await asyncio.wait([claiming], timeout=0.5)
+            assert not done, "it was cancelled, and tried again"
+            await held.rollback()
+        async with asyncio.timeout(10):
+            assert len(await claiming) == 1
 
 
 async def test_an_empty_database_cannot_be_migrated_read_only(guarded):

@@ -172,6 +172,19 @@ async def test_a_replica_cannot_be_written(redis):
     assert "replica" in said
 
 
+async def test_after_a_failover_the_connections_to_what_was_the_primary_are_closed():
+    with or_skip(RedisServer) as server:
+        async with await RedisQueue.open(server.url()) as queue:
+            run = await start(queue, page())
+            before = await queue._server.command("CLIENT", "ID")
+            await queue._server.command("REPLICAOF", "127.0.0.1", free_port())
+            with pytest.raises(QueueReadOnly):
+                await claim(queue, run)
+            assert await queue._server.command("CLIENT", "ID") != before
+            await queue._server.command("REPLICAOF", "NO", "ONE")
+            assert len(await claim(queue, run)) == 1
+
+
 @pytest.mark.parametrize(("key", "name"), [("meta", "a string"), ("runs", "a list")])
 async def test_a_key_of_somebody_else_is_named(direct, redis_url, key, name):
     if name == "a string":

@@ -43,6 +43,8 @@ _PASSING = (
     asyncpg.TooManyConnectionsError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
+    asyncpg.QueryCanceledError,  # by the role's statement_timeout, or by hand
+    asyncpg.LockNotAvailableError,  # within the role's lock_timeout
 )
 _REFUSALS = (
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -166,6 +168,10 @@ class Server:
                 obedience.check()
                 await patience.again(_reason(error), error)
             except asyncpg.PostgresError as error:
+                if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and self._pool is not None:
+                    # After a failover these connections may lead to what was the primary. The next call makes
+                    # new ones, and finds the server that is the primary now.
+                    await self._pool.expire_connections()
                 raise self._translate(error) from error
 
     def _translate(self, error: asyncpg.PostgresError) -> QueueError:
@@ -190,6 +196,8 @@ def _reason(error: BaseException) -> str:
         return "it does not answer"
     if isinstance(error, asyncpg.TooManyConnectionsError):
         return "it has no connection left; raise its max_connections, or put PgBouncer in between"
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return f"{error}; raise this user's statement_timeout"
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
