@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import ShoalError
+from shoal.core.tasks import watched
 from shoal.fetch.cache_store import Held
 from shoal.fetch.notes import Notes
 
@@ -60,7 +61,7 @@ class NotesStore:
             await asyncio.wait(self._working)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
+        task = watched(asyncio.get_running_loop().create_task(work))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
         return task
@@ -72,6 +73,11 @@ class NotesStore:
             found = await self._queue.notes(self._topic, list(wanted))
         except ShoalError:
             found = {}
+        except BaseException as error:
+            for future in wanted.values():
+                if not future.done():
+                    future.set_exception(error) if isinstance(error, Exception) else future.cancel()
+            raise
         for key, future in wanted.items():
             note = found.get(key)
             if not future.done():

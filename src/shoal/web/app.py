@@ -8,6 +8,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
+from shoal.core.tasks import watched
 from shoal.core.version import VERSION
 from shoal.fleet.metrics import QueueMetrics
 from shoal.web import health, live, login
@@ -48,7 +49,7 @@ def make_app(site: Site) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     sampler = app.state.site.sampler
-    looking = asyncio.create_task(sampler.run())
+    looking = watched(asyncio.create_task(sampler.run()))
     try:
         yield
     finally:

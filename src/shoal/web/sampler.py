@@ -1,6 +1,7 @@
 """One look at the queue for everybody who watches, and no look when nobody does."""
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -14,6 +15,8 @@ from shoal.fleet.overview import Glances, Overview
 from shoal.fleet.progress import Progress, Snapshot
 from shoal.queue.contract import Queue
 from shoal.web.history import History, Point
+
+log = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=2)
 REST_AFTER = timedelta(seconds=30)  # that nobody asked
@@ -170,6 +173,11 @@ class Sampler:
             self._latest = replace(self._latest, at=now, trouble="The queue does not answer.")
         except QueueError as error:
             self._latest = replace(self._latest, at=now, trouble=redacted(str(error)))
+        except Exception as error:
+            # The next look may succeed; pages that show old numbers for ever would look alive.
+            log.exception("The queue could not be looked at.")
+            trouble = redacted(f"{type(error).__name__}: {error}")
+            self._latest = replace(self._latest, at=now, trouble=trouble)
         self._tell()
 
     async def _watch(self, run_id: str) -> None:

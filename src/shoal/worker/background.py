@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from shoal.core.tasks import WATCHED
+
 T = TypeVar("T")
 
 CLOSE_TIMEOUT = 5.0  # seconds for tasks that are cancelled to end; a step may refuse to
@@ -26,6 +28,9 @@ class Background:
 
     async def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Return what `main` returns, or raise the first error of it or of a background task."""
+        loop = asyncio.get_running_loop()
+        before = loop.get_exception_handler()
+        loop.set_exception_handler(self._heed)  # of what fetchers do in the background
         working = asyncio.create_task(main)
         failing = asyncio.create_task(self._failed.wait())
         try:
@@ -35,14 +40,24 @@ class Background:
             return working.result()
         finally:
             await _cancel({working, failing, *self._tasks})
+            loop.set_exception_handler(before)
 
     def _end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error and self._error is None:
+        if error:
             error.add_note(f"This ended the worker's background task {task.get_name()}.")
-            self._error = error
-            self._failed.set()
+            self._fail(error)
+
+    def _heed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if WATCHED in context:
+            self._fail(context["exception"])
+        else:
+            loop.default_exception_handler(context)
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._failed.set()
 
 
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import Note, Task
+from shoal.core.tasks import watched
 from shoal.fetch.notes import Notes
 from shoal.worker.visits import KEEP, Finding, encode, key_of, topic
 
@@ -46,7 +47,7 @@ class Listing:
         self._pages.append(Listed(task, finding))
         self._is_written = False
         if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._write())
+            self._writer = watched(asyncio.get_running_loop().create_task(self._write()))
 
     async def close(self) -> None:
         """Write down what is still on its way."""

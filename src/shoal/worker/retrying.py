@@ -17,6 +17,7 @@ from shoal.core.errors import (
     UnknownQueue,
     UnknownRun,
 )
+from shoal.core.events import QUEUE_AWAY, as_event
 
 # The store is away, full, or a replica: that is nobody's fault here, and ends some time. It is waited for.
 PASSING = (QueueUnavailable, QueueFull, QueueReadOnly)
@@ -61,7 +62,10 @@ class Retrying:
         if not self._is_told:
             self._is_told = True
             log.warning(
-                "The worker cannot %s at the moment, and tries again by itself: %s", self._what, error
+                "The worker cannot %s at the moment, and tries again by itself: %s",
+                self._what,
+                error,
+                extra=as_event(QUEUE_AWAY),
             )
         # Jittered: a fleet that was refused together must not come back together.
         seconds = self._wait * random.uniform(0.5, 1.5)

@@ -129,3 +129,44 @@ async def test_no_lease_is_left_behind_by_an_outcome_that_is_buried_in_vain(queu
             await here.worker.run()
         assert [lease.task.url for lease in here.ledger.in_hand.values()] == [URLS[7]]
         assert len(await here.items()) == PAGES - 1
+
+
+BROKEN_STORE = """
+from shoal.core.errors import QueueError, QueueFull
+from shoal.queue.sqlite.queue import SqliteQueue
+
+broken = Scraper("broken", rate=None, robots=False, lease="3s")
+whole = SqliteQueue.{verb}
+left = {times}
+
+@broken.step
+async def page(page: Page):
+    # Only a worker runs steps: the store stays whole for the launcher.
+    async def fails(self, *args, **options):
+        global left
+        left -= 1
+        if left < 0:
+            return await whole(self, *args, **options)
+        raise {error}
+
+    SqliteQueue.{verb} = fails
+    yield {{"url": page.url}}
+"""
+
+
+async def test_a_worker_process_that_can_settle_nothing_ends_by_name_and_its_leases_go_back(bench, origin):
+    code = BROKEN_STORE.format(verb="settle", times=1_000_000, error='QueueError("XX000")')
+    async with asyncio.timeout(60):
+        summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(20)])
+    (failure,) = summary.ending.failures
+    assert "could not settle" in failure and "XX000" in failure
+    assert (summary.snapshot.stats.leased, summary.snapshot.stats.remaining) == (0, 20)
+
+
+async def test_a_worker_process_goes_on_when_a_full_store_has_room_again(bench, origin):
+    code = BROKEN_STORE.format(verb="claim", times=3, error='QueueFull("here", "its disk is full")')
+    urls = [f"{origin.url}/{number}" for number in range(120)]
+    async with asyncio.timeout(60):
+        summary = await bench.run(code, urls, at_once=4, batch=4)
+    assert summary.snapshot.stats.completed == 120 and not summary.ending.failures
+    assert sum("tries again by itself" in line for line in bench.witness.printed_lines) == 1

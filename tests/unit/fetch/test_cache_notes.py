@@ -119,3 +119,14 @@ async def test_one_who_gives_up_waiting_does_not_take_the_answer_from_the_others
     await asyncio.sleep(0)
     first.cancel()
     assert (await second).value == b"1"
+
+
+async def test_a_read_that_fails_in_an_unknown_way_fails_those_who_wait_for_it(store, board):
+    async def fails(topic, keys=None):
+        raise RuntimeError("boom")
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    board.notes = fails
+    async with asyncio.timeout(5):
+        with pytest.raises(RuntimeError, match="boom"):
+            await store.get("a")

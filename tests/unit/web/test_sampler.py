@@ -180,3 +180,18 @@ async def _drain(sampler: Sampler) -> None:
 
 def _point(second: float, errors: int = 0) -> Point:
     return Point(float(second), 1.0, 0, 0, 0, errors)
+
+
+async def test_a_look_that_fails_in_an_unknown_way_is_told_and_the_next_one_is_made(sampler, monkeypatch):
+    monkeypatch.setattr(sampling.log, "exception", lambda *words: None)
+    look, failures = sampler._glances.look, [RuntimeError("boom")]
+
+    async def fails_once():
+        if failures:
+            raise failures.pop()
+        return await look()
+
+    monkeypatch.setattr(sampler._glances, "look", fails_once)
+    async with asyncio.timeout(20):
+        samples = await take(sampler, 3)
+    assert any("boom" in (sample.trouble or "") for sample in samples) and not samples[-1].trouble

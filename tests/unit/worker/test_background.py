@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from shoal.core.tasks import watched
 from shoal.worker import background
 from shoal.worker.background import Background
 
@@ -72,3 +73,16 @@ async def test_whoever_is_cancelled_ends_all_of_it():
     with pytest.raises(asyncio.CancelledError):
         await running
     assert other.cancelled()
+
+
+async def test_a_task_of_another_part_that_is_watched_ends_it_too():
+    here = Background()
+    other = here.start(for_ever())
+
+    async def main():
+        watched(asyncio.create_task(fails()))
+        await for_ever()
+
+    with pytest.raises(RuntimeError, match="boom"):
+        await asyncio.wait_for(here.run(main()), 5)
+    assert other.cancelled() and asyncio.get_running_loop().get_exception_handler() is None

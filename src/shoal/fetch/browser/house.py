@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from shoal.core.browsing import BrowserSettings
 from shoal.core.exchange import Guise, Way
+from shoal.core.tasks import watched
 from shoal.fetch.browser.chromium import Chromium
 from shoal.fetch.browser.memory import memory_of
 from shoal.fetch.browser.passes import Pass, Passes
@@ -49,7 +50,7 @@ class House:
         self._is_large = self._is_ended = False
         self._closing: dict[str, asyncio.Future[None]] = {}
         chromium.wire.listen("", self._hear)
-        self._watching = asyncio.get_running_loop().create_task(self._watch())
+        self._watching = watched(asyncio.get_running_loop().create_task(self._watch()))
 
     @property
     def pid(self) -> int:

@@ -22,6 +22,7 @@ from shoal.core.errors import (
 )
 from shoal.core.exchange import Request, Response
 from shoal.core.model import SECOND, ZERO
+from shoal.core.tasks import watched
 from shoal.fetch.answer import accepted
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.proxies.board import Board
@@ -70,9 +71,9 @@ class ProxiesFetcher:
         if self._board:
             with suppress(QueueError):
                 await self._board.exchange()
-            self._running.append(asyncio.create_task(self._board.run()))
+            self._running.append(watched(asyncio.create_task(self._board.run())))
         if self._source:
-            self._running.append(asyncio.create_task(self._renew(self._source)))
+            self._running.append(watched(asyncio.create_task(self._renew(self._source))))
 
     async def fetch(self, request: Request) -> Response:
         """Return the answer, whatever its status.

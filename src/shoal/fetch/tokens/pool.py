@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
 from shoal.core.model import SECOND
+from shoal.core.tasks import watched
 from shoal.fetch.notes import Notes, secret_of
 from shoal.fetch.tokens.budget import Budget
 from shoal.fetch.tokens.desk import Desk
@@ -77,13 +78,13 @@ class TokenPool:
     async def draw(self) -> Draw:
         """Return a request that may be sent; raises TokensResting or NoTokenLeft."""
         if self._tidying is None:
-            self._tidying = asyncio.create_task(self._tidy())
+            self._tidying = watched(asyncio.create_task(self._tidy()))
         if not self._waiting and (draw := self._at_hand()):
             return draw
         future: asyncio.Future[Draw] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         if self._buying is None:
-            self._buying = asyncio.create_task(self._buy_for_all())
+            self._buying = watched(asyncio.create_task(self._buy_for_all()))
         try:
             return await future
         except asyncio.CancelledError:

@@ -8,6 +8,7 @@ from re import Pattern
 
 from shoal.core.errors import Blocked, BrokenAnswer, ConnectFailed, FetchTimeout, HttpStatus
 from shoal.core.exchange import Request, Response
+from shoal.core.tasks import watched
 from shoal.core.urls import host_of
 from shoal.fetch.answer import accepted
 from shoal.fetch.contract import Fetcher
@@ -68,7 +69,7 @@ class TorFetcher:
 
     def tell(self, board: Board) -> None:
         """Tell the fleet how Tor is doing, and renew circuits when it asks for that."""
-        self._telling = asyncio.create_task(board.run(self))
+        self._telling = watched(asyncio.create_task(board.run(self)))
 
     def state(self) -> TorState:
         """Return how Tor is doing."""

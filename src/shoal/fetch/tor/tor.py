@@ -10,6 +10,7 @@ from typing import Self
 from shoal.core.errors import TorDown
 from shoal.core.exchange import Way
 from shoal.core.model import MINUTE, SECOND
+from shoal.core.tasks import watched
 from shoal.fetch.tor.control import ControlFailed
 from shoal.fetch.tor.folder import TorFolder
 from shoal.fetch.tor.process import StartFailed, TorProcess
@@ -34,7 +35,7 @@ class Tor:
         self._loop = asyncio.get_running_loop()
         self._since = self._next_trial = self._loop.time()
         self._is_up, self._has_warned = asyncio.Event(), False
-        self._keeping = asyncio.create_task(self._keep())
+        self._keeping = watched(asyncio.create_task(self._keep()))
 
     @classmethod
     async def open(cls, torrc: Path | None = None) -> Self:
