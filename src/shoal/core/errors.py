@@ -248,10 +248,10 @@ class QueueFull(QueueError):
 class SettleFailed(QueueError):
     """A worker could not store what became of its tasks."""
 
-    def __init__(self, count: int, error: BaseException) -> None:
-        self.count = count
+    def __init__(self, count: int, reason: str) -> None:
+        self.count, self.reason = count, reason
         super().__init__(
-            f"The worker could not settle {count:,} of its tasks, nor bury them: {error}. "
+            f"The worker could not settle {count:,} of its tasks, nor bury them: {reason}. "
             "They go back to the queue. When the cause is gone, run the same command again."
         )
 

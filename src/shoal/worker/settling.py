@@ -120,7 +120,7 @@ class Settler:
             if isinstance(error, PASSING):
                 failure.since = None
             elif failure.is_last:
-                raise SettleFailed(len(self._failures), error) from error
+                raise SettleFailed(len(self._failures), error_text(error)) from error
             elif failure.since is None:
                 failure.since = _now()
 

@@ -57,7 +57,7 @@ FACTS = {
     QueueRefused: (ADDRESS, "wrong password"),
     QueueReadOnly: (ADDRESS, "permission denied"),
     QueueFull: (ADDRESS, "no space left on device"),
-    errors.SettleFailed: (3, QueueError("XX000")),
+    errors.SettleFailed: (3, "QueueError: XX000"),
     ExportFailed: ("items.csv", "No space left on device", "Make room, and export again"),
     HttpStatus: (404,),
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
