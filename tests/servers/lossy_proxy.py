@@ -53,10 +53,6 @@ class LossyProxy:
         if self._listener is None:
             self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
-    def lead_to(self, port: int) -> None:
-        """Pass the connections that come from now on to another server."""
-        self._server_port = port
-
     async def refuse(self) -> None:
         """Cut all connections and refuse new ones."""
         if self._listener is not None:

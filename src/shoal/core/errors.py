@@ -464,6 +464,10 @@ class BrowserDown(NotNow):
     """The worker's browser does not start."""
 
 
+class BrowserLost(NotNow):
+    """The worker's browser ended under several pages: nobody knows whose fault it is, and none is charged."""
+
+
 class NeedsBrowser(NotNow):
     """The page is written by scripts; it is asked for once more, with a browser."""
 

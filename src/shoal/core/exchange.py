@@ -1,6 +1,6 @@
 """One exchange with a host: what is asked, and what came back."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -59,9 +59,27 @@ class Way:
     url: str = field(repr=False)
 
 
+class KeptCookie(Protocol):
+    """A cookie with what its host said of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def secure(self) -> bool: ...
+    @property
+    def http_only(self) -> bool: ...
+    @property
+    def same_site(self) -> str: ...
+
+
 class Cookies(Protocol):
     """What hosts want to hear again."""
 
+    def fitting(self, url: str, host: str) -> Sequence[KeptCookie]: ...
     def header(self, url: str, host: str) -> str | None: ...
     def keep(self, url: str, host: str, lines: Iterable[str]) -> None: ...
 

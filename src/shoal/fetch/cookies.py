@@ -12,6 +12,7 @@ MOST_PER_HOST = 50
 LONGEST = 4_096  # characters of one cookie
 LONGEST_PER_HOST = 16_384  # more than servers accept in one header
 
+_SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None"}
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -23,6 +24,8 @@ class Cookie(NamedTuple):
     path: str
     secure: bool  # what was said over TLS is not said in the clear
     until: float | None  # None: as long as the jar
+    http_only: bool = False  # no script may read it
+    same_site: str = ""  # Strict, Lax or None, as CDP spells them; empty where the host does not say
 
 
 class CookieJar:
@@ -41,13 +44,19 @@ class CookieJar:
 
     def header(self, url: str, host: str) -> str | None:
         """Return the Cookie header for a URL on a host, None if there is nothing to send."""
+        if host not in self._hosts:
+            return None
+        return "; ".join(f"{cookie.name}={cookie.value}" for cookie in self.fitting(url, host)) or None
+
+    def fitting(self, url: str, host: str) -> list[Cookie]:
+        """Return the cookies for a URL on a host, those with the longest paths first."""
         kept = self._hosts.get(host)
         if not kept:
-            return None
+            return []
         now, secure, path = self._clock(), url.startswith("https:"), _path(url)
         fitting = [cookie for cookie in kept.values() if _fits(cookie, path, secure, now)]
         fitting.sort(key=lambda cookie: -len(cookie.path))
-        return "; ".join(f"{cookie.name}={cookie.value}" for cookie in fitting) or None
+        return fitting
 
     def keep(self, url: str, host: str, lines: Iterable[str]) -> None:
         """Take in the Set-Cookie lines of an answer from a URL on a host."""
@@ -79,7 +88,15 @@ def _read(line: str, url: str, now: float) -> Cookie | None:
     if "secure" in facts and not is_private:
         return None
     path = facts.get("path", "")
-    return Cookie(name, value, path if path.startswith("/") else _folder(url), is_private, _until(facts, now))
+    return Cookie(
+        name,
+        value,
+        path if path.startswith("/") else _folder(url),
+        is_private,
+        _until(facts, now),
+        http_only="httponly" in facts,
+        same_site=_SAME_SITE.get(facts.get("samesite", "").lower(), ""),
+    )
 
 
 def _until(facts: dict[str, str], now: float) -> float | None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
-from shoal.core.events import Level
+from shoal.core.events import SAID, Level
 from shoal.core.model import MINUTE, ZERO, EnqueueReport, Run, Task
 from shoal.fleet.again import Comparison, compared
 from shoal.fleet.crew import Crew, CrewEnding
@@ -30,6 +30,7 @@ from shoal.worker.keeper import StepLimit
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
 from shoal.worker.places import AT_ONCE, SLOW_REQUESTS
+from shoal.worker.rendering import sandbox_notice
 from shoal.worker.room import MOST_BYTES
 from shoal.worker.share import HEARTBEAT, Sharing
 
@@ -204,6 +205,10 @@ def crew_of(
     on_output: Callable[[str], None] = lambda line: None,
 ) -> Crew:
     """Return the crew that a job has for a run; it holds the job's lock, or the one that is handed in."""
+    notice = sandbox_notice({step.fetch for step in job.scraper.steps.values()})
+    if notice:
+        on_event(notice)
+        logs.fleet.note(Level.WARNING, SAID, message=notice)
     return Crew(
         queue,
         job.order(run),

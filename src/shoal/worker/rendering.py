@@ -1,5 +1,6 @@
 """The browser of one worker, by its scraper's settings."""
 
+import os
 from collections.abc import Collection
 from functools import partial
 
@@ -16,6 +17,16 @@ from shoal.scrape.written import is_written_by_scripts
 RENDERED = frozenset({"browser", "auto"})
 
 
+def sandbox_notice(wanted: Collection[str | None]) -> str | None:
+    """Return what to tell the operator where a browser will run without its sandbox."""
+    if os.geteuid() != 0 or not RENDERED & set(wanted):
+        return None
+    return (
+        "Chromium runs without its sandbox because this is root: a page that breaks out of it has the whole "
+        "machine. Run workers as a user of their own."
+    )
+
+
 def with_browser(
     settings: ScraperSettings, fetcher: Fetcher, wanted: Collection[str | None], *, egress: Egress, agent: str
 ) -> Fetcher:
@@ -28,7 +39,12 @@ def with_browser(
 
     limits = Limits(max_body=settings.max_body)
     browser = BrowserFetcher(
-        settings.browser, limits, egress=egress, agent=agent, user_agent=settings.user_agent
+        settings.browser,
+        limits,
+        egress=egress,
+        agent=agent,
+        user_agent=settings.user_agent,
+        may_return=not settings.at_most_once,
     )
     return EitherFetcher(fetcher, browser)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.core.errors import FetchError, FetchTimeout, NoTabFree, PageCrashed, TooLarge
+from shoal.core.errors import BrowserLost, FetchError, FetchTimeout, NoTabFree, PageCrashed, TooLarge
 from shoal.core.exchange import Guise, Request
 from shoal.fetch.browser import seats, tab
 from shoal.fetch.browser.chromium import FOLDER
@@ -158,6 +158,51 @@ async def test_a_crashed_browser_is_replaced(browse, origin):
     assert await gone(everybody) == []
 
 
+async def test_a_browser_that_ends_under_several_pages_costs_none_an_attempt_and_finds_the_one_at_fault(
+    browse, origin
+):
+    browser = browse(wait="#done", tabs=3)
+    paths = ["/fatal", "/a", "/b"]
+    fetching = [asyncio.create_task(fetch(browser, origin.on(path, html("<p>")))) for path in paths]
+    while set(paths) - set(origin.paths):
+        await asyncio.sleep(0.05)
+    first = browser.pids[0]
+    os.kill(first, signal.SIGKILL)
+    for task in fetching:
+        with pytest.raises(BrowserLost):
+            await task
+    # Each has a browser of its own now: the one that is fatal again is charged, and costs the other nothing.
+    trials = [asyncio.create_task(fetch(browser, origin.url(path))) for path in ("/fatal", "/a")]
+    while min(origin.paths.count("/fatal"), origin.paths.count("/a")) < 2:
+        await asyncio.sleep(0.05)
+    alone = {house.pid: next(tab.url for tab in house._homes) for house in browser._worn}
+    assert first not in alone and len(alone) == 2
+    os.kill(next(pid for pid, url in alone.items() if url.endswith("/fatal")), signal.SIGKILL)
+    with pytest.raises(PageCrashed):
+        await trials[0]
+    for path in ("/a", "/b"):
+        origin.on(path, html("<p id=done>"))
+    trials[1].cancel()
+    assert [(await fetch(browser, origin.url(path))).status for path in ("/a", "/b")] == [200, 200]
+    assert (await fetch(browser, origin.url("/a"))).status == 200
+    async with asyncio.timeout(10):
+        while len(browser.pids) != 1:  # those that had one page have ended
+            await asyncio.sleep(0.05)
+
+
+async def test_a_page_that_takes_far_too_much_memory_is_ended_alone(browse, origin):
+    greedy = "const kept = []; setInterval(() => kept.push(new Uint8Array(8 << 20).fill(1)), 5)"
+    browser = browse(wait="#done", tabs=2, memory=256 << 20)
+    later = "setInterval(() => fetch('/is-over').then(r => r.ok && (document.body.id = 'done')), 50)"
+    other = asyncio.create_task(fetch(browser, origin.on("/slow", html(f"<body><script>{later}</script>"))))
+    while "/is-over" not in origin.paths:
+        await asyncio.sleep(0.05)
+    with pytest.raises(PageCrashed):
+        await fetch(browser, origin.on("/", html(f"<script>{greedy}</script>")))
+    origin.on("/is-over", html(""))
+    assert (await other).status == 200
+
+
 async def test_a_page_that_hangs_is_gone_after_its_deadline(browse, origin):
     browser = browse()
     url = origin.on("/", html("<script>while (true) {}</script>"))
@@ -227,6 +272,7 @@ import asyncio, sys
 from datetime import timedelta
 from shoal.core.browsing import BrowserSettings
 from shoal.core.exchange import Guise, Request
+from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.browser.memory import family
 from shoal.fetch.egress import Egress

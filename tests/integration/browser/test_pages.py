@@ -119,6 +119,20 @@ async def test_a_page_that_has_not_changed_is_told_so(browser, origin):
 
 
 @in_both
+async def test_no_script_reads_a_visitors_cookie_that_is_for_http_only(browse, origin):
+    """Neither when the visitor brings it, nor when it was kept from a page of the browser."""
+    jar, host = CookieJar(), f"127.0.0.1:{origin.port}"
+    script = "<script>document.write(document.cookie)</script>"
+    url = origin.on("/a/", html(script, "Set-Cookie: c=3; HttpOnly"))
+    jar.keep(url, host, ["a=1; Path=/a; HttpOnly; SameSite=Strict", "b=2; Path=/"])
+    for _ in range(2):
+        response = await fetch(browse(), url, guise=Guise(key="a", cookies=jar))
+        assert b"b=2" in response.body
+        assert b"a=1" not in response.body and b"c=3" not in response.body
+    assert sorted(origin.asked[-1].headers["cookie"].split("; ")) == ["a=1", "b=2", "c=3"]
+    assert {cookie.name for cookie in jar.fitting(url, host) if cookie.http_only} == {"a", "c"}
+
+
 async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
     browser = browse(context="session")
     url = origin.on("/", html("<p>", "Set-Cookie: new=2"))

@@ -127,6 +127,17 @@ async def test_redirects_obey_scope_and_robots(tmp_path, origin):
     assert not {"/staff/door", "/out"} & set(origin.paths)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="others have the sandbox")
+async def test_root_is_told_once_that_the_sandbox_is_missing(tmp_path, origin):
+    url = origin.on("/", html("<h1>one</h1>"))
+    settings = "fetch='browser', browser='load', robots=False, allow_private='127.0.0.0/8'"
+    (tmp_path / "shop.py").write_text(SCRAPER.format(settings=settings, step=PLAIN))
+    words = ["--url", url, "--workers", 2, "--queue", "sqlite:///shoal.db", "--log-dir", "logs"]
+    ended = await typed("run", "shop.py", *words, folder=tmp_path)
+    assert (ended.code, ended.err.count("without its sandbox")) == (0, 1)
+    assert (tmp_path / "logs" / "fleet.log").read_text().count("without its sandbox") == 1
+
+
 async def test_check_says_what_browser_there_is(tmp_path):
     (tmp_path / "shop.py").write_text(SCRAPER.format(settings="fetch='browser'", step=PLAIN))
     told = await typed("check", "shop.py", "--json", folder=tmp_path)

@@ -39,7 +39,9 @@ _QUIET = (
     "AutofillServerCommunication,HttpsUpgrades,GlobalMediaControls,NetworkTimeServiceQuerying,"
     "CertificateTransparencyComponentUpdater,SegmentationPlatform,PreloadMediaEngagementData,"
     # Connections that no page asks for, to the search engine; and a process for a page that may never come.
-    "PreconnectToSearch,SpareRendererForSitePerProcess"
+    "PreconnectToSearch,SpareRendererForSitePerProcess,"
+    # Bodies that are read beside the page's own thread, where nobody tells how large they become.
+    "ScriptStreaming,BackgroundResourceFetch"
 )
 FLAGS = (
     "--headless",
@@ -190,7 +192,8 @@ async def installed_chromium(settings: BrowserSettings) -> str:
     except WireFailed as error:
         raise BrowserDown(str(error), ZERO) from error
     await chromium.kill()
-    return f"{chromium.version} at {program} starts"
+    without = " without its sandbox, because this is root" if os.geteuid() == 0 else ""
+    return f"{chromium.version} at {program} starts{without}"
 
 
 def _make_folder() -> Path:

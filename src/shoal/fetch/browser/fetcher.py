@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
@@ -30,11 +31,13 @@ from shoal.fetch.browser.wire import WireFailed
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import Egress
 from shoal.fetch.limits import DEFAULT_LIMITS, Limits
-from shoal.fetch.shared import Shared
+from shoal.fetch.shared import Shared, Shelf
 
 DEFAULT_SETTINGS = BrowserSettings()
 OPENING = 30.0  # seconds for a tab to open
 TRY_AGAIN = timedelta(seconds=30)  # with a browser that does not start
+MOST_SUSPECTS = 10_000
+MARKS = {"Secure": "secure", "HttpOnly": "httpOnly"}
 
 
 class BrowserFetcher:
@@ -42,6 +45,9 @@ class BrowserFetcher:
 
     Every response has its page in `live`, and a tab is taken until `live.let_go()`. Without a user agent of
     the operator's the browser says its own, and `agent` after it.
+
+    A browser that ends under several pages costs none of them an attempt where tasks may go back
+    (`may_return`): each is then fetched in a browser of its own, so that the one at fault is found.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class BrowserFetcher:
         egress: Egress,
         agent: str,
         user_agent: str | None = None,
+        may_return: bool = True,
     ) -> None:
         find_chromium(settings.executable)
         self._settings, self._limits, self._egress = settings, limits, egress
@@ -62,6 +69,8 @@ class BrowserFetcher:
         self._worn: set[House] = set()  # spent, with pages that are still open
         self._starting: Shared[House] = Shared()
         self._leaving: set[asyncio.Task[None]] = set()
+        self._suspects: Shelf[bool] = Shelf(MOST_SUSPECTS)  # by URL: in doubt until it was fetched alone
+        self._on_lost = self._suspect if may_return else None
         self._closed = False
 
     @property
@@ -96,6 +105,9 @@ class BrowserFetcher:
         except BaseException:
             self._begin(self._leave(house, tab))
             raise
+
+    def _suspect(self, url: str) -> None:
+        self._suspects.put(url, True)
 
     async def close(self) -> None:
         """End every browser; a fetch that is under way fails."""
@@ -160,52 +172,69 @@ class BrowserFetcher:
         with suppress(WireFailed, ShoalError):
             url = canonical(document.url)
             found = (await tab.call("Network.getCookies", urls=[url]))["cookies"]
-            lines = (f"{one['name']}={one['value']}; Path={one['path']}" for one in found)
-            guise.cookies.keep(url, host_of(url), lines)
+            guise.cookies.keep(url, host_of(url), map(_as_line, found))
 
     async def _open(self, request: Request) -> tuple[House, Tab]:
         house = self._house
-        if house is None or house.is_spent:
+        if self._suspects.get(request.url):
+            house = await self._start_alone()
+        elif house is None or house.is_spent:
             house = await self._starting.do("", self._start)
         opening = asyncio.ensure_future(house.open(request.way, request.guise))
         try:
             async with asyncio.timeout(OPENING):
                 return house, await asyncio.shield(opening)
         except (WireFailed, TimeoutError) as error:
-            self._begin(house.end())
-            raise PageCrashed(f"The browser opens no page: {error}") from error
+            self._worn.discard(house)
+            self._begin(house.end(is_stuck=True))
+            raise BrowserDown(f"The browser opens no page: {error}", TRY_AGAIN) from error
         except asyncio.CancelledError:
             opening.add_done_callback(lambda done: self._shut(house, done))
             raise
 
     def _shut(self, house: House, opened: "asyncio.Future[Tab]") -> None:
         """Close a tab that nobody waits for any more."""
-        if not opened.cancelled() and not opened.exception():
-            self._begin(house.leave(opened.result()))
+        is_open = not opened.cancelled() and not opened.exception()
+        self._begin(self._part(house, opened.result() if is_open else None))
 
     async def _start(self) -> House:
         old, self._house = self._house, None
         if old:
             self._worn.add(old)
             self._begin(self._end_when_empty(old))
+        self._house = await self._start_house(self._settings)
+        return self._house
+
+    async def _start_alone(self) -> House:
+        """Start a browser for one page, which ends with it."""
+        house = await self._start_house(replace(self._settings, max_pages=1))
+        self._worn.add(house)
+        return house
+
+    async def _start_house(self, settings: BrowserSettings) -> House:
         if not self._gate.is_open:
             await self._gate.open()
         try:
-            chromium = await start_chromium(self._settings, proxy=self._gate.url)
+            chromium = await start_chromium(settings, proxy=self._gate.url)
         except WireFailed as error:
             raise BrowserDown(str(error), TRY_AGAIN) from error
         agent = self._user_agent or f"{chromium.user_agent.replace('HeadlessChrome', 'Chrome')} {self._agent}"
-        self._house = House(chromium, self._settings, self._gate.passes, agent)
-        return self._house
+        return House(chromium, settings, self._gate.passes, agent, self._on_lost)
 
     async def _leave(self, house: House | None, tab: Tab | None) -> None:
         try:
-            if house and tab:
-                await house.leave(tab)
-            if house in self._worn:
-                await self._end_when_empty(house)
+            await self._part(house, tab)
         finally:
             self._seats.give()
+
+    async def _part(self, house: House | None, tab: Tab | None) -> None:
+        """Close a tab, and a spent browser whose last one it was."""
+        if house and tab:
+            if not tab.is_broken and self._suspects.get(tab.url):
+                self._suspects.put(tab.url, False)
+            await house.leave(tab)
+        if house in self._worn:
+            await self._end_when_empty(house)
 
     async def _end_when_empty(self, house: House) -> None:
         if house.is_empty:
@@ -216,3 +245,10 @@ class BrowserFetcher:
         task = asyncio.get_running_loop().create_task(work)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+
+
+def _as_line(cookie: dict[str, Any]) -> str:
+    """Return a cookie of the browser as its host has set it."""
+    marks = "".join(f"; {mark}" for mark, key in MARKS.items() if cookie.get(key))
+    same_site = f"; SameSite={cookie['sameSite']}" if cookie.get("sameSite") else ""
+    return f"{cookie['name']}={cookie['value']}; Path={cookie['path']}{marks}{same_site}"

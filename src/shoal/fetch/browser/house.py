@@ -1,14 +1,19 @@
 """One running browser with its contexts and tabs: opened for a page, or kept from page to page."""
 
 import asyncio
+import os
+import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from shoal.core.browsing import BrowserSettings
+from shoal.core.errors import BrowserLost
 from shoal.core.exchange import Guise, Way
+from shoal.core.model import ZERO
 from shoal.core.tasks import watched
 from shoal.fetch.browser.chromium import Chromium
-from shoal.fetch.browser.memory import memory_of
+from shoal.fetch.browser.memory import largest_page, memory_of
 from shoal.fetch.browser.passes import Pass, Passes
 from shoal.fetch.browser.tab import Tab
 from shoal.fetch.browser.wire import Event, WireFailed
@@ -22,6 +27,7 @@ TRIES = 3  # to open one
 TELL_AGAIN = 0.5  # seconds after which a tab that is still there is told once more
 
 Key = tuple[str, str]
+OnLost = Callable[[str], None]  # told the URL of each page that was open when the browser ended
 
 
 @dataclass(slots=True, eq=False)
@@ -35,12 +41,21 @@ class Context:
 
 
 class House:
-    """A browser at work. It is spent after so many pages, or when it has grown, and then takes no more."""
+    """A browser at work. It is spent after so many pages, or when it has grown, and then takes no more.
+
+    With `on_lost`, pages fail with BrowserLost when it ends under several of them.
+    """
 
     def __init__(
-        self, chromium: Chromium, settings: BrowserSettings, passes: Passes, user_agent: str
+        self,
+        chromium: Chromium,
+        settings: BrowserSettings,
+        passes: Passes,
+        user_agent: str,
+        on_lost: OnLost | None = None,
     ) -> None:
         self._chromium, self._settings, self._passes = chromium, settings, passes
+        self._on_lost = on_lost
         self.user_agent = user_agent
         self._contexts: dict[Key, Context] = {}
         self._making: Shared[Context] = Shared()
@@ -172,10 +187,12 @@ class House:
         finally:
             self._leaving -= 1
 
-    async def end(self) -> None:
-        """End the browser and all its processes."""
+    async def end(self, *, is_stuck: bool = False) -> None:
+        """End the browser and all its processes; one that `is_stuck` is no fault of the pages in it."""
         if self._is_ended:
             return
+        if is_stuck:
+            self._lose_pages(1)
         self._is_ended = True
         self._watching.cancel()
         if self._spare:
@@ -225,11 +242,22 @@ class House:
         finally:
             del self._closing[tab.session]
 
-    def _hear(self, method: str, event: Event) -> None:
+    def _hear(self, method: str, event: Event, size: int) -> None:
         if method == "Target.detachedFromTarget":
             closed = self._closing.get(event["sessionId"])
             if closed and not closed.done():
                 closed.set_result(None)
+        elif method == "Inspector.detached" and not self._is_ended:
+            self._lose_pages(2)  # heard before the tabs hear it, which would each take it for their own fault
+
+    def _lose_pages(self, least: int) -> None:
+        """Let pages fail at no cost where so many are open, for nobody knows which of them is at fault."""
+        pages = [tab for tab in self._homes if tab.url]
+        if self._on_lost is None or len(pages) < least:
+            return
+        for tab in pages:
+            self._on_lost(tab.url)
+            tab.lose(BrowserLost("The browser ended under several pages; each is fetched again alone", ZERO))
 
     async def _close_context(self, context: Context, tab: Tab) -> None:
         tab.close()
@@ -241,11 +269,20 @@ class House:
         while self._chromium.wire.is_open:
             used = await asyncio.to_thread(memory_of, self._chromium.pid)
             self._is_large = self._is_large or used > self._settings.memory
-            if used > FAR_TOO_MUCH * self._settings.memory:
+            if used > FAR_TOO_MUCH * self._settings.memory and not await asyncio.to_thread(self._end_page):
                 with suppress(Exception):
                     await self._chromium.kill()
                 return
             await asyncio.sleep(LOOK_EVERY)
+
+    def _end_page(self) -> bool:
+        """End the process of the page that takes too much memory by itself; False where none does."""
+        process, size = largest_page(self._chromium.pid)
+        if size <= self._settings.memory:
+            return False
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+        return True
 
 
 def _seen(task: "asyncio.Task[tuple[Tab, Context]]") -> None:

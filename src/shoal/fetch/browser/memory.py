@@ -25,6 +25,20 @@ def memory_of(pid: int) -> int:
     return sum(map(_own, family(pid)))
 
 
+def largest_page(pid: int) -> tuple[int, int]:
+    """Return the process of pages that takes most of a browser's memory, and its bytes; zeros without one."""
+    sizes = {one: _own(one) for one in family(pid) if _is_of_pages(one)}
+    largest = max(sizes, key=lambda one: sizes[one], default=0)
+    return largest, sizes.get(largest, 0)
+
+
+def _is_of_pages(pid: int) -> bool:
+    try:
+        return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def _children(pid: int) -> Iterator[int]:
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -21,13 +21,14 @@ from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
 from shoal.fetch.browser.errors import translated
 from shoal.fetch.browser.passes import Pass
-from shoal.fetch.browser.visit import WITHOUT_PAGE, Document, Visit, fields_of
+from shoal.fetch.browser.visit import WITHOUT_PAGE, Document, Visit, check_encoding, fields_of
 from shoal.fetch.browser.wire import Event, Wire, WireFailed
 
 STAGES = {"dom": "DOMContentLoaded", "load": "load", "idle": "networkIdle"}
 LONGEST_IDLE = 10.0  # seconds that the network may take to fall silent after the page has loaded
 LAST_WORDS = 0.5  # seconds
-TRAFFIC = 8  # times the largest body is what a page and all that it loads may weigh
+TRAFFIC = 8  # times the largest body is what a page and all that it loads may weigh, packed and unpacked
+PART = 1 << 20  # bytes of a body that are read at a time
 MOST_EVENTS = 50_000  # of one page; what has more goes on for ever
 DOCUMENTS = [
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"},
@@ -35,6 +36,15 @@ DOCUMENTS = [
 ]
 OTHERS = {"urlPattern": "*", "resourceType": "Other", "requestStage": "Request"}  # icons, and some rare parts
 MEDIA = {"urlPattern": "*", "resourceType": "Media", "requestStage": "Request"}
+# Tells how large bodies are once they are unpacked; the browser keeps none of them for us.
+BODIES = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+# Workers, and frames that have a process of their own: what they load counts too.
+PARTS = {
+    "autoAttach": True,
+    "waitForDebuggerOnStart": False,
+    "flatten": True,
+    "filter": [{"type": "iframe"}, {"type": "worker"}],
+}
 # What pages see of it, with or without a window around them.
 VIEW = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
 EVERYTHING = {"urlPattern": "*", "requestStage": "Request"}
@@ -51,8 +61,13 @@ class Tab:
         self._stages: set[str] = set()
         self._moved = asyncio.Event()
         self._under_way = False  # a further page was asked for, and has not come yet
-        self._heard = 0  # of this visit
+        self._heard = 0  # events of this visit,
+        self._told = 0  # and the bytes that they took
+        self._unpacked = 0  # bytes of all bodies of this visit
+        self._of_document = 0  # bytes of the document's body
+        self._document = ""  # the network's id of the document
         self._began = 0.0
+        self._parts: set[str] = set()  # sessions of its workers and of frames with a process of their own
         self._tried: set[str] = set()  # questions that have shown the pass already
         self._working: set[asyncio.Task[None]] = set()
         self.is_broken = False
@@ -63,6 +78,8 @@ class Tab:
         await asyncio.gather(
             self.call("Page.enable"),
             self.call("Page.setLifecycleEventsEnabled", enabled=True),
+            self.call("Network.enable", **BODIES),
+            self.call("Target.setAutoAttach", **PARTS),
             self.call("Network.setBypassServiceWorker", bypass=True),
             self.call("Emulation.setUserAgentOverride", userAgent=user_agent),
             self.call("Emulation.setDeviceMetricsOverride", **VIEW),
@@ -74,7 +91,9 @@ class Tab:
 
     async def go(self, visit: Visit, user_agent: str) -> Document:
         """Visit a page and wait for it as the settings say; raises FetchError, or what `on_hop` raises."""
-        self._visit, self._heard, self._under_way = visit, 0, False
+        self._visit, self._under_way = visit, False
+        self._heard = self._told = self._unpacked = self._of_document = 0
+        self._document = ""
         self._tried.clear()
         self._began = time.monotonic()
         self._pass.begin(TRAFFIC * visit.limits.max_body, visit.fail)
@@ -149,7 +168,8 @@ class Tab:
     def close(self) -> None:
         """Hear nothing of it any more."""
         self._end_visit()
-        self._wire.forget(self.session)
+        for session in (self.session, *self._parts):
+            self._wire.forget(session)
         for task in self._working:
             task.cancel()
 
@@ -202,15 +222,26 @@ class Tab:
             async with asyncio.timeout(1.0):
                 await self._moved.wait()
 
-    def _hear(self, method: str, event: Event) -> None:
-        self._heard += 1
-        if self._heard == MOST_EVENTS:
-            self._end(TooLarge(f"The page does more than {MOST_EVENTS:,} things"))
+    @property
+    def url(self) -> str:
+        """The URL of the request that it works on; empty while it is idle."""
+        return self._visit.request.url if self._visit else ""
+
+    def lose(self, error: ShoalError) -> None:
+        """Let its visit fail, for the browser is gone."""
+        self._end(error)
+
+    def _hear(self, method: str, event: Event, size: int) -> None:
+        self._count(size)
         match method:
             case "Fetch.requestPaused":
                 self._hold_up(event)
             case "Fetch.authRequired":
                 self._show_pass(event)
+            case "Network.dataReceived":
+                self._weigh(event["dataLength"], is_document=event["requestId"] == self._document)
+            case "Target.attachedToTarget":
+                self._attach(event["sessionId"])
             case "Page.lifecycleEvent" if (
                 event["frameId"] == self.frame and event["loaderId"] == self._loader
             ):
@@ -230,6 +261,45 @@ class Tab:
             case _:
                 pass
 
+    def _attach(self, session: str) -> None:
+        """Count what a worker or a frame loads."""
+        self._parts.add(session)
+        self._wire.listen(session, self._hear_part)
+        self._wire.call("Network.enable", session, **BODIES)
+        self._wire.call("Target.setAutoAttach", session, **PARTS)
+
+    def _hear_part(self, method: str, event: Event, size: int) -> None:
+        self._count(size)
+        match method:
+            case "Network.dataReceived":
+                self._weigh(event["dataLength"], is_document=False)
+            case "Target.attachedToTarget":
+                self._attach(event["sessionId"])
+            case _:
+                pass
+
+    def _count(self, size: int) -> None:
+        """Count an event: a page that causes them without end would keep the worker busy."""
+        self._heard += 1
+        self._told += size
+        if self._heard == MOST_EVENTS:
+            self._end(TooLarge(f"The page does more than {MOST_EVENTS:,} things"))
+        elif self._visit and self._told > TRAFFIC * self._visit.limits.max_body >= self._told - size:
+            self._end(TooLarge("The events of the page are larger than the limit; see max_body"))
+
+    def _weigh(self, count: int, *, is_document: bool) -> None:
+        """Count bytes of a body as they are unpacked; end the tab of a page that has too many."""
+        visit = self._visit
+        if visit is None or visit.failed.done():
+            return
+        self._unpacked += count
+        self._of_document += count if is_document else 0
+        most = visit.limits.max_body
+        if self._of_document > most:
+            self._end(TooLarge(f"The body is larger than the limit of {most:,} bytes"))
+        elif self._unpacked > TRAFFIC * most:
+            self._end(TooLarge("The page and what it loads are larger than the limit; see max_body"))
+
     def _end(self, error: ShoalError) -> None:
         self.is_broken = True
         self._moved.set()
@@ -248,7 +318,7 @@ class Tab:
             self._moved.set()
             self._go_on(event)
         elif "responseStatusCode" in event:
-            self._take_answer(visit, event) if is_page else self._go_on(event)
+            self._take_answer(visit, event) if is_page else self._take_frame(event)
         elif is_page:
             self._work(self._ask_page(visit, event))
         elif _is_icon(event) or (event["resourceType"] == "Media" and "media" in self._settings.block):
@@ -280,6 +350,7 @@ class Tab:
     def _take_answer(self, visit: Visit, event: Event) -> None:
         url, status = event["request"]["url"], event["responseStatusCode"]
         is_first = visit.document is None
+        self._document, self._of_document = str(event.get("networkId", "")), 0
         try:
             visit.answered(url, status, fields_of(event))
         except TooLarge as error:
@@ -293,14 +364,39 @@ class Tab:
             self._under_way = False
         self._go_on(event)
 
+    def _take_frame(self, event: Event) -> None:
+        try:
+            check_encoding(event["request"]["url"], fields_of(event))
+        except TooLarge:
+            self._refuse(event)
+        else:
+            self._go_on(event)
+
     async def _take_raw(self, visit: Visit, event: Event) -> None:
-        with suppress(WireFailed):
-            answer = await self.call("Fetch.getResponseBody", requestId=event["requestId"])
-            text: str = answer["body"]
-            visit.raw = b64decode(text) if answer["base64Encoded"] else text.encode(errors="replace")
-            if len(visit.raw) > visit.limits.max_body:
-                visit.fail(TooLarge(f"The body is larger than the limit of {visit.limits.max_body:,} bytes"))
+        try:
+            visit.raw = await self._read_body(event["requestId"], visit.limits.max_body)
+        except TooLarge as error:
+            visit.fail(error)
+        except WireFailed:
+            pass  # whoever waits for the page is told why
         self._refuse(event, "Aborted")
+
+    async def _read_body(self, request_id: str, most: int) -> bytes:
+        """Read the body of a response that is held up, part by part; raises TooLarge, WireFailed."""
+        # Not as a whole with Fetch.getResponseBody: a few bytes on the wire may unpack to gigabytes.
+        stream = (await self.call("Fetch.takeResponseBodyAsStream", requestId=request_id))["stream"]
+        body = bytearray()
+        try:
+            while True:
+                part = await self.call("IO.read", handle=stream, size=PART)
+                data: str = part["data"]
+                body += b64decode(data) if part.get("base64Encoded") else data.encode(errors="replace")
+                if len(body) > most:
+                    raise TooLarge(f"The body is larger than the limit of {most:,} bytes")
+                if part["eof"]:
+                    return bytes(body)
+        finally:
+            self.call("IO.close", handle=stream)
 
     def _show_pass(self, event: Event) -> None:
         is_gate = event["authChallenge"].get("source") == "Proxy" and event["requestId"] not in self._tried
@@ -322,11 +418,22 @@ class Tab:
     def _bring_cookies(self, visit: Visit, url: str) -> list[asyncio.Future[Event]]:
         """Let the context know what the visitor's own jar has for a URL."""
         guise = visit.request.guise
-        line = guise.cookies.header(url, host_of(url)) if guise else None
-        if not line:
+        kept = guise.cookies.fitting(url, host_of(url)) if guise else ()
+        if not kept:
             return []
-        pairs = (pair.partition("=") for pair in line.split("; "))
-        cookies = [{"name": name, "value": value, "url": url} for name, _, value in pairs if name]
+        # As the host has set them: a script of the page must not read what is HttpOnly.
+        cookies = [
+            {
+                "name": cookie.name,
+                "value": cookie.value,
+                "url": url,
+                "path": cookie.path,
+                "secure": cookie.secure,
+                "httpOnly": cookie.http_only,
+            }
+            | ({"sameSite": cookie.same_site} if cookie.same_site else {})
+            for cookie in kept
+        ]
         return [self.call("Network.setCookies", cookies=cookies)]
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:

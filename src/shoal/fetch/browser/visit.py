@@ -98,6 +98,7 @@ class Visit:
             self.hops.append(Hop(url=url, status=status, headers=fields))
             return
         self.document = Document(url.partition("#")[0], status, fields)
+        check_encoding(url, fields)
         size = fields.get("content-length", "")
         if size.isdecimal() and int(size[:20]) > self.limits.max_body:
             raise TooLarge(
@@ -113,6 +114,13 @@ class Visit:
         kind = fields.get("content-type", "").partition(";")[0].strip().lower()
         is_download = fields.get("content-disposition", "").strip().lower().startswith("attachment")
         return is_download or (bool(kind) and kind not in SHOWN)
+
+
+def check_encoding(url: str, fields: Headers) -> None:
+    """Raise TooLarge for a body that is packed more than once, as no honest host does it."""
+    names = ",".join(fields.all("content-encoding")).lower().split(",")
+    if sum(name.strip() not in ("", "identity") for name in names) > 1:
+        raise TooLarge(f"{origin(url)[2]} sends a body that is packed more than once")
 
 
 def fields_of(event: Event) -> Headers:

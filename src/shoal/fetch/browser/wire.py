@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 
 Event = dict[str, Any]
-OnEvent = Callable[[str, Event], None]
+OnEvent = Callable[[str, Event, int], None]  # with the bytes that it took on the wire
 
 MOST_UNREAD = 256 << 20  # bytes of one message; no page that is within its limits comes near
+_CALL = re.compile(rb'\{"id":(\d{1,15}),')
 
 
 class WireFailed(Exception):
@@ -38,6 +40,7 @@ class Wire(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._unread = bytearray()
+        self._is_skipping = False  # the rest of a message that is too large
         self._waiting: dict[int, tuple[str, asyncio.Future[Event]]] = {}  # and of which session
         self._hearing: dict[str, OnEvent] = {}
         self._count = 0
@@ -51,14 +54,17 @@ class Wire(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         part = cast(bytes, data)
+        if self._is_skipping:
+            _, end, part = part.partition(b"\0")
+            self._is_skipping = not end
         self._unread += part
         if b"\0" in part:
             *messages, rest = self._unread.split(b"\0")
             self._unread = rest
             for message in messages:
-                self._hear(_read(bytes(message)))
+                self._hear(_read(bytes(message)), len(message))
         elif len(self._unread) > MOST_UNREAD:
-            self._end()
+            self._skip()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._end()
@@ -103,11 +109,19 @@ class Wire(asyncio.SubprocessProtocol):
         self._out.write(_written(asked) + b"\0")
         return answer
 
-    def _hear(self, message: Message) -> None:
+    def _skip(self) -> None:
+        """Drop a message that is too large: the call that it answers fails, and no other page does."""
+        found = _CALL.match(self._unread)
+        _, answer = self._waiting.pop(int(found[1]) if found else 0, ("", None))
+        if answer and not answer.done():
+            answer.set_exception(WireFailed(f"The result is larger than {MOST_UNREAD:,} bytes"))
+        self._unread, self._is_skipping = bytearray(), True
+
+    def _hear(self, message: Message, size: int) -> None:
         if not message.id:
             hearing = self._hearing.get(message.sessionId)
             if hearing:
-                hearing(message.method, message.params)
+                hearing(message.method, message.params, size)
             return
         _, answer = self._waiting.pop(message.id, ("", None))
         if answer is None or answer.done():
@@ -126,7 +140,7 @@ class Wire(asyncio.SubprocessProtocol):
                 answer.set_exception(WireFailed("The browser has ended"))
         self._waiting.clear()
         for hearing in list(self._hearing.values()):
-            hearing("Inspector.detached", {"reason": "The browser has ended"})
+            hearing("Inspector.detached", {"reason": "The browser has ended"}, 0)
         self._hearing.clear()
 
 
