@@ -39,6 +39,7 @@ ShoalError
 │   ├── NoTokenLeft           every API token was refused
 │   ├── NoTabFree             every tab of the worker's browser is taken
 │   ├── BrowserDown           the worker's browser does not start
+│   ├── BrowserLost           the worker's browser ended under several pages, and none is charged
 │   ├── NeedsBrowser          the page is written by scripts, and is asked for again with a browser
 │   ├── NoSession             no visitor is logged in, or well received
 │   └── TorDown               the worker's Tor is not up

@@ -1,7 +1,8 @@
 """What must not be written down: passwords, cookies and tokens, wherever they stand in a text."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import unquote
 
 HIDDEN = "…"
 LONGEST = 8_000  # characters of one text that are worth writing down
@@ -10,6 +11,7 @@ SHORTEST_SECRET = 4  # characters; hiding shorter ones would hide half of every 
 # A password may hold a slash or an "@", so that everything up to the last "@" of the word is hidden.
 _USERINFO = re.compile(r"(://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
 _PASSWORD = re.compile(r"(://[^\s/?#@:]*:)\S*@")
+_EACH_PASSWORD = re.compile(r"://[^\s/?#@:]*:([^\s@]+)@")
 _QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 _FIELDS = r"(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token"
 _QUOTED_FIELD = re.compile(rf"(?i)\b({_FIELDS})(['\"]\s*[:,=]\s*b?)(['\"]).*?(?:\3|$)")
@@ -23,7 +25,9 @@ _NAMED = re.compile(
 _SECRET_WORDS = (
     "auth",
     "cookie",
+    "credential",
     "csrf",
+    "jwt",
     "key",
     "pass",
     "private",
@@ -54,6 +58,14 @@ def redacted(text: str) -> str:
     text = _PLAIN_FIELD.sub(rf"\1\2{HIDDEN}", text)
     text = _SCHEME.sub(rf"\1\2{HIDDEN}", text)
     return _NAMED.sub(rf"\1\2{HIDDEN}", text)
+
+
+def passwords_in(address: str) -> Iterator[str]:
+    """Yield the passwords in an address, as they are written and as they are meant."""
+    # The last "@" of an address ends its password, which may hold others; one address may hold another.
+    userinfo = address.partition("://")[2].partition("?")[0].rpartition("@")[0]
+    for password in (userinfo.partition(":")[2], *_EACH_PASSWORD.findall(address)):
+        yield from {password, unquote(password)} - {""}
 
 
 def shown_address(url: str) -> str:

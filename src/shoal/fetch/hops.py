@@ -10,6 +10,7 @@ from shoal.core.ask import SENT_ON
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
 from shoal.core.exchange import Cookies, Guise, Headers, Hop, OnBytes, Request, Response, Way
 from shoal.core.model import NOTHING
+from shoal.core.secrets import current_secrets
 from shoal.core.urls import join
 from shoal.fetch.cookies import CookieJar
 from shoal.fetch.deadlines import Deadlines
@@ -164,12 +165,17 @@ class HopFetcher:
         if cookies:
             own = headers.get("cookie")
             headers = {**headers, "cookie": f"{own}; {cookies}" if own else cookies}
+        secrets = current_secrets()
+        if secrets and (headers or request.way):
+            secrets.sent(headers, request.way.url if request.way else None)
         if post is None:
             answer = await self._engine.send(target, headers, request.way, request.guise)
         else:
             answer = await self._engine.send(target, headers, request.way, request.guise, post)
         if lines := answer.all("set-cookie"):
             jar.keep(target.url, target.host, map(as_text, lines))
+            if secrets:
+                secrets.received(map(as_text, lines))
         return answer
 
     def _next(self, url: str, location: str, hops: Sequence[Hop]) -> str:

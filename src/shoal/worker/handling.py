@@ -1,6 +1,7 @@
 """From a lease to its outcome: bring the page home, hand it to its step, judge what went wrong."""
 
 import asyncio
+import contextvars
 import random
 import time
 import traceback
@@ -14,6 +15,7 @@ from shoal.core.errors import NotNow, ShoalError, StepTimeout
 from shoal.core.exchange import Live, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.redact import Redact, redacted
+from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.answer import accepted
 from shoal.fetch.cache import NOTHING_KEPT, CachingFetcher, Look
@@ -147,6 +149,7 @@ class Handling:
         lease = visit.start.lease
         host = host_of(lease)
         begin_task()
+        begin_secrets()
         try:
             step = self._scraper.handler(lease.task)
             harvest = await self._gathered(step, visit)
@@ -297,7 +300,9 @@ class Handling:
             with self._tools.marks.in_thread(number):
                 return step.harvest(subject)
 
-        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, harvest)
+        # In the context of the task: what the step says to a log is known by it.
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
 
     def _put_off(self, lease: Lease, reason: NotNow) -> Release:
         kind = type(reason).__name__
@@ -324,7 +329,9 @@ class Handling:
         self.manners.slowed(host, outcome.slow_host, now)
         # As text: an error knows the frames that it came through, and they hold the page. Without secrets:
         # it is kept in the queue, and shown to whoever asks.
-        text = self._tools.redact(error_text(error))
+        # Cut after that, for half a secret is not known as one.
+        said = " ".join(hidden(f"{kind}: {error}").split())
+        text = error_text(self._tools.redact(hidden(said)))
         return replace(outcome, error=text if isinstance(error, ShoalError) else text + _place(error))
 
 

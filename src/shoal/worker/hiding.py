@@ -1,29 +1,22 @@
 """What is known to be secret, by where it was given: it is hidden wherever a text is written down."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote
 
-from shoal.core.redact import is_secret_header
+from shoal.core.redact import passwords_in
+from shoal.core.secrets import header_secrets
 from shoal.core.ways import ProxyRules
 from shoal.scrape.settings import ScraperSettings
 from shoal.scrape.tokens import TokenSettings
 
 MOST = 1_000  # secrets of one kind; what stands in a URL or a header is hidden whatever it is
 _SECRET_VARIABLES = ("SHOAL_SECRET", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-_PASSWORD = re.compile(r"://[^\s/?#@:]*:([^\s@]+)@")
 
 
 def secrets_of(queue_url: str, headers: Mapping[str, str]) -> list[str]:
     """Return the secrets that are known by where they were given: the queue's address, and the headers."""
-    found = list(_passwords(queue_url))
-    for name, value in headers.items():
-        if is_secret_header(name):
-            # "Bearer x" is a word that everyone knows, and the secret.
-            found += [value, *value.split()[1:], *_cookie_values(name, value)]
-    return [secret for secret in found if secret]
+    return [secret for secret in (*passwords_in(queue_url), *header_secrets(headers)) if secret]
 
 
 def all_secrets(queue_url: str, settings: ScraperSettings, environment: Mapping[str, str]) -> list[str]:
@@ -34,18 +27,6 @@ def all_secrets(queue_url: str, settings: ScraperSettings, environment: Mapping[
         *(_proxies(settings.proxies) if settings.proxies else ()),
         *_variables(environment),
     ]
-
-
-def _passwords(text: str) -> Iterator[str]:
-    # The last "@" of an address ends its password, which may hold others; one address may hold another.
-    userinfo = text.partition("://")[2].partition("?")[0].rpartition("@")[0]
-    for password in (userinfo.partition(":")[2], *_PASSWORD.findall(text)):
-        yield from {password, unquote(password)}
-
-
-def _cookie_values(name: str, value: str) -> Iterator[str]:
-    if name.lower() == "cookie":
-        yield from (pair.partition("=")[2].strip() for pair in value.split(";"))
 
 
 def _tokens(told: TokenSettings, environment: Mapping[str, str]) -> list[str]:
@@ -59,7 +40,7 @@ def _tokens(told: TokenSettings, environment: Mapping[str, str]) -> list[str]:
 
 def _proxies(rules: ProxyRules) -> list[str]:
     lines: Iterable[str] = rules.listed or (_text(rules.file).splitlines() if rules.file else ())
-    return [secret for line in list(lines)[:MOST] for secret in _passwords(line) if secret]
+    return [secret for line in list(lines)[:MOST] for secret in passwords_in(line)]
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[str]:

@@ -26,6 +26,7 @@ from shoal.core.events import (
 )
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, error_text
 from shoal.core.redact import bare_url
+from shoal.core.secrets import hidden
 from shoal.worker.stock import host_of
 from shoal.worker.watching import Watcher
 
@@ -114,7 +115,7 @@ class Overheard(logging.Handler):
             self.handleError(record)
 
     def _event(self, record: logging.LogRecord) -> Event:
-        fields = {"logger": record.name, "message": self.format(record)}
+        fields = {"logger": record.name, "message": hidden(self.format(record))}
         return Event(at=record.created, level=record.levelno, name=event_of(record), fields=fields)
 
 

@@ -136,6 +136,59 @@ async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, str
     assert scene.written["metrics"]
 
 
+LATE = """
+import logging
+from shoal import Page, Scraper
+
+late = Scraper("late", rate=None, robots=False, retries=0, sessions=1, allow_private="127.0.0.0/8")
+log = logging.getLogger("mine")
+TASK = {{"X-Api-Key": "{of_task}", "Authorization": "Basic {basic}"}}
+
+@late.login
+async def login(session):
+    session.header("X-Account", "not secret by its name")
+    session.header("X-Session-Key", "{of_session}")
+
+@late.step
+async def page(page: Page):
+    yield page.post("/fail", body=b"x", headers=TASK, step="fail")
+    yield page.post("/warn", body=b"x", headers=TASK, step="warn")
+
+def told(page):
+    cookies = [line.partition("=")[2].partition(";")[0] for line in page.headers.all("set-cookie")]
+    return f"said {of_task} {of_session} {of_basic} {{cookies}} " + "x" * 1_950 + " {of_task}"
+
+@late.step
+async def fail(page: Page):
+    raise ValueError(told(page))
+    yield
+
+@late.step
+def warn(page: Page):  # in a thread
+    log.warning("heard %s", told(page))
+    yield {{"title": page.text("title")}}
+"""
+
+
+async def test_secrets_that_are_known_only_once_they_are_sent(scene, site):
+    """Headers of a task and of a session, and cookies of hosts: known to nobody when the run begins."""
+    words = {word: scene.canaries[word] for word in ("of_task", "of_session", "of_basic")}
+    basic = b64encode(f"me:{words['of_basic']}".encode()).decode()
+    scene.give("late.py", LATE.format(**words, basic=basic))
+    queue = "sqlite:///shoal.db"
+    await scene.type(
+        *("run", "late.py", "--json", "--queue", queue, "--run", "r", "--out", "items.jsonl"),
+        *("--log-dir", "logs", *DEBUG, *urls_of(site, "/ok")),
+    )
+    letters = await look(scene, "r", queue, ["status"])
+    assert [letter["error"].partition(" ")[0] for letter in letters] == ["ValueError:"]
+    assert b"heard said" in files(scene.folder / "logs")["worker-1.log"]
+    assert "x-session-key" in site.posts[0][2].lower(), "the control: it was sent"
+    # What a task sends is in the queue, for it has yet to be sent; a host's cookie is nowhere at all.
+    assert scene.hits("of_task", "of_basic") == []
+    assert {hit.partition(" in ")[2].partition("-")[0] for hit in scene.hits()} == {"shoal.db"}
+
+
 async def test_proxies_that_fail(scene, site, gruff):
     lines = [
         f"{scheme}://{scene.canaries[f'{scheme}_user_{kind}']}:{scene.canaries[f'{scheme}_password_{kind}']}@127.0.0.1:{port}"

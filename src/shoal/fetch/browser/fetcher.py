@@ -173,6 +173,8 @@ class BrowserFetcher:
             url = canonical(document.url)
             found = (await tab.call("Network.getCookies", urls=[url]))["cookies"]
             guise.cookies.keep(url, host_of(url), map(_as_line, found))
+            if visit.secrets:
+                visit.secrets.received(map(_as_line, found))
 
     async def _open(self, request: Request) -> tuple[House, Tab]:
         house = self._house

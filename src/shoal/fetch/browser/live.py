@@ -59,6 +59,8 @@ class LivePage:
     async def cookies(self) -> list[dict[str, Any]]:
         """Return the cookies that the page's host would be told."""
         answer = await self._within(self._tab.call("Network.getCookies"), None, "No cookies were told")
+        if self._visit.secrets:
+            self._visit.secrets.received(f"{one['name']}={one['value']}" for one in answer["cookies"])
         return list(answer["cookies"])
 
     def let_go(self) -> None:

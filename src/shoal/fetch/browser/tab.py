@@ -421,6 +421,8 @@ class Tab:
         kept = guise.cookies.fitting(url, host_of(url)) if guise else ()
         if not kept:
             return []
+        if visit.secrets:
+            visit.secrets.received(f"{cookie.name}={cookie.value}" for cookie in kept)
         # As the host has set them: a script of the page must not read what is HttpOnly.
         cookies = [
             {

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from shoal.core.errors import OutOfScope, ShoalError, TooLarge
 from shoal.core.exchange import Headers, Hop, Request
+from shoal.core.secrets import Secrets, current_secrets
 from shoal.core.urls import canonical
 from shoal.fetch.browser.wire import Event
 from shoal.fetch.hops import HARMLESS, REDIRECTS, callers_headers, for_hop, origin
@@ -46,11 +47,14 @@ class Visit:
     is_begun: bool = False  # its first URL was asked
     document: Document | None = None
     raw: bytes | None = None
+    secrets: Secrets | None = field(default_factory=current_secrets)  # events are heard in no task of ours
 
     def __post_init__(self) -> None:
         given = dict(callers_headers(self.request.headers))
         self.spoken = {name: given.pop(name) for name in OF_THE_BROWSER if name in given}
         self.headers, self.names = given, frozenset(given)
+        if self.secrets:
+            self.secrets.sent(given, self.request.way.url if self.request.way else None)
         self.failed.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def fail(self, error: BaseException) -> None:
@@ -94,6 +98,9 @@ class Visit:
 
     def answered(self, url: str, status: int, fields: Headers) -> None:
         """Take note of an answer to the main frame; raises TooLarge."""
+        if self.secrets:
+            # Chromium puts several fields of one name into one, a line each.
+            self.secrets.received(line for text in fields.all("set-cookie") for line in text.splitlines())
         if status in REDIRECTS and "location" in fields:
             self.hops.append(Hop(url=url, status=status, headers=fields))
             return

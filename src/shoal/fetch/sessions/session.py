@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from shoal.core.exchange import Guise
 from shoal.core.model import NOTHING
+from shoal.core.secrets import current_secrets
 from shoal.fetch.cookies import CookieJar
 
 BEST = 3.0  # of scores; every visitor begins with it
@@ -44,6 +45,8 @@ class Session:
     def say(self, origin: str, name: str, value: str) -> None:
         """Send a header to an origin from now on."""
         self._headers.setdefault(origin, {})[name] = value
+        if secrets := current_secrets():
+            secrets.sent({name: value})  # or will be: the login that says it may fail before
 
     def praise(self) -> None:
         """It was received as it should be."""

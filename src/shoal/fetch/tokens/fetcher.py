@@ -10,6 +10,7 @@ from shoal.core.errors import FetchError, NotNow, OutOfScope, TokenSetAside, Tok
 from shoal.core.exchange import Headers, Request, Response
 from shoal.core.model import ZERO
 from shoal.core.redact import HIDDEN
+from shoal.core.secrets import current_secrets
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.shared import Shelf
@@ -56,6 +57,8 @@ class TokenFetcher:
         await self._fetcher.close()
 
     async def _sent(self, request: Request, draw: Draw) -> Response:
+        if secrets := current_secrets():
+            secrets.add(draw.token.text)  # which may stand in the URL alone
         trip = _Trip(request, draw, self._pool, self._placement)
         try:
             response = await self._fetcher.fetch(trip.request())
