@@ -14,6 +14,7 @@ TOO_MANY = "too many files"
 TWICE = "named twice"
 LOOP = "loop"
 OLDER_FILE = "older file"
+UNENCRYPTED = "secret headers would go unencrypted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +17,8 @@ from shoal.discover.sitemap_read import entries_of
 from shoal.discover.sitemap_report import SitemapReport
 from shoal.discover.sitemap_robots import origin_of
 from shoal.discover.source import Found, Refusal, refused, shown
+
+Lead = Callable[[str, str], str | None]  # of a page's URL and the one that was typed
 
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 NO_SITEMAP = f"its robots.txt names no sitemap, and there is none at {' or '.join(GUESSES)}"
@@ -44,6 +46,7 @@ class _File:
 
     url: str
     hosts: frozenset[str]
+    start: str  # the URL that was typed, which led to it
     depth: int = 0
     above: "_File | None" = None
     guesses: tuple[str, ...] | None = None  # where to look instead, for one that need not be there
@@ -57,7 +60,8 @@ class Sitemaps:
     """A source: the pages that sitemaps name. A URL without a path means the sitemaps of that site.
 
     Pages of other hosts are refused, unless the robots.txt of that host names the sitemap, or `hosts` has a
-    glob for it. With `since`, pages that were not changed since are left out. `report` tells how it went.
+    glob for it. With `since`, pages that were not changed since are left out. `lead` tells where a page that
+    a sitemap names is to be asked for, None for nowhere. `report` tells how it went.
     """
 
     def __init__(
@@ -72,7 +76,9 @@ class Sitemaps:
         limits: SitemapLimits = DEFAULT_LIMITS,
         timeout: timedelta = MINUTE,
         sleep: Sleep = asyncio.sleep,
+        lead: Lead = lambda url, origin: url,
     ) -> None:
+        self._lead = lead
         self.report = SitemapReport()
         self._starts = [canonical(start) for start in starts]
         self._since = since.replace(tzinfo=since.tzinfo or UTC) if since else None
@@ -106,13 +112,13 @@ class Sitemaps:
         hosts = frozenset({bare(start)})
         site = origin_of(start)
         if start != f"{site}/":
-            self._add(_File(url=start, hosts=hosts))
+            self._add(_File(url=start, hosts=hosts, start=start))
             return
         named = await self._named_by(site)
         for url in named:
-            self._add(_File(url=url, hosts=hosts | {bare(url)}))
+            self._add(_File(url=url, hosts=hosts | {bare(url)}, start=start))
         if not named:
-            self._add(_File(url=site + GUESSES[0], hosts=hosts, guesses=GUESSES[1:]))
+            self._add(_File(url=site + GUESSES[0], hosts=hosts, start=start, guesses=GUESSES[1:]))
 
     async def _named_by(self, site: str) -> list[str]:
         try:
@@ -177,7 +183,11 @@ class Sitemaps:
             self.report.skipped[why.OTHER_HOST] += 1
             return Refusal(self.where, shown(url), OTHER_HOST)
         if not entry.is_sitemap:
-            return Task(url=url, step=self._step, payload=entry.payload() if self._payload else NOTHING)
+            led = self._lead(url, file.start)
+            if led is None:
+                self.report.skipped[why.UNENCRYPTED] += 1
+                return Refusal(self.where, shown(url), why.UNENCRYPTED)
+            return Task(url=led, step=self._step, payload=entry.payload() if self._payload else NOTHING)
         self._add_below(file, url)
         return None
 
@@ -189,7 +199,16 @@ class Sitemaps:
             self.report.skipped[why.TOO_DEEP] += 1
             self._note(file, f"it lies {file.depth} index files deep; what it names is not read")
         else:
-            self._add(_File(url=url, hosts=file.hosts | {bare(url)}, depth=file.depth + 1, above=file))
+            self._add(
+                replace(
+                    file,
+                    url=url,
+                    hosts=file.hosts | {bare(url)},
+                    depth=file.depth + 1,
+                    above=file,
+                    guesses=None,
+                )
+            )
 
     def _add(self, file: _File) -> None:
         """Let a file wait, unless it did already or there are too many."""

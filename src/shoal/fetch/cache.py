@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from re import Pattern
+from secrets import token_hex
 
 from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError, shorten
 from shoal.core.exchange import Headers, Hop, Request, Response
-from shoal.core.model import MINUTE, NOTHING, ZERO
-from shoal.core.urls import canonical, join
+from shoal.core.model import MINUTE, ZERO
+from shoal.core.urls import canonical, host_of, join
 from shoal.fetch.answer import accepted
 from shoal.fetch.cache_entry import Entry, Signpost, body_of, key_of, pack, pack_signpost, unpack
 from shoal.fetch.cache_rules import (
@@ -52,7 +53,7 @@ class CachingFetcher:
 
     A host may ask for less by what it says (RFC 9111), never for more. A store that fails costs a fetch, and
     no more. `block` marks pages that are no answers and are not kept. Fetchers share what they keep within a
-    `realm`: those that may ask the same private hosts.
+    `realm`, those that may ask the same private hosts, and where they send the same secrets.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class CachingFetcher:
     ) -> None:
         self._fetcher, self._store, self._lifetime = fetcher, store, lifetime
         self._limits, self._block, self._realm, self._now = limits, block, realm, now
+        self._logged_in: set[str] = set()  # hosts that may know this fetcher as somebody
+        self._own = token_hex(16)
         self._always = {"accept": ACCEPT, "user-agent": user_agent}
 
     async def fetch(self, request: Request) -> Response:
@@ -98,7 +101,14 @@ class CachingFetcher:
             response = await self._asked_about(request, look.stale)
         if request.post is None:
             await self._keep(response, self._sent(request))
+        else:
+            self._note_login(response)
         return response
+
+    def _note_login(self, response: Response) -> None:
+        """Share nothing of a host from now on that was sent a form and set a cookie: it may know us by it."""
+        answers = [(hop.url, hop.headers) for hop in response.hops] + [(response.url, response.headers)]
+        self._logged_in.update(host_of(url) for url, headers in answers if "set-cookie" in headers)
 
     async def close(self) -> None:
         """Write down what is on its way, and let go of every connection."""
@@ -123,9 +133,9 @@ class CachingFetcher:
 
     async def _entry(self, url: str, sent: Mapping[str, str]) -> tuple[Entry | None, bool]:
         """Return what is kept for a URL, and whether it is good without asking."""
-        found, age = await self._get(self._key(url), url)
+        found, age = await self._get(self._key(url, sent), url)
         if isinstance(found, Signpost):
-            found, age = await self._get(self._key(url, found.names, sent), url)
+            found, age = await self._get(self._key(url, sent, found.names), url)
         if not isinstance(found, Entry):
             return None, False
         told = None if found.fresh is None else timedelta(seconds=found.fresh)
@@ -165,7 +175,7 @@ class CachingFetcher:
         if answer.status != 304:
             return answer
         if answer.url != stale.url:
-            await self._put(self._key(stale.url), None)
+            await self._put(self._key(stale.url, self._sent(request)), None)
             raise BrokenAnswer(f"{shorten(answer.url)} calls a page unchanged that it was not asked about")
         if request.on_bytes:
             await request.on_bytes(len(page.body))
@@ -200,8 +210,8 @@ class CachingFetcher:
         if len(packed) > LARGEST:
             return
         if kept.names:
-            await self._put(self._key(url), pack_signpost(url, kept.names))
-        await self._put(self._key(url, kept.names, sent), packed)
+            await self._put(self._key(url, sent), pack_signpost(url, kept.names))
+        await self._put(self._key(url, sent, kept.names), packed)
 
     async def _packed(self, url: str, status: int, headers: Headers, body: bytes, kept: Keeping) -> bytes:
         fields = storable(headers)
@@ -215,8 +225,9 @@ class CachingFetcher:
         except (QueueError, OSError):
             return  # it is fetched again
 
-    def _key(self, url: str, names: Sequence[str] = (), sent: Mapping[str, str] = NOTHING) -> str:
-        return key_of(url, names, sent, realm=self._realm)
+    def _key(self, url: str, sent: Mapping[str, str], names: Sequence[str] = ()) -> str:
+        is_own = bool(self._logged_in) and host_of(url) in self._logged_in
+        return key_of(url, names, sent, realm=f"{self._realm} {self._own}" if is_own else self._realm)
 
     def _sent(self, request: Request) -> dict[str, str]:
         return self._always | {name.lower(): value for name, value in request.headers.items()}

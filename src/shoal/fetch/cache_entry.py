@@ -9,6 +9,7 @@ import msgspec
 
 from shoal.core.exchange import Headers
 from shoal.core.model import NOTHING
+from shoal.core.secrets import secret_headers
 from shoal.fetch.cache_rules import KEEPABLE, LONGEST, Keeping
 
 FORM = 1  # of the bytes; others are not read
@@ -46,8 +47,12 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def key_of(url: str, names: Sequence[str] = (), sent: Mapping[str, str] = NOTHING, *, realm: str = "") -> str:
-    """Return where the answer to a GET lies: by its URL, the headers it depends on, and who may see it."""
-    parts = ["GET", realm, url, *(f"{name}:{sent.get(name, '')}" for name in names)]
+    """Return where the answer to a GET lies: by its URL, the headers it depends on, and who may see it.
+
+    Who shows a host something secret may see what others who show the same were given, and nothing else.
+    """
+    shown = (f"{name}={value}" for name, value in sorted(secret_headers(sent).items()))
+    parts = ["GET", realm, url, *(f"{name}:{sent.get(name, '')}" for name in names), *shown]
     return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from shoal.core.secrets import secret_headers
 from shoal.discover.sitemaps import SitemapLimits, Sitemaps
 from shoal.fetch.limits import Limits
 from shoal.fleet.seeds import Seeds
@@ -16,6 +17,11 @@ async def open_walk(seeds: Seeds, scraper: Scraper, step: str) -> AsyncIterator[
     """Yield the sitemaps of a run as a source; the connections are closed with it."""
     settings = scraper.settings
     agent, limits = settings.user_agent or USER_AGENT, Limits(max_body=SitemapLimits().max_bytes)
+
+    def lead(url: str, origin: str) -> str | None:
+        has_secrets = bool(secret_headers(settings.headers))
+        return settings.scope.encrypted(url, origin=origin) if has_secrets else url
+
     fetcher = await open_fetcher(settings, user_agent=agent, limits=limits)
     try:
         yield Sitemaps(
@@ -25,6 +31,7 @@ async def open_walk(seeds: Seeds, scraper: Scraper, step: str) -> AsyncIterator[
             since=seeds.since,
             hosts=seeds.hosts,
             delay=settings.delay,
+            lead=lead,
         )
     finally:
         await fetcher.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.core.errors import InvalidTask, InvalidUrl
 from shoal.core.model import LOWEST_PRIORITY, Task
+from shoal.core.secrets import secret_headers
 from shoal.core.urls import canonical
 from shoal.scrape.address import dissect
 from shoal.scrape.budgets import Budgets
@@ -18,6 +19,7 @@ from shoal.scrape.settings import ScraperSettings
 from shoal.scrape.traps import endless, without_session
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
+UNENCRYPTED = "secret headers would go unencrypted"
 MAX_NAMES = 20  # traps that are reported by name
 OTHER_TRAPS = "trap: others"
 
@@ -30,6 +32,7 @@ class Gate:
 
     def __init__(self, settings: ScraperSettings, *, today: Today = date.today) -> None:
         self._settings, self._today = settings, today
+        self._has_secrets = bool(secret_headers(settings.headers))
         self._now = today()
         self._seen = Seen()
         self._budgets = Budgets(settings.max_per_pattern)
@@ -81,14 +84,25 @@ class Gate:
             return None
         if task.url is None:
             return task
-        if not self._settings.scope.allows(task.url, origin=parent.url):
+        url = self._encrypted(task, task.url, parent)
+        if url is None:
+            dropped[UNENCRYPTED] += 1
+            return None
+        if not self._settings.scope.allows(url, origin=parent.url):
             dropped[OUT_OF_SCOPE] += 1
             return None
+        task = task if url == task.url else replace(task, url=url)
         if task.ask and task.ask.post is not None:
             return task  # no site can make a step send something, so it cannot lead one on either
-        if (task.step, task.url) in self._seen or (task.step, task.url) in fresh:
+        if (task.step, url) in self._seen or (task.step, url) in fresh:
             return task
-        return self._past_traps(task, task.url, fresh, dropped)
+        return self._past_traps(task, url, fresh, dropped)
+
+    def _encrypted(self, task: Task, url: str, parent: Task) -> str | None:
+        """Return where a task leads; one with secrets stays within https, and gives None where it cannot."""
+        if self._has_secrets or (task.ask and secret_headers(task.ask.headers)):
+            return self._settings.scope.encrypted(url, origin=parent.url)
+        return url
 
     def _past_traps(self, task: Task, url: str, fresh: dict[Way, None], dropped: Dropped) -> Task | None:
         bare = without_session(url)

@@ -13,6 +13,7 @@ from shoal.core.values import read_words
 from shoal.scrape.site import site_of
 
 _RULES = ("host", "site", "any")
+_NAMES_HTTP = re.compile(r"(?:re:\^?)?http://")
 _LOOKS_LIKE_A_PATTERN = re.compile(r"re:|.*[*./:]")
 
 Matcher = Callable[[str], object]
@@ -61,6 +62,18 @@ class Scope:
             raise OutOfScope(str(error)) from error
         if not self.allows(target, origin=source):
             raise OutOfScope(f"{shorten(url)} is out of scope: {self}. Widen it, for example: scope='any'")
+
+    def encrypted(self, url: str, *, origin: str | None) -> str | None:
+        """Return where a link that is asked with secret headers leads: from https to https, else None.
+
+        Both are in canonical form. A pattern that begins with http:// is the operator's own word for it.
+        """
+        if origin is None or not origin.startswith("https:") or not url.startswith("http:"):
+            return url
+        if any(_NAMES_HTTP.match(pattern) and _matcher(pattern)(url) for pattern in self.patterns):
+            return url
+        has_port = ":" in url.split("/", 3)[2].rpartition("]")[2]  # which does not speak TLS as well
+        return None if has_port else f"https:{url[5:]}"
 
     def __str__(self) -> str:
         return ", ".join(map(repr, self.patterns)) or repr(self.rule)

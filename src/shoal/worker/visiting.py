@@ -2,6 +2,7 @@
 
 import os
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.core.errors import LoginFailed
@@ -103,8 +104,19 @@ def realm_of(settings: ScraperSettings, run_id: str) -> str:
     if settings.tokens:
         told = settings.tokens
         given = told.given or os.environ.get(told.variable or "", "")
-        shown = repr((sorted(told.origins), given, str(told.file), told.header, told.query))
+        written = _digest(told.file) if told.file else ""
+        # What a function gives is not known before it is asked, and may be another account's next time.
+        asked = run_id if told.provider else ""
+        shown = repr((sorted(told.origins), given, str(told.file), written, asked, told.header, told.query))
         parts.append("tokens " + blake2b(shown.encode(), digest_size=16).hexdigest())
     if settings.sessions:
         parts.append(f"sessions of {run_id}")
     return " ".join(parts)
+
+
+def _digest(file: Path) -> str:
+    """Return what the text of a file is known by; nothing of one that cannot be read."""
+    try:
+        return blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""

@@ -8,7 +8,7 @@ import pytest
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidUrl, TooLarge
 from shoal.core.exchange import Response
 from shoal.core.model import Task
-from shoal.discover.sitemap_report import MOST_PROBLEMS, Problem, SitemapReport
+from shoal.discover.sitemap_report import MOST_PROBLEMS, UNENCRYPTED, Problem, SitemapReport
 from shoal.discover.sitemaps import NO_SITEMAP, SitemapLimits
 from tests.unit.discover.site import HOME, Site, index, sitemaps, urlset, walk
 
@@ -39,6 +39,22 @@ async def test_tasks_have_the_step_and_what_the_sitemap_says():
         Task(url=f"{HOME}/a", step="page", payload={"lastmod": "2026"})
     ]
     assert [each async for each in sitemaps(site, START, payload=False)] == [Task(url=f"{HOME}/a")]
+
+
+async def test_who_walks_says_where_pages_are_asked_for_by_what_was_typed():
+    """Also where a sitemap that was typed with https leads to one without."""
+    plain = HOME.replace("https:", "http:")
+    site = Site(
+        {"/sitemap.xml": index(f"{plain}/1.xml"), f"{plain}/1.xml": urlset(f"{plain}/a", f"{plain}/b")}
+    )
+
+    def lead(url, origin):
+        assert origin == START
+        return None if url.endswith("b") else url.replace("http:", "https:")
+
+    found, refusals, report = await walk(site, START, lead=lead)
+    assert (found, len(refusals)) == ([f"{HOME}/a"], 1)
+    assert report.skipped == {UNENCRYPTED: 1}
 
 
 async def test_a_site_is_asked_which_sitemaps_it_has():

@@ -166,6 +166,45 @@ async def test_a_visitor_with_a_key_does_not_leave_his_page_to_others(fetcher, h
     assert (await fetch(fetcher)).body == b"public"
 
 
+SHOWN = ["X-API-Key", "X-Auth-Token", "X-Session-Id", "X-Amz-Credential"]
+
+
+@pytest.mark.parametrize("fields", [(), [("vary", "Accept-Language")], [("cache-control", "public"), TAG]])
+@pytest.mark.parametrize("name", [*SHOWN, "Authorization", "Cookie"])
+async def test_accounts_do_not_see_each_others_pages(host, shelf, name, fields):
+    """Scrapers that share a queue, or tasks of one run: who sends another secret, or none, is another."""
+    alice, bob, nobody = (CachingFetcher(host, shelf, user_agent="shoal") for _ in range(3))
+    whose = [(alice, {name: "of-alice"}), (bob, {name.lower(): "of-bob"}), (nobody, {}), (alice, {name: "2"})]
+    for number, (fetcher, headers) in enumerate(whose):
+        host.on(URL, body=b"%d" % number, fields=fields)
+        assert (await fetch(fetcher, headers=headers)).body == b"%d" % number
+    if name in SHOWN or (fields and fields[0][0] == "cache-control"):
+        host.on(URL, body=b"never asked", fields=fields)
+        for number, (fetcher, headers) in enumerate(whose):
+            assert (await fetch(fetcher, headers=headers)).body == b"%d" % number
+
+
+async def test_an_account_is_left_out_where_a_kept_redirect_leads_to_another_origin(fetcher, host):
+    there = "https://other.test/"
+    hops = (Hop(url=URL, status=301, headers=Headers([("location", there)])),)
+    host.table[URL] = Response(url=there, status=200, body=b"for all", hops=hops, redirects=(URL,))
+    await fetch(fetcher, headers={"X-Api-Key": "mine"})
+    host.on(there, body=b"never asked")
+    assert (await fetch(fetcher, url=there)).body == b"for all"
+
+
+async def test_a_host_that_was_sent_a_form_and_set_a_cookie_is_no_longer_shared(host, shelf):
+    mine, other = (CachingFetcher(host, shelf, user_agent="shoal") for _ in range(2))
+    host.on(URL, body=b"of nobody")
+    await fetch(mine)
+    host.on(NEXT, fields=[("set-cookie", "sid=1")])
+    await fetch(mine, url=NEXT, post=b"user=me")
+    host.on(URL, body=b"of me")
+    assert [(await fetch(mine)).body for _ in range(2)] == [b"of me", b"of me"]
+    host.on(URL, body=b"never asked")
+    assert [(await fetch(one)).body for one in (mine, other)] == [b"of me", b"of nobody"]
+
+
 async def test_a_caller_with_conditions_of_his_own_talks_to_the_host(fetcher, host):
     host.on(URL, fields=[TAG])
     await fetch(fetcher)

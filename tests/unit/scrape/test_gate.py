@@ -7,7 +7,7 @@ from datetime import date
 from shoal.core.ask import Ask
 from shoal.core.model import Task
 from shoal.scrape.budgets import CALENDAR, FACETS, PAIRS, VALUE_BITS, VARIANTS, Budgets
-from shoal.scrape.gate import MAX_NAMES, OTHER_TRAPS, Gate
+from shoal.scrape.gate import MAX_NAMES, OTHER_TRAPS, UNENCRYPTED, Gate
 from shoal.scrape.mazes import BARREN, MAX_FOLDERS, PER_PAGE, Mazes
 from shoal.scrape.seen import LATELY, Seen
 from shoal.scrape.settings import ScraperSettings
@@ -34,6 +34,35 @@ def test_depth_scope_and_traps_are_counted_apart():
     assert admit(gate, [HOME + "y"], depth=4) == ([], {"too deep": 1})
     assert admit(gate, ["https://b.test/"]) == ([], {"out of scope": 1})
     assert admit(gate, [HOME + "x/a/a/a"]) == ([], {"trap: a.test/x/ (repeating paths)": 1})
+
+
+SECRET = {"Authorization": "Bearer x"}
+OLD = "http://a.test/old"
+
+
+def test_secret_headers_stay_within_https():
+    """Or whoever listens to an old link that a page still has would hear them."""
+    gate = gate_of(headers=SECRET, scope="any")
+    assert admit(gate, [OLD, "http://b.test/x"]) == (["https://a.test/old", "https://b.test/x"], {})
+    assert admit(gate, ["http://a.test:8080/", "http://[::1]:81/"]) == ([], {UNENCRYPTED: 2})
+    assert admit(gate, ["http://[::1]/"]) == (["https://[::1]/"], {})
+    assert admit(gate_of(headers=SECRET), [OLD]) == (["https://a.test/old"], {})
+    assert admit(gate_of(headers=SECRET, scope="https://a.test/*"), [OLD]) == (["https://a.test/old"], {})
+
+
+def test_without_secrets_and_where_http_was_typed_a_link_is_what_it_is():
+    assert admit(gate_of(headers={"Accept": "text/html"}), [OLD]) == ([OLD], {})
+    assert admit(gate_of(headers=SECRET), [OLD], page="http://a.test/") == ([OLD], {})
+    assert admit(gate_of(headers=SECRET), [OLD], page=None) == ([OLD], {})
+    for scope in (["https://a.test/*", "http://a.test/*"], "re:^http://a\\.test/"):
+        assert admit(gate_of(headers=SECRET, scope=scope), [OLD]) == ([OLD], {})
+
+
+def test_the_secret_headers_of_a_task_stay_within_https_too():
+    ask = Ask(post=b"x", headers={"X-Api-Key": "x"})
+    tasks = [Task(url=OLD, step="s", depth=1, ask=ask), Task(url=OLD, step="s", depth=1)]
+    passed = gate_of().admit(tasks, Task(url=HOME, step="s"), [], Counter())
+    assert [task.url for task in passed] == ["https://a.test/old", OLD]
 
 
 def test_a_session_id_is_taken_out_of_the_task():
