@@ -1,5 +1,6 @@
 """The only door to the network: which URLs may be asked, and at which addresses."""
 
+import asyncio
 import re
 import time
 from collections.abc import Iterable
@@ -7,16 +8,28 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.errors import DnsFailed, InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.exchange import Way
 from shoal.core.urls import canonical_with_host, host_of
+from shoal.core.ways import endpoint
 from shoal.fetch.address import Address, oddity
 from shoal.fetch.names import LIFETIME, Clock, Lookup, Names, system_lookup
 from shoal.fetch.shared import Shelf
 
 MOST_HOSTS = 10_000
 _ONION = re.compile(r"(^|\.)onion\.?$")  # RFC 7686: never asked of a resolver
-# RFC 6761, RFC 6762 and RFC 9476, and what ICANN keeps for inner networks; a name without a dot is inner too.
-_INNER_NAME = re.compile(r"(^|\.)(localhost|local|internal|home\.arpa|lan|intranet|corp|home)\.?$|^[^.]+$")
+# RFC 6761, RFC 6762 and RFC 9476, what ICANN keeps for inner networks, and what routers, clusters and service
+# registries use; a name without a dot is inner too.
+_INNER_NAME = re.compile(
+    r"(^|\.)(localhost|localdomain|local|internal|intranet|private|home\.arpa|lan|corp|home|workgroup|fritz\.box"
+    r"|svc|consul|nomad|docker|kube)\.?$|^[^.]+\.?$"
+)
+# Public names that resolve to whatever address stands in them, or to this machine.
+_ANY_ADDRESS = re.compile(
+    r"(^|\.)(nip\.io|sslip\.io|xip\.io|traefik\.me|localtest\.me|lvh\.me|vcap\.me|lacolhost\.com|local\.gd)\.?$"
+)
+CHECK_TIMEOUT = 2.0  # seconds that a name may take to be looked up where a proxy will resolve it
+UNKNOWN_FOR = 60.0  # seconds in which a name that could not be looked up is not tried again
 
 
 class Target(NamedTuple):
@@ -56,6 +69,8 @@ class Egress:
         self._clock = clock
         self._names = Names(lookup, clock, lifetime)
         self._admitted: Shelf[_Admitted] = Shelf(MOST_HOSTS)
+        self._inner_ways: Shelf[bool] = Shelf(MOST_HOSTS)  # by name: whether a proxy is at an inner address
+        self._unknown: Shelf[float] = Shelf(MOST_HOSTS)  # by host: until when it is not looked up
 
     async def admit(self, url: str) -> Target:
         """Return where a URL may be asked; raises OutOfScope or DnsFailed."""
@@ -82,12 +97,49 @@ class Egress:
         literal = _literal(name)
         if literal:
             self._check(host, (literal,))
-        elif _INNER_NAME.search(name) and host not in self._hosts:
+        elif (_INNER_NAME.search(name) or _ANY_ADDRESS.search(name)) and host not in self._hosts:
             raise OutOfScope(
                 f"{host} is a name of an inner network, which is not asked unless you say so: "
                 f"--allow-private {host}"
             )
         return Target(href, host, name, (), literal is not None)
+
+    async def admit_by(self, way: Way, url: str) -> Target:
+        """Return what may be asked by a proxy; raises OutOfScope.
+
+        An HTTP proxy in an inner network can reach what is inner: names for it are looked up here as well, as
+        far as that is possible, and checked. What a SOCKS proxy or one on this machine resolves is never
+        looked up: it may lead to Tor.
+        """
+        target = self.admit_beyond(url)
+        if target.is_literal or target.host in self._hosts or not await self._is_inner(way):
+            return target
+        if (self._unknown.get(target.host) or 0.0) > self._clock():
+            return target
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                found = await self._names.resolve(target.name)
+        except (DnsFailed, TimeoutError):
+            self._unknown.put(target.host, self._clock() + UNKNOWN_FOR)
+            return target
+        self._check(target.host, found.addresses)
+        return target
+
+    async def _is_inner(self, way: Way) -> bool:
+        """Tell whether a proxy is one for HTTP in an inner network; one that is not found is none."""
+        if not way.url.startswith("http"):
+            return False
+        known = self._inner_ways.get(way.name)
+        if known is None:
+            name, _ = endpoint(way)
+            literal = _literal(name)
+            try:
+                addresses = (literal,) if literal else (await self._names.resolve(name)).addresses
+            except DnsFailed:
+                return False
+            is_inner = any(oddity(address) and not address.is_loopback for address in addresses)
+            known = self._inner_ways.put(way.name, is_inner)
+        return known
 
     async def close(self) -> None:
         """Stop resolving names."""

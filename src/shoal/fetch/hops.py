@@ -152,7 +152,7 @@ class HopFetcher:
         return target, answer, tuple(hops)
 
     async def _admit(self, request: Request, url: str) -> Target:
-        return self._egress.admit_beyond(url) if request.way else await self._egress.admit(url)
+        return await (self._egress.admit_by(request.way, url) if request.way else self._egress.admit(url))
 
     def _cookies(self, request: Request) -> Cookies:
         return request.guise.cookies if request.guise else self._jar

@@ -5,11 +5,21 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.errors import ConnectFailed, FetchTimeout, OutOfScope, ProxyFailed, ProxyRefused
+from shoal.core.errors import (
+    ConnectFailed,
+    FetchTimeout,
+    NotNow,
+    OutOfScope,
+    ProxyFailed,
+    ProxyRefused,
+)
 from shoal.core.exchange import Request
-from shoal.core.ways import read_ways
+from shoal.core.ways import ProxyRules, read_ways
 from shoal.fetch.egress import Egress
 from shoal.fetch.http import HttpFetcher
+from shoal.fetch.proxies.fetcher import ProxiesFetcher
+from shoal.fetch.proxies.pool import Pool
+from shoal.fetch.proxies.standing import Fault
 from tests.conftest import or_skip
 from tests.integration.fetch.false_proxy import FalseProxy
 from tests.integration.fetch.hostile import page
@@ -17,6 +27,7 @@ from tests.servers.process import free_port
 from tests.servers.proxies import MicroSocks, TinyProxy
 
 LOGIN = ("visitor", "s3cret-pa55")
+NO_PROXY = "no-such-proxy.invalid"
 FAR, FAR_TLS = "http://far.example/", "https://far.example/"
 
 
@@ -25,6 +36,9 @@ def way_of(url):
 
 
 async def never(name):
+    """Look up no name but that of a proxy itself, which has none."""
+    if name == NO_PROXY:
+        raise OSError("no such name")
     raise AssertionError(f"{name} was looked up here")
 
 
@@ -40,6 +54,18 @@ async def fetcher(certificate):
 
 def fetch(fetcher, url, way, seconds=5.0):
     return fetcher.fetch(Request(url=url, way=way, timeout=timedelta(seconds=seconds)))
+
+
+@pytest.mark.parametrize("kind", [TinyProxy, MicroSocks])
+async def test_a_real_proxy_that_refuses_our_password_is_counted_as_one_that_refuses(fetcher, kind, origin):
+    with or_skip(lambda: kind(LOGIN)) as proxy:
+        wrong = proxy.url.replace(LOGIN[1], "wrong-pa55")
+        pool = Pool(ProxyRules(), [way_of(wrong)])
+        with pytest.raises(NotNow):
+            await fetch(ProxiesFetcher(fetcher, pool), origin.on("/", page()), None)
+    (standing,) = pool.standings()
+    assert standing.faults == {Fault.REFUSED: 1}
+    assert origin.asked == []
 
 
 @pytest.fixture(params=[None, LOGIN], ids=["open", "with a password"])

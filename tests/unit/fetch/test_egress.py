@@ -7,6 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from shoal.core.errors import DnsFailed, InvalidSetting, OutOfScope
+from shoal.core.exchange import Way
 from shoal.fetch.egress import Egress
 
 INNER_LITERALS = """
@@ -172,3 +173,58 @@ async def test_a_name_is_looked_up_once_for_all_its_ports_and_schemes():
 async def test_a_name_that_does_not_resolve_is_no_matter_of_scope():
     with pytest.raises(DnsFailed):
         await Egress(lookup=zone()).admit("http://nowhere.test/")
+
+
+INNER_NAMES = """
+    kubernetes.default.svc vault.prod.svc:8200 localhost.localdomain nas.localdomain grafana.private
+    x.service.consul fritz.box www.fritz.box 127.0.0.1.nip.io 10.0.0.5.sslip.io 10-0-0-5.sslip.io lvh.me
+    a.localtest.me host.docker.internal intranet db.lan metadata.google.internal printer.local localhost localhost.
+"""
+
+
+@pytest.mark.parametrize("host", INNER_NAMES.split())
+async def test_a_proxy_is_not_asked_for_a_name_of_an_inner_network(host):
+    for way in (INSIDE, OUTSIDE, SOCKS):
+        with pytest.raises(OutOfScope, match="inner network"):
+            await Egress(lookup=nobody).admit_by(way, f"http://{host}/")
+        assert (await Egress([host], lookup=nobody).admit_by(way, f"http://{host}/")).addresses == ()
+
+
+@pytest.mark.parametrize(
+    "host", ["fritz.box.example.com", "svc.example.com", "nip.io.example.com", "mylocal.com"]
+)
+async def test_a_name_that_only_looks_like_an_inner_one_is_asked_for(host):
+    assert (await Egress(lookup=nobody).admit_by(OUTSIDE, f"http://{host}/")).name == host
+
+
+INSIDE = Way(name="inside", url="http://user:word@10.0.0.9:3128")
+OUTSIDE = Way(name="outside", url="http://8.8.4.4:3128")
+LOCAL = Way(name="local", url="http://127.0.0.1:8118")
+SOCKS = Way(name="socks", url="socks5h://10.0.0.9:1080")
+
+
+async def test_a_name_for_a_proxy_in_an_inner_network_is_looked_up_here_as_well():
+    egress = Egress(lookup=zone("10.1.2.3"))
+    with pytest.raises(OutOfScope, match=r"rebound.test is at 10.1.2.3, a private address"):
+        await egress.admit_by(INSIDE, "https://rebound.test/")
+    assert (await Egress(lookup=zone("8.8.8.8")).admit_by(INSIDE, "https://shop.test/")).addresses == ()
+    assert await Egress(["rebound.test"], lookup=zone("10.1.2.3")).admit_by(INSIDE, "https://rebound.test/")
+    assert await Egress(["10.0.0.0/8"], lookup=zone("10.1.2.3")).admit_by(INSIDE, "https://rebound.test/")
+
+
+async def test_a_name_that_only_the_proxy_can_look_up_is_left_to_it_and_not_tried_each_time():
+    asked = []
+
+    async def lookup(name):
+        asked.append(name)
+        raise OSError("no resolver")
+
+    egress = Egress(lookup=lookup)
+    for _ in range(3):
+        assert (await egress.admit_by(INSIDE, "https://shop.test/")).name == "shop.test"
+    assert asked == ["shop.test"]
+
+
+@pytest.mark.parametrize("way", [OUTSIDE, LOCAL, SOCKS], ids=lambda way: way.name)
+async def test_for_other_proxies_no_name_is_looked_up(way):
+    assert (await Egress(lookup=nobody).admit_by(way, "https://shop.test/")).addresses == ()

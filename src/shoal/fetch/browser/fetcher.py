@@ -147,7 +147,7 @@ class BrowserFetcher:
     async def _egress_admits(self, request: Request) -> None:
         # Asked before the browser is, for a clear answer; the gate asks again, of everything.
         if request.way:
-            self._egress.admit_beyond(request.url)
+            await self._egress.admit_by(request.way, request.url)
         else:
             await self._egress.admit(request.url)
 

@@ -161,7 +161,7 @@ class Gate:
         )
 
     async def _admit(self, shown: Pass, url: str) -> Target:
-        target = self._egress.admit_beyond(url) if shown.way else await self._egress.admit(url)
+        target = await (self._egress.admit_by(shown.way, url) if shown.way else self._egress.admit(url))
         if self._unwanted(target.name):
             raise OutOfScope(f"{target.name} follows people, and is left out")
         return target

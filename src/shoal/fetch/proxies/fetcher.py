@@ -40,7 +40,7 @@ MOST_URLS = 10_000
 SAY_AGAIN = 60.0  # seconds
 MOMENT = 0.05  # seconds
 # What a host says to one whom it does not like, and what a proxy says in the place of a host.
-UNWELCOME, NOT_THE_HOST = frozenset({403, 429}), frozenset({407, 502, 503, 504})
+UNWELCOME, NOT_THE_HOST = frozenset({403, 429}), frozenset({502, 503, 504})
 # What a proxy that never gave a page is blamed for too: wrong credentials, or a host that it cannot reach.
 ITS_OWN = frozenset({401, 403, 500, 502, 504})
 log = logging.getLogger("shoal.proxies")
@@ -204,6 +204,10 @@ class ProxiesFetcher:
     def _weigh(self, standing: Standing, request: Request, response: Response) -> None:
         """Judge a proxy by the answer that came; raise ProxyTrouble where it is not the host's."""
         host, is_relayed = _host(response.url), _is_relayed(standing, response.url)
+        if is_relayed and _is_password_refused(standing, response) and response.status not in self._statuses:
+            self._pool.failed(standing, Fault.REFUSED)
+            self._remember(request.url, standing)
+            raise ProxyTrouble(f"{standing.way.name} refused its user or password ({response.status})", ZERO)
         if not self._is_unwelcome(standing, response, is_relayed):
             self._pool.served(standing, host, response.elapsed.total_seconds())
             return
@@ -235,8 +239,6 @@ class ProxiesFetcher:
 
     def _is_free(self, standing: Standing, url: str, response: Response, host: str, is_relayed: bool) -> bool:
         """Tell whether an answer is to be blamed on the proxy, so that the task does not pay for it."""
-        if is_relayed and response.status == 407:
-            return True
         if self._pool.hosts.is_welcome(standing.way.name, host) or response.headers.get("retry-after"):
             return False
         if is_relayed and not standing.has_worked and response.status in ITS_OWN:
@@ -271,3 +273,14 @@ def _host(url: str) -> str:
 def _is_relayed(standing: Standing, url: str) -> bool:
     """Tell whether a proxy reads and writes the answers itself, and may give one of its own."""
     return url.startswith("http:") and standing.way.url.startswith("http")
+
+
+def _is_password_refused(standing: Standing, response: Response) -> bool:
+    """Tell whether an answer is a proxy's word on our credentials: some say 401 where they should say 407."""
+    if response.status == 407:
+        return True
+    if response.status != 401 or standing.has_worked or "@" not in standing.way.url:
+        return False
+    # A host that wants a password names the way to give it; a proxy does not, or says that it is one.
+    asked = response.headers.get("www-authenticate", "")
+    return not asked or "proxy" in f"{asked} {response.headers.get('server', '')}".lower()

@@ -21,10 +21,12 @@ from shoal.core.errors import (
 )
 from shoal.core.exchange import Guise, Headers, Request, Response
 from shoal.core.model import SECOND, ZERO
+from shoal.core.ways import ProxyRules, read_ways
 from shoal.fetch.cookies import CookieJar
 from shoal.fetch.proxies import fetcher as fetchers
 from shoal.fetch.proxies.fetcher import MOST_FREE, ProxiesFetcher
 from shoal.fetch.proxies.patient import PatientFetcher
+from shoal.fetch.proxies.pool import Pool
 from shoal.fetch.proxies.standing import Fault
 from shoal.fetch.robots import Robots
 from shoal.fetch.rotation import begin_task
@@ -165,7 +167,38 @@ async def test_a_407_is_always_the_proxys():
     made = pool(1)
     with pytest.raises(ProxyTrouble):
         await fetched(ProxiesFetcher(Inner(lambda request: 407), made))
+    assert (faults(made), made.trouble()) == ({Fault.REFUSED: 1}, {"http://p0.test:80": 1})
     assert (await fetched(ProxiesFetcher(Inner(lambda request: 407), pool(1)), SAFE_URL)).status == 407
+
+
+PROXYS_OWN = Headers([("Server", "tinyproxy/1.11"), ("WWW-Authenticate", 'Basic realm="x"')])
+HOSTS_OWN = Headers([("WWW-Authenticate", 'Basic realm="shop"')])
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "proven", "fault"),
+    [
+        ("http://me:word@p0.test:80", Headers(), False, Fault.REFUSED),
+        ("http://me:word@p0.test:80", PROXYS_OWN, False, Fault.REFUSED),
+        ("http://me:word@p0.test:80", HOSTS_OWN, False, Fault.BLOCKED),
+        ("http://p0.test:80", Headers(), False, Fault.BLOCKED),
+        ("http://me:word@p0.test:80", Headers(), True, None),
+    ],
+)
+async def test_a_401_that_is_not_the_hosts_is_a_proxy_that_refuses_our_password(
+    address, headers, proven, fault
+):
+    made = Pool(ProxyRules(), read_ways([address], what="entry"))
+    (standing,) = made.standings()
+    if proven:
+        standing.served(0.1, 0.0)
+    fetcher = ProxiesFetcher(Inner(lambda request: Response(url=URL, status=401, headers=headers)), made)
+    if fault is None:
+        assert (await fetched(fetcher)).status == 401
+    else:
+        with pytest.raises(ProxyTrouble):
+            await fetched(fetcher)
+    assert standing.faults == ({fault: 1} if fault else {})
 
 
 async def test_a_host_that_serves_others_but_not_this_proxy_has_blocked_it_and_the_task_does_not_pay():
