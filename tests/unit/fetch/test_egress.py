@@ -178,7 +178,8 @@ async def test_a_name_that_does_not_resolve_is_no_matter_of_scope():
 INNER_NAMES = """
     kubernetes.default.svc vault.prod.svc:8200 localhost.localdomain nas.localdomain grafana.private
     x.service.consul fritz.box www.fritz.box 127.0.0.1.nip.io 10.0.0.5.sslip.io 10-0-0-5.sslip.io lvh.me
-    a.localtest.me host.docker.internal intranet db.lan metadata.google.internal printer.local localhost localhost.
+    a.localtest.me host.docker.internal intranet db.lan metadata.google.internal printer.local
+    localhost localhost.
 """
 
 
