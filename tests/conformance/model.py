@@ -26,7 +26,7 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
 from shoal.queue.intake import Entry, Intake, decode, encode_item
-from shoal.queue.rules import check_claim, check_run, free_run_id
+from shoal.queue.rules import STEERED_FROM, check_claim, check_run, free_run_id, steered
 from tests.conformance.ledger import (
     Names,
     Row,
@@ -78,15 +78,17 @@ class ModelQueue(Looking):
     async def resume(self, run_id: str) -> Run:
         return self._steer(run_id, RunState.RUNNING)
 
+    async def finish(self, run_id: str, reason: str) -> Run:
+        return self._steer(run_id, RunState.PARTIAL, error_text(reason))
+
     async def cancel(self, run_id: str) -> Run:
         return self._steer(run_id, RunState.CANCELLED)
 
-    def _steer(self, run_id: str, state: RunState) -> Run:
+    def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         run = self.books.run(run_id)
-        if run.state is RunState.CANCELLED and state is not RunState.CANCELLED:
-            raise RunConflict(run_id, "was cancelled")
-        self.books.runs[run_id] = replace(run, state=state)
-        return self.books.runs[run_id]
+        if run.state in STEERED_FROM[state]:
+            run = self.books.runs[run_id] = replace(run, state=state, reason=reason)
+        return steered(run, state)
 
     async def purge(self, run_id: str) -> None:
         books = self.books
@@ -127,7 +129,7 @@ class ModelQueue(Looking):
         if fence is not None and not self.stands(fence):
             return Grant(outdated=True)
         if run.state is not RunState.RUNNING:
-            return Grant(drained=run.state is RunState.CANCELLED)
+            return Grant(drained=run.state.has_ended)
         books.take_back_lost()
         books.wake_and_expire(books.of_run(run_id))
         leases: list[Lease] = []

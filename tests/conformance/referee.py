@@ -41,8 +41,7 @@ def adopt(
 
 def _check_standstill(run: Run, grant: Grant) -> None:
     assert not grant.leases, f"the run is {run.state}, but {len(grant.leases)} tasks were handed out"
-    cancelled = run.state is RunState.CANCELLED
-    assert grant.drained is cancelled, f"the run is {run.state}, but drained is {grant.drained}"
+    assert grant.drained is run.state.has_ended, f"the run is {run.state}, but drained is {grant.drained}"
 
 
 def _check_form(grant: Grant, limit: int) -> None:

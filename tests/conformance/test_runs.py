@@ -1,5 +1,6 @@
 """A run owns its tasks and settings; it can be resumed by its id, steered, and purged."""
 
+import asyncio
 import re
 from contextlib import suppress
 from datetime import timedelta
@@ -111,6 +112,59 @@ async def test_a_cancelled_run_cannot_be_resumed(queue: Queue) -> None:
     assert not await claim(queue, run)
 
 
+async def test_a_run_that_is_finished_with_tasks_left_is_partial_and_keeps_the_reason(queue: Queue) -> None:
+    run = await start(queue, *pages(3))
+    lease = await claim_one(queue, run)
+    ended = await queue.finish(run.id, "max_pages=1 reached")
+    assert (ended.state, ended.reason) == (RunState.PARTIAL, "max_pages=1 reached")
+    assert await queue.run(run.id) == ended
+    assert [(one.state, one.reason) for one in await queue.runs()] == [(ended.state, ended.reason)]
+    grant = await queue.claim(ME, run_id=run.id)
+    assert (list(grant.leases), grant.drained) == ([], True)
+    assert await queue.settle([Done(lease, items=[1], follow=[page(9)])]) == [Fate.ACCEPTED]
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.remaining, stats.items) == (1, 3, 1)
+
+
+async def test_of_many_who_finish_a_run_the_first_gives_the_reason(queue: Queue) -> None:
+    run = await start(queue, page())
+    ended = await asyncio.gather(*(queue.finish(run.id, f"reason {number}") for number in range(5)))
+    assert len({one.reason for one in ended}) == 1
+    assert (await queue.finish(run.id, "too late")).reason == ended[0].reason
+
+
+async def test_a_partial_run_goes_on_when_it_is_resumed(queue: Queue) -> None:
+    run = await start(queue, page())
+    await queue.finish(run.id, "max_pages=1 reached")
+    with pytest.raises(RunConflict, match="max_pages=1 reached"):
+        await queue.pause(run.id)
+    resumed = await queue.resume(run.id)
+    assert (resumed.state, resumed.reason) == (RunState.RUNNING, "")
+    assert len(await claim(queue, run)) == 1
+
+
+async def test_a_cancelled_run_stays_cancelled_when_it_is_finished_and_a_partial_one_can_be_cancelled(
+    queue: Queue,
+) -> None:
+    run = await start(queue, page())
+    await queue.finish(run.id, "enough")
+    assert (await queue.cancel(run.id)).state is RunState.CANCELLED
+    assert (await queue.finish(run.id, "enough")).state is RunState.CANCELLED
+
+
+async def test_a_paused_run_can_be_finished(queue: Queue) -> None:
+    run = await start(queue, page())
+    await queue.pause(run.id)
+    assert (await queue.finish(run.id, "enough")).state is RunState.PARTIAL
+
+
+async def test_any_reason_can_be_kept(queue: Queue) -> None:
+    run = await start(queue, page())
+    ended = await queue.finish(run.id, "nul \0 and\nline ✓ " + "x" * 5000)
+    assert ended.reason.startswith("nul and line ✓ xxx")
+    assert await queue.run(run.id) == ended
+
+
 async def test_steering_one_run_leaves_the_others_alone(queue: Queue) -> None:
     run, other = await start(queue, page()), await start(queue, page())
     await queue.cancel(run.id)
@@ -178,6 +232,19 @@ async def test_runs_survive_a_restart(bench: Bench) -> None:
     assert (kept.settings, kept.state) == (run.settings, RunState.PAUSED)
     await queue.resume(run.id)
     assert len((await queue.claim(ME, run_id=run.id)).leases) == 2
+
+
+@lasting
+async def test_the_end_of_a_partial_run_survives_a_restart(bench: Bench) -> None:
+    run = await start(bench.queue, page())
+    ended = await bench.queue.finish(run.id, "enough")
+    queue = await bench.restart()
+    assert await queue.run(run.id) == ended
+
+
+async def test_finishing_an_unknown_run_is_refused(queue: Queue) -> None:
+    with pytest.raises(UnknownRun):
+        await queue.finish("nobody", "enough")
 
 
 async def test_migrating_again_changes_nothing(queue: Queue) -> None:

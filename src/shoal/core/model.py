@@ -50,7 +50,13 @@ class RunState(StrEnum):
 
     RUNNING = "running"
     PAUSED = "paused"
-    CANCELLED = "cancelled"
+    PARTIAL = "partial"  # ended with tasks left, for a reason; it can be resumed
+    CANCELLED = "cancelled"  # for good
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no task of the run is handed out unless somebody resumes it, whatever is left."""
+        return self in (RunState.PARTIAL, RunState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,7 @@ class Run:
     settings: RunSettings
     state: RunState
     started_at: datetime
+    reason: str = ""  # why it ended with tasks left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +106,7 @@ class Grant:
 
     `next_due` is how long until time alone may make something claimable, None when nothing is known to come;
     other workers and producers may be quicker, so look again after a second or so whatever it says.
-    `drained` says that the run has no pending, delayed or leased task left, or was cancelled.
+    `drained` says that the run has no pending, delayed or leased task left, or has ended without them.
     `claimed_at` is the store's time from which the leases' durations count; a worker that compares many of
     them knows how late each answer came, and starts on time. None where nothing could be handed out.
     `outdated` says that the note which fenced the claim has changed, so that nothing was handed out.

@@ -90,11 +90,22 @@ class Queue(ABC):
 
     @abstractmethod
     async def pause(self, run_id: str) -> Run:
-        """Hand out no task of the run until it is resumed. What is leased may be settled."""
+        """Hand out no task of the run until it is resumed. What is leased may be settled.
+
+        Raises RunConflict when the run has ended.
+        """
 
     @abstractmethod
     async def resume(self, run_id: str) -> Run:
-        """Let a paused run go on; raises RunConflict when it was cancelled."""
+        """Let a paused or partial run go on; raises RunConflict when it was cancelled."""
+
+    @abstractmethod
+    async def finish(self, run_id: str, reason: str) -> Run:
+        """End a run with the tasks that are left: it becomes partial, and keeps the reason.
+
+        No task is handed out until the run is resumed. What is leased may be settled. A run that has ended
+        stays as it is, so that many workers may call this at once.
+        """
 
     @abstractmethod
     async def cancel(self, run_id: str) -> Run:

@@ -6,13 +6,21 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from shoal.core.errors import InvalidNote, InvalidSetting, shorten
-from shoal.core.model import ZERO, Outcome, RunSettings
+from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict, shorten
+from shoal.core.model import ZERO, Outcome, Run, RunSettings, RunState
 from shoal.queue.contract import Fence
 
 MAX_TOPIC, MAX_NOTE_KEY = 200, 8192  # characters
 MAX_NOTES = 64 << 20  # bytes of the values of one call, which travel and are stored together
 LONGEST_TTL = timedelta(days=36_500)
+
+# The states from which a run may come into another one.
+STEERED_FROM: Mapping[RunState, tuple[RunState, ...]] = {
+    RunState.PAUSED: (RunState.RUNNING,),
+    RunState.RUNNING: (RunState.PAUSED, RunState.PARTIAL),
+    RunState.PARTIAL: (RunState.RUNNING, RunState.PAUSED),
+    RunState.CANCELLED: (RunState.RUNNING, RunState.PAUSED, RunState.PARTIAL),
+}
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _TASK_ID = re.compile(r"[0-9a-f]{32}")
@@ -46,6 +54,15 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting("max_attempts", f"must be at least 1, got {settings.max_attempts}")
     if settings.ttl is not None and settings.ttl <= ZERO:
         raise InvalidSetting("ttl", f"must be more than zero, got {settings.ttl}")
+
+
+def steered(run: Run, wanted: RunState) -> Run:
+    """Return a run after it was steered; raises RunConflict where its state did not allow that."""
+    if run.state is wanted or wanted is RunState.PARTIAL:
+        return run
+    if run.state is RunState.CANCELLED:
+        raise RunConflict(run.id, "was cancelled, which is for good. Start a new one with: shoal run")
+    raise RunConflict(run.id, f"has ended: {run.reason}. Let it go on with: shoal resume {run.id}")
 
 
 def known_ids(ids: Iterable[str]) -> list[bytes]:

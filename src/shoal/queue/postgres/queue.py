@@ -22,12 +22,14 @@ from shoal.core.model import (
     Outcome,
     Run,
     RunSettings,
+    RunState,
     Stats,
     StoredItem,
     StoredReject,
     TaskState,
     TaskStatus,
     WorkerStatus,
+    error_text,
 )
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
@@ -46,6 +48,7 @@ from shoal.queue.postgres.wire import (
     run_from,
 )
 from shoal.queue.rules import (
+    STEERED_FROM,
     check_claim,
     check_new_notes,
     check_notes,
@@ -54,6 +57,7 @@ from shoal.queue.rules import (
     free_run_id,
     in_runs,
     known_ids,
+    steered,
 )
 
 PATIENCE = 30 * SECOND
@@ -126,20 +130,20 @@ class PostgresQueue(Queue):
         return [run_from(row) for row in rows]
 
     async def pause(self, run_id: str) -> Run:
-        return await self._steer(run_id, "paused")
+        return await self._steer(run_id, RunState.PAUSED)
 
     async def resume(self, run_id: str) -> Run:
-        return await self._steer(run_id, "running")
+        return await self._steer(run_id, RunState.RUNNING)
+
+    async def finish(self, run_id: str, reason: str) -> Run:
+        return await self._steer(run_id, RunState.PARTIAL, error_text(reason))
 
     async def cancel(self, run_id: str) -> Run:
-        return await self._steer(run_id, "cancelled")
+        return await self._steer(run_id, RunState.CANCELLED)
 
-    async def _steer(self, run_id: str, state: str) -> Run:
-        await self._server.fetch(sql.QUERIES["steer"], run_id, state)
-        run = await self.run(run_id)
-        if run.state != state:
-            raise RunConflict(run_id, "was cancelled, which is for good. Start a new one with: shoal run")
-        return run
+    async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
+        await self._server.fetch(sql.QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
+        return steered(await self.run(run_id), state)
 
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)

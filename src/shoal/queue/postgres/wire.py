@@ -184,6 +184,7 @@ def run_from(row: Row) -> Run:
         scraper=row["scraper"],
         state=RunState(row["state"]),
         started_at=row["started_at"],
+        reason=row["reason"],
         settings=RunSettings(
             host_delay=row["host_delay"],
             per_host=row["per_host"],

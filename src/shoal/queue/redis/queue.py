@@ -24,12 +24,14 @@ from shoal.core.model import (
     Release,
     Run,
     RunSettings,
+    RunState,
     Stats,
     StoredItem,
     StoredReject,
     TaskState,
     TaskStatus,
     WorkerStatus,
+    error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Entry, Intake, encode_item, ids_of
@@ -132,13 +134,16 @@ class RedisQueue(Queue):
         return await self._runs.every()
 
     async def pause(self, run_id: str) -> Run:
-        return await self._runs.steer(run_id, "paused")
+        return await self._runs.steer(run_id, RunState.PAUSED)
 
     async def resume(self, run_id: str) -> Run:
-        return await self._runs.steer(run_id, "running")
+        return await self._runs.steer(run_id, RunState.RUNNING)
+
+    async def finish(self, run_id: str, reason: str) -> Run:
+        return await self._runs.steer(run_id, RunState.PARTIAL, error_text(reason))
 
     async def cancel(self, run_id: str) -> Run:
-        return await self._runs.steer(run_id, "cancelled")
+        return await self._runs.steer(run_id, RunState.CANCELLED)
 
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.core.errors import RunConflict, UnknownRun
-from shoal.core.model import Run, RunSettings
+from shoal.core.model import Run, RunSettings, RunState
 from shoal.queue.redis.server import Argument, Server
 from shoal.queue.redis.wire import fields_of, run_from, settings_fields
+from shoal.queue.rules import STEERED_FROM, steered
 
 COPIED = ("number", "id", "scraper", "delay", "per_host", "max_attempts", "ttl", "state", "started")
 HOME = 0
@@ -51,16 +52,15 @@ class Runs:
         runs.sort(key=lambda fields: (int(fields["started"]), int(fields["number"])), reverse=True)
         return [run_from(fields) for fields in runs]
 
-    async def steer(self, run_id: str, state: str) -> Run:
+    async def steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         """Change the state of a run; raises UnknownRun or RunConflict."""
+        allowed = STEERED_FROM[state]
         try:
-            fields = fields_of(await self._server.call("steer", HOME, run_id, state))
+            fields = fields_of(await self._server.call("steer", HOME, run_id, state, reason, *allowed))
         except UnknownRun:
             raise UnknownRun(run_id, await self._ids()) from None
         await self._spread(fields)
-        if fields["state"] != state:
-            raise RunConflict(run_id, "was cancelled, which is for good. Start a new one with: shoal run")
-        return run_from(fields)
+        return steered(run_from(fields), state)
 
     async def introduce(self, run_id: str, shard: int) -> None:
         """Tell a shard of a run that it does not know; raises UnknownRun when nobody does."""

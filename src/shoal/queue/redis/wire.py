@@ -395,6 +395,7 @@ def run_from(fields: Mapping[str, str]) -> Run:
         scraper=fields["scraper"],
         state=RunState(fields["state"]),
         started_at=moment(int(fields["started"])),
+        reason=fields.get("reason", ""),
         settings=RunSettings(
             host_delay=duration(int(fields["delay"])),
             per_host=int(fields["per_host"]),

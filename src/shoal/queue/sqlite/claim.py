@@ -73,7 +73,7 @@ def claim(store: Store, wish: Wish) -> Grant:
     if wish.fence is not None and not notes.stands(store, wish.fence):
         return Grant(outdated=True)
     if look.state is not RunState.RUNNING:
-        return Grant(drained=look.state is RunState.CANCELLED)
+        return Grant(drained=look.state.has_ended)
     return _Claim(store, wish, look).grant()
 
 

@@ -26,6 +26,7 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
     WorkerStatus,
+    error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Intake, encode_item, ids_of
@@ -122,6 +123,9 @@ class SqliteQueue(Queue):
 
     async def resume(self, run_id: str) -> Run:
         return await self._writer.call(runs.steer, run_id, RunState.RUNNING)
+
+    async def finish(self, run_id: str, reason: str) -> Run:
+        return await self._writer.call(runs.steer, run_id, RunState.PARTIAL, error_text(reason))
 
     async def cancel(self, run_id: str) -> Run:
         return await self._writer.call(runs.steer, run_id, RunState.CANCELLED)

@@ -4,7 +4,7 @@ import msgspec
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
-from shoal.queue.rules import new_run_id
+from shoal.queue.rules import STEERED_FROM, new_run_id, steered
 from shoal.queue.sqlite.moment import duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
 
@@ -21,6 +21,7 @@ class RunRow(msgspec.Struct, array_like=True, frozen=True):
     max_attempts: int
     ttl: int | None
     started_at: int
+    reason: str
 
     def run(self) -> Run:
         settings = RunSettings(
@@ -35,6 +36,7 @@ class RunRow(msgspec.Struct, array_like=True, frozen=True):
             settings=settings,
             state=self.state,
             started_at=moment(self.started_at),
+            reason=self.reason,
         )
 
 
@@ -84,10 +86,10 @@ def every(store: Store) -> list[Run]:
     return [row.run() for row in store.read("run_list", list[RunRow])]
 
 
-def steer(store: Store, run_id: str, state: RunState) -> Run:
-    """Pause, resume or cancel a run; raises RunConflict when it was cancelled before."""
+def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
+    """Bring a run into a state; raises RunConflict where the one that it is in does not allow it."""
     row = known(store, run_id)
-    if row.state is RunState.CANCELLED and state is not RunState.CANCELLED:
-        raise RunConflict(run_id, "was cancelled")
-    store.tell("run_steer", run=row.no, state=state.value)
-    return msgspec.structs.replace(row, state=state).run()
+    if row.state in STEERED_FROM[state]:
+        store.tell("run_steer", run=row.no, state=state.value, reason=reason)
+        row = msgspec.structs.replace(row, state=state, reason=reason)
+    return steered(row.run(), state)

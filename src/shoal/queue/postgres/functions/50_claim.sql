@@ -309,7 +309,7 @@ BEGIN
         JOIN shoal.section s ON s.id = t.section
         WHERE t.id = ANY (g_task) AND s.run = run.id;
 
-    SELECT NULL, run.state = 'cancelled' INTO next_due, drained;
+    SELECT NULL, run.state IN ('cancelled', 'partial') INTO next_due, drained;
     IF wanted = p_limit AND run.state = 'running' THEN
         -- A lease or a delayed task tells at once that there is work left; to add up all changes is for the end of a run.
         SELECT least((SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > coalesce(t_later, '-infinity') ORDER BY d.due_at LIMIT 1),

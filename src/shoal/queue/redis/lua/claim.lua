@@ -308,7 +308,7 @@ end
 
 local state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
 if run.state ~= 'running' then
-    return {pack({-1, run.state == 'cancelled', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
+    return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
 end
 
 local tracks, answer, names = {}, '', {}

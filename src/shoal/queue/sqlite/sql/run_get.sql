@@ -1,2 +1,2 @@
-SELECT json_array(no, id, scraper, state, host_delay, per_host, max_attempts, ttl, started_at)
+SELECT json_array(no, id, scraper, state, host_delay, per_host, max_attempts, ttl, started_at, reason)
 FROM run WHERE id = :run_id

@@ -1,1 +1,1 @@
-UPDATE run SET state = :state WHERE no = :run
+UPDATE run SET state = :state, reason = :reason WHERE no = :run
