@@ -12,6 +12,7 @@ from shoal.core.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _C1 = re.compile("[\x7f-\x9f]")
 WIDE = ("url", "error", "info", "says")  # columns that are folded where the terminal is narrow
@@ -92,6 +93,16 @@ def put_rows(
         Console(highlight=False, width=width).print(table)
     else:
         say(nothing)
+
+
+def put_table(table: "Table") -> None:
+    """Show a person a table; a log has no width of its own, and nothing is cut there."""
+    if sys.stderr.isatty():
+        console().print(table)
+        return
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, width=10_000).print(table)
 
 
 def shown(value: Any) -> str:

@@ -68,11 +68,19 @@ async def fill(
 ) -> dict[str, Any]:
     """Make the run and stream its tasks in."""
     from shoal.cli.seeds import Refused
+    from shoal.core.errors import InvalidInput
     from shoal.fleet.filling import queued_row
-    from shoal.fleet.launch import open_run
+    from shoal.fleet.lifecycle import check_not_cancelled, is_new, kept_if_accepted
 
-    with Refused(rejects, invalid) as refused:
-        run = await open_run(queue, job.scraper, run_id=run_id)
-        async with refused.feed(queue, job, seeds, run) as feed:
-            report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
+    fresh = await is_new(queue, run_id)
+    run = await queue.start_run(job.scraper.name, settings=job.scraper.run_settings(), run_id=run_id)
+    check_not_cancelled(run)
+    async with kept_if_accepted(queue, run, is_new=fresh):
+        with Refused(rejects, invalid) as refused:
+            async with refused.feed(queue, job, seeds, run) as feed:
+                report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
+        if fresh and refused.count and not report.added:
+            raise InvalidInput(f"None of the {refused.count:,} could be queued, and no run was made.")
+    if run.state.has_ended:
+        say(f"Run {run.id} has ended: {run.reason}. Its tasks wait until: shoal resume {run.id}")
     return queued_row(job, run, report, refused.count)

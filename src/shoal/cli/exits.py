@@ -12,4 +12,5 @@ class Exit(IntEnum):
     PARTIAL = 3  # it ran, but left dead letters, or was stopped before the end
     BUSY = 4  # another process runs this scraper
     UNAVAILABLE = 5  # the queue's server cannot be reached
+    LIMIT_REACHED = 6  # the run ended at a limit of its own, max_pages, with tasks left
     INTERRUPTED = 130

@@ -18,8 +18,6 @@ from shoal.export.stream import export, stored_since
 from shoal.fleet.progress import Snapshot
 from shoal.queue.contract import Queue
 
-OVER = ("finished", "cancelled")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -83,7 +81,7 @@ async def _follow(queue: Queue, run_id: str, wish: Wish, writer: Writer, since: 
 async def _total(queue: Queue, run_id: str, step: str | None) -> int | None:
     """Return how many items there are once no more will come."""
     run, stats = await queue.run(run_id), await queue.stats(run_id)
-    if Snapshot(run, stats, 0, 0.0, None).state not in OVER:
+    if not Snapshot(run, stats, 0, 0.0, None).is_over:
         return None
     if step is None:
         return stats.items

@@ -1,6 +1,7 @@
 """`shoal fleet`: look whether all is well, show who does what, ask, and start many workers."""
 
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,10 +9,11 @@ import typer
 
 from shoal.cli import options
 from shoal.cli.asking import ask, first
-from shoal.cli.console import complain, console, counted, duration, escaped, put_json, say
+from shoal.cli.console import complain, console, counted, duration, escaped, put_json, put_table, say
 from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.exits import Exit
-from shoal.cli.sources import takes_sources
+from shoal.cli.retyped import go_on_command, remembers
+from shoal.cli.sources import SOURCES, takes_sources
 
 if TYPE_CHECKING:
     from shoal.core.model import EnqueueReport
@@ -35,8 +37,10 @@ class Prepared:
     enqueued: "EnqueueReport"
     refused: int
     findings: "list[Finding]"
+    is_new: bool  # whether the run was made here
 
 
+@remembers(sources=SOURCES)
 @takes_sources
 @takes_crew(log_dir="logs")
 def fleet(
@@ -85,7 +89,7 @@ def fleet(
         queue,
         lambda opened: prepare(opened, job, seeds, rejects, wanted, resume is not None, test, invalid),
     )
-    refuse_unfit(ready.findings, as_json)
+    refuse_unfit(ready.findings, as_json, None if ready.is_new else waiting_words(job, ready.lineup))
     if not as_json:
         show(ready.lineup, warn=not test)
     if not (yes or as_json or start_wanted(job, ready.lineup)):
@@ -128,8 +132,15 @@ def examined(job: "Job") -> "list[Finding]":
     return uvloop.run(looked())
 
 
-def refuse_unfit(findings: "list[Finding]", as_json: bool) -> None:
-    """Say what is poor, and end the command where something is bad."""
+def is_unfit(findings: "list[Finding]") -> bool:
+    """Tell whether something is bad."""
+    from shoal.fleet.doctor import Health
+
+    return any(found.health is Health.BAD for found in findings)
+
+
+def refuse_unfit(findings: "list[Finding]", as_json: bool, more: str | None = None) -> None:
+    """Say what is poor, and end the command where something is bad; with what to type next."""
     from shoal.fleet.doctor import Health
 
     poor = [found for found in findings if found.health is not Health.GOOD]
@@ -142,6 +153,8 @@ def refuse_unfit(findings: "list[Finding]", as_json: bool) -> None:
         if as_json:
             put_json({"error": "Unfit", "message": "; ".join(f"{one.what}: {one.says}" for one in bad)})
         complain(f"Nothing was started. Mend first: {', '.join(found.what for found in bad)}.")
+        if more and not as_json:
+            say(more)
         raise typer.Exit(Exit.FAILED)
 
 
@@ -159,10 +172,14 @@ async def prepare(
     from shoal.cli.seeds import Refused
     from shoal.fleet.doctor import partitions_complete
     from shoal.fleet.launch import lock_of, open_run
+    from shoal.fleet.lifecycle import is_new, kept_if_accepted, purge
     from shoal.fleet.lineup import line_up
 
-    async with lock_of(queue, job, run_id) as lock:
+    fresh = not resume and await is_new(queue, run_id)
+    async with AsyncExitStack() as stack:
+        lock = await stack.enter_async_context(lock_of(queue, job, run_id))
         run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
+        await stack.enter_async_context(kept_if_accepted(queue, run, is_new=fresh))
         await lock.name_run(run.id)
         with Refused(rejects, invalid) as refused:
             async with refused.feed(queue, job, seeds, run) as feed:
@@ -170,7 +187,10 @@ async def prepare(
                 enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
-        return Prepared(await line_up(queue, job, run), enqueued, refused.count, findings)
+        ready = Prepared(await line_up(queue, job, run), enqueued, refused.count, findings, fresh)
+    if is_unfit(findings) and fresh:
+        await purge(queue, run.id)
+    return ready
 
 
 def show(lineup: "Lineup", *, warn: bool) -> None:
@@ -188,7 +208,7 @@ def show(lineup: "Lineup", *, warn: bool) -> None:
     load = lineup.load
     hosts = "10,000+ hosts" if load.hosts > 10_000 else counted(load.hosts, "host")
     say(f"Run {lineup.run.id}: {counted(load.remaining, 'task')} on {hosts}")
-    console().print(table)
+    put_table(table)
     if warn and lineup.warning:
         console().print(f"[yellow]{escaped(lineup.warning)}")
 
@@ -196,16 +216,21 @@ def show(lineup: "Lineup", *, warn: bool) -> None:
 def start_wanted(job: "Job", lineup: "Lineup") -> bool:
     """Ask whether to start; without a terminal nobody is there to be asked."""
 
-    from shoal.fleet.retyping import typed_again, typed_on
-
     if not sys.stdin.isatty():
         return True
     if typer.confirm(f"Start {counted(len(lineup.parts), 'worker')}?", default=True, err=True):
         return True
-    again = typed_again(job, "shoal", "fleet", job.name, "--resume", lineup.run.id)
-    forget = typed_on(job.queue_url, f"purge {lineup.run.id}")
-    say(f"Nothing was started; the tasks wait.\nStart:    {again}\nForget:   {forget}")
+    say(f"Nothing was started; the tasks wait.\n{waiting_words(job, lineup)}")
     return False
+
+
+def waiting_words(job: "Job", lineup: "Lineup") -> str:
+    """Return what to type for a run that was filled, and that nobody works on."""
+    from shoal.fleet.retyping import typed_on
+
+    run_id = lineup.run.id
+    forget = typed_on(job.queue_url, f"purge {run_id}")
+    return f"Start:    {go_on_command(job, run_id)}\nForget:   {forget}"
 
 
 async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None, as_json: bool) -> "Summary":
@@ -213,18 +238,20 @@ async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None
     from shoal.cli.live import Show
     from shoal.cli.stopping import obey_signals
     from shoal.fleet.launch import launch
+    from shoal.fleet.lifecycle import kept_if_accepted
     from shoal.fleet.outlet import Outlet
 
     run = ready.lineup.run
     outlet = Outlet(queue, run.id, out)
-    with Show(as_json=as_json) as shown:
-        summary = await launch(
-            queue,
-            job,
-            run,
-            shown,
-            on_crew=lambda crew: obey_signals(crew, shown.said),
-            outlet=outlet,
-        )
+    async with kept_if_accepted(queue, run, is_new=ready.is_new):
+        with Show(as_json=as_json) as shown:
+            summary = await launch(
+                queue,
+                job,
+                run,
+                shown,
+                on_crew=lambda crew: obey_signals(crew, shown.said),
+                outlet=outlet,
+            )
     more: dict[str, Any] = {"enqueued": ready.enqueued, "refused": ready.refused}
     return replace(summary, **more)

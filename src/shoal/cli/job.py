@@ -38,7 +38,7 @@ def read_job(
     typed = dict(read_change(change) for change in changes or [])
     allowed = [*loaded.scraper.settings.allow_private, *(allow_private or []), *typed_private(urls or [])]
     if allowed:
-        typed["allow_private"] = allowed
+        typed["allow_private"] = list(dict.fromkeys(allowed))
     return make_job(
         reference,
         loaded,

@@ -30,7 +30,8 @@ def status(
         put_json(snapshot.as_json())
         return
     report = snapshot.as_json()
-    say(f"Run {report['run_id']} of {report['scraper']}: {report['state']}")
+    reason = f", {report['reason']}" if report["reason"] else ""
+    say(f"Run {report['run_id']} of {report['scraper']}: {report['state']}{reason}")
     counts = ("pending", "delayed", "leased", "completed", "dead", "expired", "items", "rejected")
     rows = [{"step": name, **counts_of} for name, counts_of in report["steps"].items()]
     if len(report["partitions"]) > 1:
@@ -40,8 +41,13 @@ def status(
         ]
     rows.append({"step": "all", **{name: report[name] for name in counts}})
     put_rows(rows, ("step", *counts), as_json=False, nothing="")
-    if snapshot.stats.remaining:
+    if snapshot.is_over and snapshot.stats.remaining:
+        say(f"{counted(snapshot.stats.remaining, 'task')} left, which nobody will do as it is")
+    elif snapshot.stats.remaining:
         say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
+    for why, links in snapshot.not_followed.items():
+        example = f", for example {links.example}" if links.example else ""
+        say(f"Links not followed: {links.count:,} {why}{example}")
     if snapshot.stats.dead:
         say(f"Why tasks died:  {typed_on(queue, f'dead list {snapshot.run.id}')}")
     if retired:
@@ -119,8 +125,8 @@ async def _snapshot(queue: "Queue", run_id: str | None) -> "Snapshot":
     from shoal.fleet.progress import Progress
 
     progress = Progress(queue, run_id or await newest_run(queue))
-    snapshot = await progress.look()
-    if snapshot.stats.remaining:
+    snapshot = await progress.look(last=True)
+    if snapshot.stats.remaining and not snapshot.is_over:
         # A rate needs two looks.
         await asyncio.sleep(1.0)
         snapshot = await progress.look()
@@ -137,7 +143,7 @@ async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> No
             put_json(snapshot.as_json())
         else:
             say(line_of(snapshot))
-        if snapshot.state in ("finished", "cancelled"):
+        if snapshot.is_over:
             return
         await asyncio.sleep(every)
 

@@ -1,5 +1,6 @@
 """`shoal run`: enqueue, work with live progress, write the results, and say how it went."""
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,20 @@ from shoal.cli.console import complain, counted, duration, put_json, say
 from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.enqueue import report
 from shoal.cli.exits import Exit
-from shoal.cli.sources import takes_sources
+from shoal.cli.retyped import go_on_command, remembers
+from shoal.cli.sources import SOURCES, takes_sources
+from shoal.core.model import RunState
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job, Summary
+    from shoal.fleet.progress import Snapshot
     from shoal.fleet.seeds import Seeds
     from shoal.queue.contract import Queue
 
 NEWEST = "newest"
 
 
+@remembers(sources=(*SOURCES, "again"))
 @takes_sources
 @takes_crew()
 def run(
@@ -87,14 +92,22 @@ async def carry_out(
     from shoal.cli.seeds import Refused
     from shoal.cli.stopping import obey_signals
     from shoal.fleet.again import pages_again
-    from shoal.fleet.launch import launch, open_run
+    from shoal.fleet.launch import launch, lock_of, open_run
+    from shoal.fleet.lifecycle import is_new, kept_if_accepted
     from shoal.fleet.outlet import Outlet
 
     wanted = run_id if resume is None or resume == NEWEST else resume
     known = await pages_again(queue, job.scraper, but=wanted)
-    run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
-    outlet = Outlet(queue, run.id, out)
-    with Show(as_json=as_json) as show, Refused(rejects, invalid) as refused:
+    fresh = resume is None and await is_new(queue, wanted)
+    async with AsyncExitStack() as stack:
+        # Who is refused by the lock has made no run.
+        lock = await stack.enter_async_context(lock_of(queue, job, wanted))
+        run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
+        await stack.enter_async_context(kept_if_accepted(queue, run, is_new=fresh))
+        await lock.name_run(run.id)
+        outlet = Outlet(queue, run.id, out)
+        show = stack.enter_context(Show(as_json=as_json))
+        refused = stack.enter_context(Refused(rejects, invalid))
         async with refused.feed(queue, job, seeds, run) as feed:
             summary = await launch(
                 queue,
@@ -106,6 +119,7 @@ async def carry_out(
                 on_crew=lambda crew: obey_signals(crew, show.said),
                 outlet=outlet,
                 known=known,
+                lock=lock,
             )
         return replace(summary, refused=refused.count)
 
@@ -117,34 +131,30 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.scrape.gate import TOO_DEEP
     from shoal.worker.tally import listed
 
-    stats, run_id = summary.snapshot.stats, summary.run.id
-    parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
-    parts += [f"{summary.ending.tally.kept:,} from the cache"] if summary.ending.tally.kept else []
-    parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
-    parts += [counted(stats.dead, "dead letter")] if stats.dead else []
-    parts += [f"{stats.expired:,} expired"] if stats.expired else []
-    parts += [f"{summary.refused:,} refused"] if summary.refused else []
-    head = "Done" if not stats.remaining else f"Stopped with {counted(stats.remaining, 'task')} left"
-    lines = [f"{head}: {', '.join(parts)} in {duration(summary.seconds)}."]
+    snapshot, run_id = summary.snapshot, summary.run.id
+    stats = snapshot.stats
+    lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
+    if snapshot.state == RunState.PARTIAL:
+        reason = snapshot.run.reason.removesuffix(" reached")
+        lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.")
     if summary.compared:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with before: {found}.")
     lines += [f"Could not go on: {failure}" for failure in summary.ending.failures]
     tally = summary.ending.tally
-    for words, counts in (
-        ("Failed tries", tally.errors),
-        ("Put off at no cost", tally.put_off),
-        ("Links not followed", tally.dropped),
-    ):
+    for words, counts in (("Failed tries", tally.errors), ("Put off at no cost", tally.put_off)):
         if counts:
             lines.append(f"{words}: {listed(counts)}.")
-    if TOO_DEEP in tally.dropped:
+    lines += _links_not_followed(snapshot)
+    if TOO_DEEP in snapshot.not_followed:
         deepest = job.scraper.settings.max_depth
         lines.append(
             f"Deeper:   --set max_depth={5 * deepest or 1}, now {deepest}; a chain of next links counts too"
         )
-    if stats.remaining:
-        lines.append(f"Go on:    {resume_command(job, run_id)}")
+    if snapshot.state == RunState.PARTIAL:
+        lines.append(f"More:     {go_on_command(job, run_id, max_pages=_more_pages(summary, job))}")
+    elif stats.remaining and snapshot.state != RunState.CANCELLED:
+        lines.append(f"Go on:    {go_on_command(job, run_id)}")
     if stats.dead:
         lines.append(f"Why:      {typed_on(job.queue_url, f'dead list {run_id}')}")
     if job.logs:
@@ -157,11 +167,38 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
     return "\n".join(lines)
 
 
-def resume_command(job: "Job", run_id: str) -> str:
-    """Return the command that goes on with a run."""
-    from shoal.fleet.retyping import typed_again
+def _head(snapshot: "Snapshot") -> str:
+    if not snapshot.stats.remaining or snapshot.state == RunState.PARTIAL:
+        return "Done"
+    word = "Cancelled" if snapshot.state == RunState.CANCELLED else "Stopped"
+    return f"{word} with {counted(snapshot.stats.remaining, 'task')} left"
 
-    return typed_again(job, "shoal", "run", job.name, "--resume", run_id)
+
+def _parts(summary: "Summary") -> list[str]:
+    stats, kept = summary.snapshot.stats, summary.ending.tally.kept
+    parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
+    parts += [f"{kept:,} from the cache"] if kept else []
+    parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
+    parts += [counted(stats.dead, "dead letter")] if stats.dead else []
+    parts += [f"{stats.expired:,} expired"] if stats.expired else []
+    parts += [f"{summary.refused:,} refused"] if summary.refused else []
+    return parts
+
+
+def _links_not_followed(snapshot: "Snapshot") -> list[str]:
+    from shoal.worker.tally import listed
+
+    if not snapshot.not_followed:
+        return []
+    counts = {reason: links.count for reason, links in snapshot.not_followed.items()}
+    first = next(iter(snapshot.not_followed.values())).example
+    example = f", for example {first}" if first else ""
+    return [f"Links not followed: {listed(counts)}{example}."]
+
+
+def _more_pages(summary: "Summary", job: "Job") -> int:
+    stats = summary.snapshot.stats
+    return stats.completed + stats.dead + (job.scraper.settings.max_pages or 0)
 
 
 def exit_code(summary: "Summary") -> Exit:
@@ -171,4 +208,6 @@ def exit_code(summary: "Summary") -> Exit:
     stats = summary.snapshot.stats
     if summary.refused and not stats.tasks:
         return Exit.USAGE
+    if summary.snapshot.state == RunState.PARTIAL and not stats.dead:
+        return Exit.LIMIT_REACHED
     return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK

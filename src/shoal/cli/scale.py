@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
     Tell = Callable[[Decision], None]
+    Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
 
 
 NOT_OF_A_SCALER = ("workers", "span", "partition_table", "heartbeat", *MANNERS, "metrics", "trace")
@@ -62,11 +63,14 @@ def scale(
     ] = "30s",
     every: Annotated[str, typer.Option("--every", help="How often to look.", metavar="TIME")] = "5s",
     pace: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--pace", help="Pages that one worker does in a second when no host holds it up.", metavar="N"
+            "--pace",
+            help="Pages that one worker does in a second when no host holds it up.",
+            metavar="N",
+            show_default="10, or what the scraper's pause allows",
         ),
-    ] = 10.0,
+    ] = None,
     place: Annotated[Place, typer.Option("--on", help="Where the workers live.")] = Place.LOCAL,
     service: Annotated[
         str, typer.Option("--service", help="With --on compose: the service.", metavar="NAME")
@@ -99,7 +103,7 @@ def scale(
     from shoal.fleet.drivers.local import SharedNursery
     from shoal.fleet.scaling import Bounds
 
-    if not 0 < pace < float("inf"):
+    if pace is not None and not 0 < pace < float("inf"):
         raise InvalidSetting("--pace", f"must be more than zero, got {pace:g}")
     bounds = Bounds(
         most=most,
@@ -107,21 +111,26 @@ def scale(
         tasks_per_worker=tasks_per_worker,
         cooldown=read_duration("--cooldown", cooldown),
     )
-    wanted = {"bounds": bounds, "pace": pace, "every": read_positive_duration("--every", every)}
+    wanted = {"bounds": bounds, "every": read_positive_duration("--every", every)}
     tell = teller(as_json)
-    if place is not Place.LOCAL:
-        driver = elsewhere(place, service, deployment, namespace)
-        ask(queue, lambda opened: _elsewhere(opened, run_id, driver, wanted, tell, once, until_drained))
-        return
-    if once:
-        ask(queue, lambda opened: _look(opened, run_id, wanted, tell))
-        return
 
     def job_of(name: str) -> "Job":
         return crew.job(scraper or name, queue)
 
+    async def paced(opened: "Queue") -> dict[str, Any]:
+        """Return what is wanted, with the pace that was typed or that the scraper's pause allows."""
+        found = pace or await _pace(opened, run_id, job_of, must_load=scraper is not None)
+        return wanted | {"pace": found}
+
+    if place is not Place.LOCAL:
+        driver = elsewhere(place, service, deployment, namespace)
+        ask(queue, lambda opened: _elsewhere(opened, run_id, driver, paced, tell, once, until_drained))
+        return
+    if once:
+        ask(queue, lambda opened: _look(opened, run_id, paced, tell))
+        return
     nursery = SharedNursery(here=True)
-    ask(queue, lambda opened: _locally(opened, run_id, job_of, nursery, wanted, tell, until_drained))
+    ask(queue, lambda opened: _locally(opened, run_id, job_of, nursery, paced, tell, until_drained))
 
 
 def elsewhere(place: Place, service: str, deployment: str, namespace: str | None) -> "Driver":
@@ -149,25 +158,38 @@ def teller(as_json: bool) -> "Tell":
     return tell
 
 
-async def _look(queue: "Queue", run_id: str, wanted: dict[str, Any], tell: "Tell") -> None:
+async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, must_load: bool) -> float:
+    from shoal.core.errors import ShoalError
+    from shoal.fleet.forecast import PACE, pace_of
+
+    run = await queue.run(run_id)
+    try:
+        return pace_of(job_of(run.scraper).scraper.settings.pause)
+    except ShoalError:
+        if must_load:
+            raise
+        return PACE  # the machine that scales other machines need not have the scraper
+
+
+async def _look(queue: "Queue", run_id: str, paced: "Paced", tell: "Tell") -> None:
     from shoal.fleet.drivers.local import Nobody
     from shoal.fleet.scaler import Scaler
 
-    tell(await Scaler(queue, run_id, Nobody(), **wanted).look())
+    tell(await Scaler(queue, run_id, Nobody(), **await paced(queue)).look())
 
 
 async def _elsewhere(
     queue: "Queue",
     run_id: str,
     driver: "Driver",
-    wanted: dict[str, Any],
+    paced: "Paced",
     tell: "Tell",
     once: bool,
     until_drained: bool,
 ) -> None:
     from shoal.fleet.scaler import Scaler
 
-    scaler = Scaler(queue, run_id, driver, **wanted, on_decision=tell, on_trouble=say)
+    scaler = Scaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=say)
     if once:
         tell(await scaler.look())
         return
@@ -182,7 +204,7 @@ async def _locally(
     run_id: str,
     job_of: "Callable[[str], Job]",
     nursery: "SharedNursery",
-    wanted: dict[str, Any],
+    paced: "Paced",
     tell: "Tell",
     until_drained: bool,
 ) -> None:
@@ -198,6 +220,7 @@ async def _locally(
     with books_of(job, run) as logs:
         hired = LocalWorkers(queue, job, run, nursery=nursery, on_event=say, on_output=say, logs=logs)
         async with hired as workers:
+            wanted = await paced(queue)
             scaler = Scaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=say)
             obey_signals(_Both(scaler, workers), say)
             await scaler.run(until_drained=until_drained)

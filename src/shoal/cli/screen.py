@@ -15,8 +15,15 @@ from shoal.fleet.progress import Snapshot
 from shoal.fleet.staleness import LATE, state_of
 
 FIXED = 10  # lines that are not rows: heads, gaps, title, errors
-STATES = {"running": "green", "finished": "dim", "paused": "yellow", "cancelled": "dim", LATE: "bold red"}
-STATES |= {"died": "red", "ended": "dim"}
+STATES = {
+    "running": "green",
+    "finished": "dim",
+    "paused": "yellow",
+    "partial": "yellow",
+    "cancelled": "dim",
+    LATE: "bold red",
+}
+STATES |= {"partial": "yellow", "died": "red", "ended": "dim"}
 MEGABYTE = 1 << 20
 WIDE = 110  # characters; below, a few columns are left out
 

@@ -1,5 +1,6 @@
 """The options that say what a run begins with, defined once for every command that takes them."""
 
+import inspect
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -107,4 +108,5 @@ def read(named: dict[str, Any]) -> "Seeds":
     return read_seeds(named, lambda name: f"--{name.replace('_', '-')}")
 
 
+SOURCES = tuple(inspect.signature(_sources).parameters)
 takes_sources = group("seeds", _sources, read)

@@ -8,12 +8,14 @@ from shoal.cli import options
 from shoal.cli.asking import ask_existing
 from shoal.cli.console import put_json, say
 from shoal.cli.crew import CrewOptions, takes_crew
+from shoal.cli.retyped import remembers
 
 if TYPE_CHECKING:
     from shoal.fleet.launch import Job, Summary
     from shoal.queue.contract import Queue
 
 
+@remembers()
 @takes_crew()
 def work(
     scraper: options.Scraper,

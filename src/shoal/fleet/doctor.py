@@ -12,7 +12,7 @@ from pathlib import Path
 from shoal.core.errors import ShoalError
 from shoal.core.model import SECOND
 from shoal.fetch.browser.chromium import installed_chromium
-from shoal.fleet.table import check_table
+from shoal.fleet.table import check_table, read_table_file
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
 from shoal.queue.open import file_of, open_queue
@@ -44,7 +44,9 @@ class Finding:
     says: str
 
 
-async def examine(queue_url: str, scraper: str | Scraper | None = None) -> AsyncIterator[Finding]:
+async def examine(
+    queue_url: str, scraper: str | Scraper | None = None, partition_table: str | None = None
+) -> AsyncIterator[Finding]:
     """Look at everything in turn; a thing that is bad does not keep the rest from being looked at."""
     yield _scraper(scraper) if scraper else Finding("scraper", Health.GOOD, "none was named")
     if proxies := await _proxies(scraper):
@@ -55,6 +57,8 @@ async def examine(queue_url: str, scraper: str | Scraper | None = None) -> Async
         yield browser
     if tokens := await _tokens(scraper):
         yield tokens
+    if partition_table:
+        yield _partition_table(partition_table)
     async for finding in _queue(queue_url):
         yield finding
     yield _files()
@@ -68,6 +72,16 @@ def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id
     except ShoalError as error:
         return Finding("partitions", Health.BAD, str(error))
     return Finding("partitions", Health.GOOD, f"each of the {len(names):,} has a worker")
+
+
+def _partition_table(path: str) -> Finding:
+    try:
+        homes = read_table_file(Path(path))
+    except ShoalError as error:
+        return Finding("partitions", Health.BAD, str(error))
+    workers = len(set(homes.values()))
+    says = f"{len(homes):,} of them for {workers:,} workers; a run is compared with them when it is filled"
+    return Finding("partitions", Health.GOOD, says)
 
 
 def _scraper(reference: str | Scraper) -> Finding:

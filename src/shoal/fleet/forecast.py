@@ -41,6 +41,18 @@ class Load:
         return None if self.usable == inf else max(1, ceil(self.usable - 1e-9)) if self.under_way else 0
 
 
+def pace_of(pause: tuple[timedelta, timedelta] | None, pace: float = PACE) -> float:
+    """Return how many tasks a worker does in a second that pauses between any two of them."""
+    if pause is None:
+        return pace
+    return 1 / (mean(pause).total_seconds() + 1 / pace)
+
+
+def mean(pause: tuple[timedelta, timedelta]) -> timedelta:
+    """Return how long a pause is on average: it is drawn evenly from the span."""
+    return sum(pause, ZERO) / 2
+
+
 async def load_of(queue: Queue, run: Run, *, pace: float = PACE) -> Load:
     """Look at a run as it is now; delays and leases that have ended are ended first, for nobody else may."""
     await queue.reclaim()

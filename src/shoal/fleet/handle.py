@@ -128,7 +128,7 @@ class RunHandle:
         while True:
             snapshot = await progress.look()
             yield snapshot
-            if snapshot.state in ("finished", "cancelled"):
+            if snapshot.is_over:
                 return
             await asyncio.sleep(every.total_seconds())
 
@@ -201,7 +201,7 @@ class RunHandle:
         last, chosen = after, None if ids is None else set(ids)
         waiting = Waiting(self.queue, self.id, chosen or ())
         async for snapshot in self.watch():
-            is_last = snapshot.state in ("finished", "cancelled")
+            is_last = snapshot.is_over
             if chosen is not None:
                 await waiting.look(snapshot, is_last=is_last)
                 is_last = is_last or waiting.is_over

@@ -14,10 +14,11 @@ from shoal.core.events import SAID, Level
 from shoal.core.model import MINUTE, ZERO, EnqueueReport, Run, Task
 from shoal.fleet.again import Comparison, compared
 from shoal.fleet.crew import Crew, CrewEnding
+from shoal.fleet.lifecycle import end_at_budget, reopened
 from shoal.fleet.logs import NO_LIBRARY, Library, LogPlan
 from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
-from shoal.fleet.progress import Progress, Snapshot
+from shoal.fleet.progress import Progress, Snapshot, links_as_json
 from shoal.fleet.single import FILLING, WORKING, ScraperLock
 from shoal.fleet.timeup import within
 from shoal.fleet.watch import LOOK_EVERY, logs_of, metrics_of
@@ -151,6 +152,9 @@ class Summary:
             "expired": stats.expired,
             "items": stats.items,
             "rejected": stats.rejected,
+            "state": self.snapshot.state,
+            "reason": self.snapshot.run.reason or None,
+            "not_followed": links_as_json(self.snapshot.not_followed),
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(pages / self.seconds, 2) if self.seconds else 0.0,
             "remaining": stats.remaining,
@@ -160,16 +164,18 @@ class Summary:
 
 
 async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None, resume: bool = False) -> Run:
-    """Make a run of the scraper, or find the one to go on with."""
+    """Make a run of the scraper, or find the one to go on with; raises RunConflict where it cannot go on."""
     if not resume:
-        return await queue.start_run(scraper.name, settings=scraper.run_settings(), run_id=run_id)
+        run = await queue.start_run(scraper.name, settings=scraper.run_settings(), run_id=run_id)
+        return await reopened(queue, run, scraper)
     if run_id:
         run = await queue.run(run_id)
         if run.scraper != scraper.name:
             raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {scraper.name!r}")
-        return run
+        return await reopened(queue, run, scraper)
     for run in await queue.runs():
-        if run.scraper == scraper.name and (await queue.stats(run.id)).remaining:
+        is_open = run.scraper == scraper.name and not run.state.has_ended
+        if is_open and (await queue.stats(run.id)).remaining:
             return run
     raise InvalidSetting(
         "--resume", f"finds no unfinished run of {scraper.name!r} in this queue. List them with: shoal runs"
@@ -234,12 +240,13 @@ async def launch(
     on_crew: Callable[[Crew], None] = lambda crew: None,
     outlet: Outlet | None = None,
     known: Iterable[Task] = (),
+    lock: ScraperLock | None = None,
 ) -> Summary:
     """Enqueue the seeds and known tasks, work until the run is drained or stopped, and return how it went."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
         logs = stack.enter_context(books_of(job, run))
-        lock = await stack.enter_async_context(lock_of(queue, job, run.id))
+        lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
         if not job.scraper.settings.at_most_once:
             await hand_back(queue, run)
         before = (await queue.stats(run.id)).completed
@@ -259,7 +266,8 @@ async def launch(
         finally:
             looking.cancel()
             await asyncio.wait([looking])
-        snapshot = await progress.look()
+        await end_at_budget(queue, run, job.scraper)
+        snapshot = await progress.look(last=True)
         await outlet.finish(snapshot.stats.items)
     return Summary(
         run=run,

@@ -6,13 +6,14 @@ from datetime import timedelta
 from math import inf
 from typing import Any
 
-from shoal.core.model import Counts, Run, Stats
-from shoal.fleet.forecast import Load, load_of
+from shoal.core.model import ZERO, Counts, Run, Stats
+from shoal.fleet.forecast import Load, load_of, mean, pace_of
 from shoal.fleet.launch import Job
 from shoal.fleet.plan import assigned
 from shoal.queue.contract import Queue
 
 EVERYTHING = "all"
+Pause = tuple[timedelta, timedelta]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Part:
     worker: int
     serves: str
     pending: int
-    eta: timedelta | None  # by what the hosts allow; None where they set no limit
+    eta: timedelta | None  # by what the hosts and `pause` allow; None where nothing sets a limit
 
     def as_json(self) -> dict[str, Any]:
         """Return the part under the names that every report uses."""
@@ -57,20 +58,25 @@ class Lineup:
 
 async def line_up(queue: Queue, job: Job, run: Run) -> Lineup:
     """Look at a run that has been filled, and say what each worker of the job will have of it."""
-    load = await load_of(queue, run)
+    pause = job.scraper.settings.pause
+    load = await load_of(queue, run, pace=pace_of(pause))
     shares = _shares(job, await queue.stats(run.id))
     parts = (
-        Part(worker=number, serves=serves, pending=pending, eta=_eta(load, pending, len(shares)))
+        Part(worker=number, serves=serves, pending=pending, eta=_eta(load, pending, len(shares), pause))
         for number, (serves, pending) in enumerate(shares, 1)
     )
     return Lineup(run=run, load=load, parts=tuple(parts))
 
 
-def _eta(load: Load, pending: int, workers: int) -> timedelta | None:
-    """Return how long a share takes when the hosts' rate is shared evenly; the longest queue ends last."""
+def _eta(load: Load, pending: int, workers: int, pause: Pause | None) -> timedelta | None:
+    """Return how long a share takes when the hosts' rate is shared evenly; the longest queue ends last.
+
+    A worker that pauses between two tasks has one at a time, however much its hosts allow.
+    """
+    paused = mean(pause) * pending if pause else None
     if load.rate == inf or not load.rate:
-        return None
-    return max(timedelta(seconds=pending * workers / load.rate), load.slowest)
+        return paused
+    return max(timedelta(seconds=pending * workers / load.rate), load.slowest, paused or ZERO)
 
 
 def _shares(job: Job, stats: Stats) -> list[tuple[str, int]]:

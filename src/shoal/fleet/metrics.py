@@ -6,12 +6,12 @@ A label is one of few: an outcome, a step, a class of errors, a scraper. Never a
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Counts, WorkerStatus
+from shoal.core.model import Counts, Run, WorkerStatus
 from shoal.fleet.progress import Snapshot
 from shoal.fleet.staleness import ENDINGS, state_of
 from shoal.queue.contract import Queue
@@ -59,7 +59,7 @@ class CrewMetrics:
 
     def saw(self, snapshot: Snapshot) -> None:
         """Take in how a run is now."""
-        self._stats[snapshot.run.scraper] = snapshot.stats
+        self._stats[snapshot.run.scraper] = without_waiting(snapshot.run, snapshot.stats)
 
     async def text(self) -> bytes:
         """Return everything as Prometheus reads it."""
@@ -92,7 +92,7 @@ class QueueMetrics:
         """Look at the queue, and return what is there."""
         counts: dict[str, Counter[str]] = {}
         for run in (await self.queue.runs())[:MOST_RUNS]:
-            stats = await self.queue.stats(run.id)
+            stats = without_waiting(run, await self.queue.stats(run.id))
             counts.setdefault(run.scraper, Counter()).update(_by_state(stats))
         workers = await self.queue.workers()
         return iter([_queue_family(counts), *worker_families(workers)])
@@ -196,6 +196,11 @@ def _fetch_seconds(measures: Measures) -> "Metric":
         buckets=list(zip(bounds, accumulate(measures.fetches), strict=True)),
         sum_value=measures.fetch_seconds,
     )
+
+
+def without_waiting(run: Run, counts: Counts) -> Counts:
+    """Return the counts of a run; what is left of one that has ended waits for nobody."""
+    return replace(counts, pending=0, delayed=0) if run.state.has_ended else counts
 
 
 def _by_state(counts: Counts) -> dict[str, int]:

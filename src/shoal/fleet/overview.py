@@ -104,12 +104,12 @@ def host_row(host: HostStatus) -> dict[str, Any]:
 
 def _run_row(snapshot: Snapshot) -> dict[str, Any]:
     row = snapshot.as_json()
-    del row["steps"], row["partitions"]
+    del row["steps"], row["partitions"], row["not_followed"]
     return row
 
 
 def _is_over(snapshot: Snapshot) -> bool:
-    return snapshot.state in ("finished", "cancelled")
+    return snapshot.is_over
 
 
 def _is_shown(worker: WorkerStatus) -> bool:

@@ -2,16 +2,19 @@
 
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import ZERO, Counts, HostStatus, Run, Stats
 from shoal.queue.contract import Queue
+from shoal.worker.not_followed import Links, links_not_followed
 
+ENDS = ("finished", "partial", "cancelled")
 WINDOW = 15.0  # seconds over which a rate is taken
 MOST_HOSTS = 1_000
+LOOK_AT_HOSTS = 5.0  # seconds between two looks at hosts and links
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,12 @@ class Snapshot:
     eta: timedelta | None
     # Hosts with work that must not be asked now, the first to be free first.
     paused: Sequence[HostStatus] = ()
+    not_followed: Mapping[str, Links] = field(default_factory=dict)  # by reason
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens unless somebody resumes the run or adds to it."""
+        return self.state in ENDS
 
     @property
     def waits_for(self) -> str | None:
@@ -49,12 +58,21 @@ class Snapshot:
             "run_id": self.run.id,
             "scraper": self.run.scraper,
             "state": self.state,
+            "reason": self.run.reason or None,
             **counts_as_json(self.stats),
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
             "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
-            "partitions": {name: counts_as_json(counts) for name, counts in self.stats.partitions.items()},
+            "partitions": {
+                name: counts_as_json(counts) for name, counts in sorted(self.stats.partitions.items())
+            },
+            "not_followed": links_as_json(self.not_followed),
         }
+
+
+def links_as_json(not_followed: Mapping[str, Links]) -> dict[str, Any]:
+    """Return the links that were not followed under the names that every report uses."""
+    return {reason: links.as_json() for reason, links in not_followed.items()}
 
 
 def counts_as_json(counts: Counts) -> dict[str, int]:
@@ -81,16 +99,19 @@ class Progress:
         self._queue, self._run_id = queue, run_id
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
+        self._not_followed: dict[str, Links] = {}
 
-    async def look(self) -> Snapshot:
-        """Return how the run is now."""
+    async def look(self, *, last: bool = False) -> Snapshot:
+        """Return how the run is now; the last time with links that were not followed a moment ago, too."""
         run = await self._queue.run(self._run_id)
         stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
         rate = self._rate(now, stats.completed + stats.dead)
         eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
         await self._look_at_hosts(now)
-        return Snapshot(run, stats, self._hosts, rate, eta, self._paused)
+        if last:
+            self._not_followed = await links_not_followed(self._queue, self._run_id)
+        return Snapshot(run, stats, self._hosts, rate, eta, self._paused, self._not_followed)
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
@@ -101,7 +122,7 @@ class Progress:
 
     async def _look_at_hosts(self, now: float) -> None:
         # A million hosts are not counted twice a second.
-        if now < self._hosts_at + 5 and self._hosts:
+        if now < self._hosts_at + LOOK_AT_HOSTS and self._hosts:
             return
         count, paused = 0, []
         async for host in self._queue.hosts(self._run_id):
@@ -112,3 +133,4 @@ class Progress:
                 break
         self._hosts, self._hosts_at = count, now
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
+        self._not_followed = await links_not_followed(self._queue, self._run_id)

@@ -52,7 +52,7 @@ def typed_again(job: "Job", *words: str, elsewhere: bool = False) -> str:
     options = job_options(job)
     if "--queue" in options:
         options[:2] = ["--queue", _pasteable(job.queue_url)] if elsewhere else queue_option(job.queue_url)
-    return joined([*words, *map(_without_secrets, options)])
+    return joined([*words, *map(without_secrets, options)])
 
 
 def job_options(job: "Job") -> list[str]:
@@ -61,14 +61,18 @@ def job_options(job: "Job") -> list[str]:
     words += ["--partitions", job.sharing.mode] if job.sharing else []
     for key, value in job.typed.items():
         if key == "allow_private":
-            words += [word for host in value for word in ("--allow-private", host)]
+            words += [word for host in dict.fromkeys(value) for word in ("--allow-private", host)]
         elif key != "mode":
             text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
             words += ["--set", f"{key}={text}"]
     return words
 
 
-def _without_secrets(option: str) -> str:
+def without_secrets(option: str, *, key: str = "") -> str:
+    """Return a word of a command without secrets: a setting `KEY=VALUE`, or the value of an option `key`."""
+    if key:
+        hidden = without_secrets(f"{key}={option}")
+        return hidden.removeprefix(f"{key}=")
     key, _, value = option.partition("=")
     if key == "proxies" and not Path(value.partition(" ")[0]).is_file():
         return "proxies=…"  # addresses, which may hold passwords

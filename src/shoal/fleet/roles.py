@@ -13,6 +13,7 @@ from shoal.fleet import single
 from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.filling import Filling
 from shoal.fleet.launch import Job, Summary, books_of, crew_of, lock_of, open_run
+from shoal.fleet.lifecycle import end_at_budget
 from shoal.fleet.metrics import CrewMetrics
 from shoal.fleet.outlet import Outlet
 from shoal.fleet.progress import Progress, Snapshot
@@ -27,7 +28,6 @@ AFTER_FAILURE = 30.0
 MOST_LOOKED_AT = 20  # runs of a scraper, the newest first
 ROLE = "coordinator"
 FILLING, WAITING, FINISHED = "filling", "waiting", "finished"
-ENDS = ("finished", "cancelled")
 
 
 class Audience(Protocol):
@@ -57,24 +57,34 @@ SILENT = Silent()
 async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
     """Return the run to carry through: the one named, the one that was cut short, or a new one."""
     if run_id or not resume:
-        return await open_run(queue, job.scraper, run_id=run_id)
-    for run in await queue.runs():
-        if run.scraper == job.scraper.name:
-            if run.state is not RunState.CANCELLED and await _was_cut_short(queue, run):
-                return run
-            break
-    return await open_run(queue, job.scraper)
+        return await _marked(queue, await open_run(queue, job.scraper, run_id=run_id))
+    if run := await _cut_short(queue, job.scraper.name):
+        return run
+    return await _marked(queue, await open_run(queue, job.scraper))
 
 
-async def _was_cut_short(queue: Queue, run: Run) -> bool:
-    """Tell whether a run is not finished, or its coordinator has not come to its end.
+async def _marked(queue: Queue, run: Run) -> Run:
+    """Mark a run as one of a coordinator at once, so that the next one knows it whatever happens."""
+    await queue.beat(new_worker_id(), run_id=run.id, state="ended", info={"role": ROLE})
+    return run
 
+
+async def _cut_short(queue: Queue, scraper: str) -> Run | None:
+    """Return the newest run of a scraper that a coordinator has begun, if none has come to its end.
+
+    Other runs of the scraper are nobody's business here: somebody fills them, or works on them, by hand.
     A coordinator may die while it fills a run, and workers drain what is there: such a run looks finished.
     """
-    states = {worker.state for worker in await queue.workers(run.id) if worker.info.get("role") == ROLE}
-    if (await queue.stats(run.id)).remaining:
-        return True
-    return bool(states) and FINISHED not in states
+    states: dict[str, set[str]] = {}
+    for worker in await queue.workers():
+        if worker.info.get("role") == ROLE:
+            states.setdefault(worker.run_id, set()).add(worker.state)
+    mine = (run for run in await queue.runs() if run.scraper == scraper and run.id in states)
+    run = next(mine, None)
+    if run is None or run.state.has_ended:
+        return None
+    is_left = FINISHED not in states[run.id] or (await queue.stats(run.id)).remaining
+    return run if is_left else None
 
 
 @dataclass(slots=True)
@@ -120,17 +130,16 @@ class Coordinator:
         progress = Progress(self.queue, self.run.id)
         while True:
             with suppress(QueueUnavailable):
+                # The workers may be gone when the last of the pages is done.
+                await end_at_budget(self.queue, self.run, self.job.scraper)
                 snapshot = await progress.look()
                 self.audience.saw(snapshot)
                 if self._is_over(snapshot):
-                    return snapshot
+                    return await progress.look(last=True)
             await asyncio.sleep(LOOK_EVERY)
 
     def _is_over(self, snapshot: Snapshot) -> bool:
-        stats, most = snapshot.stats, self.job.scraper.settings.max_pages
-        if most is not None and not stats.leased and stats.completed + stats.dead >= most:
-            return True  # its workers stop there, whatever is left
-        return snapshot.state in ENDS or not stats.tasks
+        return snapshot.is_over or not snapshot.stats.tasks
 
     async def _mark(self, me: str, state: str) -> None:
         self._state = state

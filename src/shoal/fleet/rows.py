@@ -27,6 +27,7 @@ def run_row(run: Run, stats: Stats) -> dict[str, Any]:
         "run_id": run.id,
         "scraper": run.scraper,
         "state": Snapshot(run, stats, 0, 0.0, None).state,
+        "reason": run.reason or None,
         "started_at": run.started_at.isoformat(timespec="seconds"),
         **counts_as_json(stats),
     }

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import QueueUnavailable
-from shoal.core.model import SECOND, RunState
+from shoal.core.model import SECOND
 from shoal.fleet.drivers.contract import Driver, DriverFailed
 from shoal.fleet.forecast import PACE, Load, load_of
 from shoal.fleet.scaling import Bounds, Memory, Wish, decide, wish
@@ -91,8 +91,12 @@ class Scaler:
         if self._memory is None:
             # Whoever scaled before may have had a reason that is only a moment old.
             self._memory = Memory(((now, min(workers, self._bounds.most)),))
-        wished = wish(load, self._bounds)
-        target, self._memory = decide(now, wished.workers, self._memory, self._bounds.cooldown)
+        if run.state.has_ended:
+            # A worker that is started now would end at once, however many there were a moment ago.
+            wished, target = Wish(0, f"the run has ended: {run.reason or run.state}"), 0
+        else:
+            wished = wish(load, self._bounds)
+            target, self._memory = decide(now, wished.workers, self._memory, self._bounds.cooldown)
         # Where nothing is left to do, a new worker would end as soon as it has begun.
         if act and (target < workers or (target > workers and load.remaining)):
             await self._driver.set(target)
@@ -114,5 +118,5 @@ class Scaler:
 
     async def _is_over(self, decision: Decision) -> bool:
         state = (await self._queue.run(self._run_id)).state
-        has_ended = state is RunState.CANCELLED or not decision.load.remaining
+        has_ended = state.has_ended or not decision.load.remaining
         return has_ended and await self._driver.count() <= self._bounds.least

@@ -105,7 +105,7 @@ async def outcomes(
     """Wait until all of these tasks have ended; a strict wait ends with the first that failed."""
     waiting = Waiting(queue, run_id, ids)
     async for snapshot in snapshots:
-        await waiting.look(snapshot, is_last=snapshot.state in ("finished", "cancelled"))
+        await waiting.look(snapshot, is_last=snapshot.is_over)
         if waiting.is_over or (strict and waiting.errors):
             break
     return waiting

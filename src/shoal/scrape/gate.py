@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.core.errors import InvalidTask, InvalidUrl
 from shoal.core.model import LOWEST_PRIORITY, Task
+from shoal.core.redact import bare_url
 from shoal.core.secrets import secret_headers
 from shoal.core.urls import canonical
 from shoal.scrape.address import dissect
@@ -20,6 +21,7 @@ from shoal.scrape.traps import endless, without_session
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
 UNENCRYPTED = "secret headers would go unencrypted"
+SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
 MAX_NAMES = 20  # traps that are reported by name
 OTHER_TRAPS = "trap: others"
 
@@ -38,12 +40,13 @@ class Gate:
         self._budgets = Budgets(settings.max_per_pattern)
         self._mazes = Mazes() if settings.max_per_pattern is None else None
         self._named: set[str] = set()
+        self.examples: dict[str, str] = {}  # a link that was not followed, by reason
         self._is_followed = False  # before the first link there is nothing to get lost in
         self._lock = Lock()
 
     def admit(self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Dropped) -> list[Task]:
         """Return the follow-up tasks of a page that may pass, and count the others by reason."""
-        near = [inherited(task, parent) for task in tasks]
+        near = [(inherited(task, parent), is_link(task)) for task in tasks]
         self._is_followed = self._is_followed or bool(near)
         with self._lock:
             if not self._is_followed:
@@ -51,7 +54,11 @@ class Gate:
             self._now = self._today()
             self._seen.add((parent.step, parent.url))
             fresh: dict[Way, None] = {}
-            passed = [task for one in near if (task := self._passed(one, parent, fresh, dropped)) is not None]
+            passed = [
+                task
+                for one, linked in near
+                if (task := self._passed(one, linked, parent, fresh, dropped)) is not None
+            ]
             if self._is_lost(list(fresh), parent, items, dropped):
                 return [task for task in passed if (task.step, task.url) not in fresh]
             for way in fresh:
@@ -78,18 +85,20 @@ class Gate:
             self._mazes.bears_fruit(parent.url.split("/", 3)[2])
         return []
 
-    def _passed(self, task: Task, parent: Task, fresh: dict[Way, None], dropped: Dropped) -> Task | None:
+    def _passed(
+        self, task: Task, linked: bool, parent: Task, fresh: dict[Way, None], dropped: Dropped
+    ) -> Task | None:
         if task.depth > self._settings.max_depth:
-            dropped[TOO_DEEP] += 1
+            self._drop(TOO_DEEP, task.url, dropped)
             return None
         if task.url is None:
             return task
         url = self._encrypted(task, task.url, parent)
         if url is None:
-            dropped[UNENCRYPTED] += 1
+            self._drop(UNENCRYPTED, task.url, dropped)
             return None
-        if not self._settings.scope.allows(url, origin=parent.url):
-            dropped[OUT_OF_SCOPE] += 1
+        if (linked or self._has_secrets) and not self._settings.scope.allows(url, origin=parent.url):
+            self._drop(OUT_OF_SCOPE if linked else SECRETS_ELSEWHERE, task.url, dropped)
             return None
         task = task if url == task.url else replace(task, url=url)
         if task.ask and task.ask.post is not None:
@@ -110,7 +119,7 @@ class Gate:
         if way not in self._seen and way not in fresh:
             trap = self._trap(bare)
             if trap is not None:
-                dropped[self._name(trap)] += 1
+                self._drop(self._name(trap), bare, dropped)
                 return None
             fresh[way] = None
         return task if bare == url else replace(task, url=bare)
@@ -133,8 +142,13 @@ class Gate:
         if not self._mazes.is_closed(part):
             self._mazes.charge(part, len(fresh))
             return False
-        dropped[self._name(f"{part} (nothing new)")] += len(fresh)
+        self._drop(self._name(f"{part} (nothing new)"), fresh[0][1], dropped, len(fresh))
         return True
+
+    def _drop(self, reason: str, url: str | None, dropped: Dropped, count: int = 1) -> None:
+        dropped[reason] += count
+        if url is not None and reason not in self.examples:
+            self.examples[reason] = bare_url(url)
 
     def _name(self, trap: str) -> str:
         """Return the name under which a trap is reported; beyond the first few they share one."""
@@ -144,12 +158,20 @@ class Gate:
         return f"trap: {trap}"
 
 
+def is_link(task: Task) -> bool:
+    """Tell whether a follow-up task was made by `page.follow`, which gives it a depth.
+
+    A task that the user's code made itself may go to any host: only links are kept to the scope.
+    """
+    return task.depth > 0
+
+
 def inherited(task: Task, parent: Task) -> Task:
     """Return a follow-up task with what it takes from its parent: one more depth, partition and priority.
 
-    A task that has a depth was made by `page.follow`, which has seen to all of it.
+    `page.follow` has seen to all of it.
     """
-    if task.depth:
+    if is_link(task):
         return task
     return replace(
         task,

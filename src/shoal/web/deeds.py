@@ -9,6 +9,7 @@ from shoal.core.errors import InvalidSetting, UnknownScraper
 from shoal.core.model import DeadFilter, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
+from shoal.fleet import lifecycle
 from shoal.fleet.dispatch import Scraped
 from shoal.fleet.filling import InvalidPolicy, fill, filled_row
 from shoal.fleet.jobs import job_of_run, project_job
@@ -47,13 +48,13 @@ async def pause(site: Site, guest: Guest, run_id: str) -> Run:
 
 
 async def resume(site: Site, guest: Guest, run_id: str) -> Run:
-    """Let a paused run go on; raises RunConflict when it was cancelled."""
+    """Let a paused or partial run go on; raises RunConflict when it was cancelled."""
     return await _steer(site, guest, "resume", site.app.queue.resume, run_id)
 
 
 async def cancel(site: Site, guest: Guest, run_id: str) -> Run:
-    """End a run for good; nothing is deleted."""
-    return await _steer(site, guest, "cancel", site.app.queue.cancel, run_id)
+    """End a run for good; nothing is deleted. One that has finished stays as it is."""
+    return await _steer(site, guest, "cancel", lambda one: lifecycle.cancel(site.app.queue, one), run_id)
 
 
 async def _steer(
@@ -68,7 +69,7 @@ async def _steer(
 async def purge(site: Site, guest: Guest, run_id: str) -> None:
     """Delete a run with all its tasks, items and dead letters."""
     check_operator(site, guest)
-    await site.app.queue.purge(run_id)
+    await lifecycle.purge(site.app.queue, run_id)
     await note(site.app.queue, guest, "purge", run_id)
 
 

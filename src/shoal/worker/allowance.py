@@ -3,6 +3,8 @@
 The queue counts what is completed, dead or in hand. From that count to the claim nobody else may claim. So a
 worker takes its turn, which is a note that only one can have, and claims with the note as a fence: whoever
 sleeps through the end of its turn is handed nothing.
+
+Whoever finds that all pages are used ends the run: it becomes partial if tasks are left.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from shoal.core.model import SECOND, Note
 from shoal.queue.contract import Fence, Queue
 
 TOPIC = "page turns"
+BUDGETS = "page budgets"  # of runs that were resumed, by run id: max_pages, or nothing for no limit
 LONGEST_TURN = 10 * SECOND
 FIRST_WAIT, LONGEST_WAIT = 0.005, 0.1  # seconds between two looks whether it is one's turn
 
@@ -29,6 +32,20 @@ class Allowance:
         """Return how many more may be claimed now; in a turn, it stays at least so many until its end."""
         stats = await self._queue.stats(self._run_id)
         return self._most - stats.completed - stats.dead - stats.leased
+
+    async def end(self) -> bool:
+        """End the run if all its pages are used, and tell whether they are."""
+        stats = await self._queue.stats(self._run_id)
+        if stats.completed + stats.dead < self._most:
+            return False
+        if stats.remaining and not await self._was_resumed_with_more():
+            await self._queue.finish(self._run_id, f"max_pages={self._most} reached")
+        return True
+
+    async def _was_resumed_with_more(self) -> bool:
+        # A worker that was started before the run was resumed knows the smaller budget only.
+        note = (await self._queue.notes(BUDGETS, [self._run_id])).get(self._run_id)
+        return note is not None and (not note.value or int(note.value) > self._most)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Fence]:
@@ -56,3 +73,8 @@ class Allowance:
                 return note
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
             wait = min(2 * wait, LONGEST_WAIT)
+
+
+async def raise_budget(queue: Queue, run_id: str, most: int | None) -> None:
+    """Tell all workers of a run that it may have so many pages from now on; None is no limit."""
+    await queue.write_notes(BUDGETS, {run_id: b"" if most is None else str(most).encode()})

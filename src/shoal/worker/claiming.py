@@ -46,14 +46,19 @@ class Claims:
         """Learn the store's time from claims of nothing, which also let old tasks of the run expire."""
         for _ in range(CLOCK_LOOKS):
             asked_at = _now()
-            grant = await self._queue.claim(
-                self._me, run_id=self._run_id, limit=1, lease=self._lease, partitions=[]
-            )
+            grant = await self._claim_nothing()
             self.clock.local(grant.claimed_at, _now(), asked_at)
 
     async def allowed(self, limit: int) -> int:
         """Return how much of this may be claimed, as far as can be said without a turn."""
         return min(limit, await self._allowance.left()) if self._allowance else limit
+
+    async def end_at_budget(self) -> Grant | None:
+        """End the run if its pages are used, and return None; while others hold the last of them, a grant."""
+        if self._allowance is None or await self._allowance.end():
+            return None
+        # It claims nothing, but takes back what a dead worker held.
+        return await self._claim_nothing()
 
     async def claim(self, limit: int) -> Claimed:
         """Claim; of a run that may have only so many pages, no more than it may still have."""
@@ -71,6 +76,11 @@ class Claims:
             if not claimed.grant.leases:
                 return claimed
             return claimed._replace(is_valid=await self._allowance.lasts(turns_fence))
+
+    async def _claim_nothing(self) -> Grant:
+        return await self._queue.claim(
+            self._me, run_id=self._run_id, limit=1, lease=self._lease, partitions=[]
+        )
 
     async def _claim(self, limit: int, fence: Fence | None) -> Claimed:
         asked_at = _now()

@@ -19,6 +19,7 @@ from shoal.worker.claiming import Claims
 from shoal.worker.complaints import Complaints
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
+from shoal.worker.not_followed import NotFollowed
 from shoal.worker.places import AT_ONCE, Places
 from shoal.worker.retrying import Retrying
 from shoal.worker.room import MOST_BYTES, Room
@@ -88,6 +89,7 @@ class Worker:
         )
         self._claiming = Retrying("claim tasks", lease)
         self._spending = Spending(queue, scraper.first.gate, run.id)
+        self._not_followed = NotFollowed(queue, scraper.first.gate, run.id, worker_id, self.tally)
         self._line = line or Line(None)
         self._settlements = Settlements(queue, self._settled, give_up_after=lease)
         self._background = Background()
@@ -159,6 +161,7 @@ class Worker:
         self.start(self._tell(), "telling")
         self.start(Complaints(self._queue, self._handling.manners).run(), "complaints")
         self.start(self._spending.run(), "spending")
+        self.start(self._not_followed.run(), "counting links that are not followed")
         if self._share:
             self.start(self._follow_plan(self._share), "following the plan")
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
@@ -169,6 +172,8 @@ class Worker:
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
+        with suppress(QueueError):
+            await self._not_followed.tell()
         return reason
 
     async def _stand_by(self) -> str:
@@ -214,7 +219,7 @@ class Worker:
         """Claim up to so many tasks and take them in hand; None where the run may have no more pages."""
         limit = await self._claims.allowed(limit)
         if limit <= 0:
-            return Grant() if self._numbers else None
+            return Grant() if self._numbers else await self._claims.end_at_budget()
         claimed = await self._claims.claim(limit)
         if claimed.grant.leases:
             self._idle = 0

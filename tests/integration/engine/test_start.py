@@ -123,6 +123,24 @@ async def test_a_coordinator_that_was_killed_goes_on_with_its_run(folder, origin
     assert set(origin.visits.values()) == {1}
 
 
+async def test_a_coordinator_goes_on_with_its_own_run_whatever_other_runs_there_are(folder, origin):
+    first = await start(*COORDINATOR, "pages", folder=folder)
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        async with asyncio.timeout(30):
+            while not (runs := await queue.runs()) or (await queue.stats(runs[0].id)).pending < 21:
+                await asyncio.sleep(0.05)
+        os.killpg(first.pid, signal.SIGKILL)
+        await first.communicate()
+        side = await typed("enqueue", "pages", f"--url={origin.url}/side", "--json", folder=folder)
+        await queue.start_run("pages", run_id="ondemand_pages")
+        worker = await start(*WORKER, folder=folder)
+        code, (row,), err = await ended(await start(*COORDINATOR, "pages", folder=folder))
+        await ended(worker, signal.SIGTERM)
+        assert (code, row["run_id"], row["completed"]) == (Exit.OK, runs[0].id, 21), err
+        assert (await queue.stats(side.row["run_id"])).tasks == 1
+        assert len(await queue.runs()) == 3
+
+
 async def test_a_coordinator_that_is_stopped_leaves_the_run_to_its_workers(folder):
     process = await start("start", "--role", "coordinator", "names", folder=folder)
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats
-from shoal.fleet.forecast import Load, load
+from shoal.fleet.forecast import PACE, Load, load, pace_of
 
 SECOND = timedelta(seconds=1)
 
@@ -80,3 +80,8 @@ def test_delayed_tasks_wait():
 
 def test_an_empty_run_needs_nobody():
     assert of(run()) == Load(usable=0, rate=0)
+
+
+def test_a_worker_that_pauses_does_one_task_and_rests():
+    assert pace_of(None) == PACE
+    assert pace_of((timedelta(seconds=8), timedelta(seconds=20)), pace=10.0) == pytest.approx(1 / 14.1)

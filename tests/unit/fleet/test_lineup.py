@@ -17,7 +17,7 @@ async def queue(tmp_path):
         yield opened
 
 
-async def lined_up(queue, gap=SECOND, **more):
+async def lined_up(queue, gap=SECOND, pause=None, **more):
     """Return the lineup for a run of 10, 20 and 30 tasks in the partitions a, b and c of one host each."""
     run = await queue.start_run("pages", settings=RunSettings(host_delay=gap))
     await queue.enqueue(
@@ -28,7 +28,7 @@ async def lined_up(queue, gap=SECOND, **more):
             for number in range(count)
         ],
     )
-    scraper = Scraper("pages")
+    scraper = Scraper("pages", pause=pause)
     job = Job(scraper=scraper, name="pages", reference="pages.py", queue_url="sqlite:///", **more)
     return await line_up(queue, job, run)
 
@@ -74,3 +74,17 @@ async def test_workers_that_the_hosts_cannot_use_are_named(queue):
     assert lineup.warning and "50 workers on 3 hosts" in lineup.warning
     assert "--workers 1 does as much" in lineup.warning
     assert (await lined_up(queue, workers=1)).warning is None
+
+
+async def test_a_pause_between_tasks_is_in_the_estimate_and_no_worker_that_it_needs_is_called_waste(queue):
+    # Three hosts allow 30 tasks a second; a worker that rests for 10 s after each does not one in ten.
+    found = await lined_up(queue, gap=SECOND / 10, pause="8-12s", workers=10)
+    assert [part.eta for part in found.parts] == [timedelta(seconds=60)] * 10
+    assert found.warning is None
+    hurried = await lined_up(queue, gap=SECOND / 10, workers=10)
+    assert hurried.warning is not None
+
+
+async def test_a_pause_is_in_the_estimate_where_no_host_sets_a_limit(queue):
+    found = await lined_up(queue, gap=timedelta(0), pause="10s", workers=2)
+    assert [part.eta for part in found.parts] == [timedelta(seconds=300)] * 2

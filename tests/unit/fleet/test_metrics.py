@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable
 from shoal.core.model import Counts, Done, Task
 from shoal.fleet.metrics import (
     MOST_CLASSES,
+    CrewMetrics,
     QueueMetrics,
     exposition,
     few,
@@ -22,6 +24,7 @@ from shoal.fleet.metrics import (
     tally_families,
 )
 from shoal.fleet.metrics_server import LONGEST_HEAD, MetricsServer, read_address
+from shoal.fleet.progress import Progress
 from shoal.queue.open import open_queue
 from shoal.worker.measures import Measures
 from shoal.worker.tally import Tally
@@ -104,6 +107,23 @@ async def test_a_queue_is_measured_without_urls_hosts_and_runs(tmp_path):
     assert found["shoal_workers", ("state", "running")] == 1
     assert found["shoal_worker_memory_bytes",] == 1 << 20
     assert b"example.com" not in text and run.id.encode() not in text
+
+
+@pytest.mark.parametrize("end", ["cancel", "finish"])
+async def test_what_is_left_of_a_run_that_has_ended_waits_for_nobody(tmp_path, end):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        run = await queue.start_run("books")
+        await queue.enqueue(run.id, [Task(url=f"https://example.com/{n}") for n in range(3)])
+        grant = await queue.claim("w1", run_id=run.id, limit=1)
+        await queue.settle([Done(grant.leases[0])])
+        await (queue.cancel(run.id) if end == "cancel" else queue.finish(run.id, "enough"))
+        found = parsed(await QueueMetrics(queue).text())
+        crew = CrewMetrics(SimpleNamespace(tally=Tally(), in_hand=0, restarts=0, pids=[]))
+        crew.saw(await Progress(queue, run.id).look())
+        of_crew = parsed(await crew.text())
+    for seen in (found, of_crew):
+        assert seen["shoal_queue_tasks", ("scraper", "books"), ("state", "pending")] == 0
+        assert seen["shoal_queue_tasks", ("scraper", "books"), ("state", "completed")] == 1
 
 
 async def asked(server, question):

@@ -7,7 +7,7 @@ from datetime import date
 from shoal.core.ask import Ask
 from shoal.core.model import Task
 from shoal.scrape.budgets import CALENDAR, FACETS, PAIRS, VALUE_BITS, VARIANTS, Budgets
-from shoal.scrape.gate import MAX_NAMES, OTHER_TRAPS, UNENCRYPTED, Gate
+from shoal.scrape.gate import MAX_NAMES, OTHER_TRAPS, SECRETS_ELSEWHERE, UNENCRYPTED, Gate
 from shoal.scrape.mazes import BARREN, MAX_FOLDERS, PER_PAGE, Mazes
 from shoal.scrape.seen import LATELY, Seen
 from shoal.scrape.settings import ScraperSettings
@@ -63,6 +63,25 @@ def test_the_secret_headers_of_a_task_stay_within_https_too():
     tasks = [Task(url=OLD, step="s", depth=1, ask=ask), Task(url=OLD, step="s", depth=1)]
     passed = gate_of().admit(tasks, Task(url=HOME, step="s"), [], Counter())
     assert [task.url for task in passed] == ["https://a.test/old", OLD]
+def test_a_task_that_the_step_made_itself_is_no_link_and_may_go_to_another_host():
+    gate = gate_of()
+    assert admit(gate, ["https://b.test/"], depth=0) == (["https://b.test/"], {})
+    gate = gate_of(scope="https://a.test/*")
+    assert admit(gate, ["https://b.test/"], depth=0) == (["https://b.test/"], {})
+
+
+def test_a_task_that_would_take_secret_headers_out_of_scope_is_dropped_by_name():
+    gate = gate_of(headers=SECRET)
+    assert admit(gate, ["https://b.test/"], depth=0) == ([], {SECRETS_ELSEWHERE: 1})
+    gate = gate_of(headers=SECRET, scope=["https://a.test/*", "https://b.test/*"])
+    assert admit(gate, ["https://b.test/"], depth=0) == (["https://b.test/"], {})
+
+
+def test_of_the_links_that_are_not_followed_one_is_kept_as_an_example_for_each_reason():
+    gate = gate_of(max_depth=3)
+    admit(gate, ["https://b.test/1?token=secret", "https://b.test/2"])
+    admit(gate, [HOME + "y"], depth=4)
+    assert gate.examples == {"out of scope": "https://b.test/1", "too deep": HOME + "y"}
 
 
 def test_a_session_id_is_taken_out_of_the_task():

@@ -1,5 +1,6 @@
 """Runs: list, look, start, fill, steer, purge."""
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,6 +12,7 @@ from shoal.web.api import receipts, schema
 from shoal.web.api.params import LIMIT, After, Limit, Operator, RunId, TheSite
 from shoal.web.api.wishes import EnqueueWish, StartWish
 from shoal.web.paging import each, page
+from shoal.worker.not_followed import links_not_followed
 
 router = APIRouter(tags=["runs"])
 
@@ -28,7 +30,8 @@ async def run(site: TheSite, run_id: RunId) -> dict[str, Any]:
     """Show how a run is, as `shoal status RUN --json` does."""
     seen = (await site.sampler.fresh(run_id)).snapshot(run_id)
     snapshot = seen or await Progress(site.app.queue, run_id).look()
-    return snapshot.as_json()
+    links = await links_not_followed(site.app.queue, run_id)
+    return replace(snapshot, not_followed=links).as_json()
 
 
 @router.post("/runs", response_model=receipts.Queued, status_code=201)
@@ -62,7 +65,7 @@ async def pause(site: TheSite, guest: Operator, run_id: RunId) -> dict[str, Any]
 
 @router.post("/runs/{run_id}/resume", response_model=receipts.Steered)
 async def resume(site: TheSite, guest: Operator, run_id: RunId) -> dict[str, Any]:
-    """Let a paused run go on."""
+    """Let a run go on that was paused, or that ended at a limit."""
     run = await deeds.resume(site, guest, run_id)
     return {"run_id": run.id, "state": run.state}
 

@@ -46,6 +46,7 @@ class _OfRun(Answer):
     run_id: str
     scraper: str
     state: str
+    reason: str | None  # why it ended with tasks left
 
 
 # The fields of the last base come first.
@@ -62,11 +63,19 @@ class RunInOverview(Counts, _OfRun):
     eta_seconds: int | None
 
 
+class Links(Answer):
+    """Links that were not followed for one reason."""
+
+    count: int
+    example: str | None
+
+
 class RunStatus(RunInOverview):
     """A run, by step and by partition."""
 
     steps: dict[str, Counts]
     partitions: dict[str, Counts]
+    not_followed: dict[str, Links]
 
 
 class WorkerRow(Answer):

@@ -11,9 +11,11 @@ from shoal.web.frame import answering, back_to, page, root_of
 from shoal.web.pages.runpage import frame_of, path_of_run, seen
 from shoal.web.paging import taken
 from shoal.web.site import site_of
+from shoal.worker.not_followed import links_not_followed
 
 router = APIRouter()
 MOST_HOSTS = 15
+MOST_REASONS = 15  # for which links were not followed
 
 
 @router.get("/runs/{run_id}")
@@ -23,6 +25,7 @@ async def run(request: Request, run_id: RunId) -> Response:
     sample, one = await seen(request, run_id)
     async with answering(site):
         hosts = await taken(site.app.queue.hosts(run_id), MOST_HOSTS + 1)
+        links = await links_not_followed(site.app.queue, run_id)
     return await page(
         request,
         "run.html",
@@ -33,6 +36,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         live=f"/live{path_of_run(run_id)}",
         hosts=hosts[:MOST_HOSTS],
         more_hosts=len(hosts) > MOST_HOSTS,
+        not_followed=list(links.items())[:MOST_REASONS],
         **(frame_of(run_id, "Run", one) | run_facts(sample, one)),
     )
 

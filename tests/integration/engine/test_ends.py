@@ -1,0 +1,308 @@
+"""How runs begin and end: at a limit, refused, cancelled; and what a person is told to type next."""
+
+import asyncio
+import json
+import shlex
+
+import pytest
+
+from shoal.cli.exits import Exit
+from shoal.core.errors import RunConflict
+from shoal.core.model import SECOND, RunState, Task
+from shoal.fleet.scaler import Scaler
+from shoal.fleet.scaling import Bounds
+from shoal.queue.open import open_queue
+from shoal.worker.allowance import Allowance
+from tests.integration.engine.origin import Answer, Origin
+from tests.integration.engine.shell import start, typed
+
+SCRAPER = """
+from shoal import Page, Scraper, Task
+
+pages = Scraper("pages", rate=None, robots=False, retries=0, per_host=50)
+
+@pages.step
+async def page(page: Page):
+    for link in page.links():
+        yield page.follow(link)
+    yield {"url": page.url}
+"""
+ENDLESS = """
+endless = Scraper("endless", rate=None, robots=False, max_pages={most}, per_host=50)
+
+@endless.step
+async def page(page: Page):
+    for link in page.links():
+        yield page.follow(link)
+"""
+LOCAL = ("--allow-private", "127.0.0.0/8")
+
+
+def two_ways_on(path):
+    number = int(path.strip("/") or 0)
+    return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>")
+
+
+@pytest.fixture
+def folder(tmp_path, origin):
+    (tmp_path / "pages.py").write_text(SCRAPER)
+    origin.answer = two_ways_on
+    return tmp_path
+
+
+async def runs(folder, *queue):
+    return (await typed("runs", "--json", *queue, folder=folder)).rows
+
+
+async def test_a_run_that_has_used_its_pages_ends_and_goes_on_with_more_on_every_backend(any_bench, origin):
+    origin.answer = two_ways_on
+    done = await any_bench.run(ENDLESS.format(most=9), [f"{origin.url}/"], workers=2, run_id="r")
+    run = done.snapshot.run
+    assert (run.state, run.reason) == (RunState.PARTIAL, "max_pages=9 reached")
+    assert (done.snapshot.state, done.snapshot.stats.completed) == ("partial", 9)
+    with pytest.raises(RunConflict, match=r"has used its budget: 9 pages.*--set max_pages=18"):
+        await any_bench.run(ENDLESS.format(most=9), [], run_id="r", resume=True)
+    more = await any_bench.run(ENDLESS.format(most=12), [], run_id="r", resume=True)
+    assert (more.snapshot.run.reason, more.snapshot.stats.completed) == ("max_pages=12 reached", 12)
+    assert sum(origin.visits.values()) == 12
+
+
+async def test_a_run_that_has_exactly_as_many_pages_as_it_may_have_has_finished(bench, origin):
+    done = await bench.run(ENDLESS.format(most=1), [f"{origin.url}/"])
+    assert (done.snapshot.state, done.snapshot.run.reason) == ("finished", "")
+
+
+async def test_a_worker_with_the_old_budget_does_not_end_a_run_that_was_resumed_with_more(bench, origin):
+    origin.answer = two_ways_on
+    await bench.run(ENDLESS.format(most=3), [f"{origin.url}/"], run_id="r")
+    more = await bench.run(ENDLESS.format(most=6), [], run_id="r", resume=True)
+    assert more.snapshot.stats.completed == 6
+    async with open_queue(bench.queue_url) as queue:
+        await queue.resume("r")
+        assert await Allowance(queue, "r", 3).end()
+        assert (await queue.run("r")).state is RunState.RUNNING
+        assert await Allowance(queue, "r", 6).end()
+        assert (await queue.run("r")).state is RunState.PARTIAL
+
+
+async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(folder, origin):
+    done = await typed("run", "pages.py", f"--url={origin.url}/", "--set", "max_pages=5", folder=folder)
+    assert done.code == Exit.LIMIT_REACHED, done.err
+    assert "Done: 5 pages, 5 items" in done.err
+    assert "Stopped at max_pages=5 with 6 tasks left." in done.err
+    (row,) = await runs(folder)
+    assert (row["state"], row["reason"], row["remaining"]) == ("partial", "max_pages=5 reached", 6)
+    shown = await typed("status", folder=folder)
+    assert "partial, max_pages=5 reached" in shown.err
+    newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
+    assert newest.code == Exit.USAGE and "no unfinished run" in newest.err
+    again = await typed(
+        "run", "pages.py", "--resume", row["run_id"], "--set", "max_pages=5", *LOCAL, folder=folder
+    )
+    assert again.code == Exit.FAILED and "has used its budget: 5 pages are done" in again.err
+    command = done.err.partition("More:     shoal ")[2].splitlines()[0]
+    more = await typed(*shlex.split(command), "--json", folder=folder)
+    assert more.code == Exit.LIMIT_REACHED, more.err
+    assert (more.row["completed"], more.row["state"]) == (10, "partial")
+    assert more.row["reason"] == "max_pages=10 reached"
+
+
+async def test_a_coordinator_makes_a_new_run_after_one_that_has_used_its_pages(folder, origin):
+    (folder / "shoal.toml").write_text(
+        'queue = "sqlite:///queue.db"\n[scrapers.pages]\nmodule = "pages.py:pages"\nmax_pages = 4\n'
+        f'seeds = {{ url = ["{origin.url}/"] }}\n'
+    )
+    worker = await start("start", "--role", "worker", "--json", folder=folder)
+    try:
+        first = await typed("start", "--role", "coordinator", "--json", folder=folder)
+        second = await typed("start", "--role", "coordinator", "--json", folder=folder)
+    finally:
+        worker.terminate()
+        await worker.communicate()
+    assert (first.code, second.code) == (Exit.OK, Exit.OK), first.err + second.err
+    assert (first.row["completed"], second.row["completed"]) == (4, 4)
+    assert (first.row["state"], first.row["reason"]) == ("partial", "max_pages=4 reached")
+    assert first.row["run_id"] != second.row["run_id"]
+
+
+async def test_the_scaler_wants_nobody_for_a_run_that_has_ended(bench):
+    class Two:
+        async def count(self):
+            return 2
+
+        async def set(self, count):
+            self.wanted = count
+
+    async with open_queue(bench.queue_url) as queue:
+        run = await queue.start_run("pages")
+        await queue.enqueue(run.id, [Task(url=f"http://a.example/{number}") for number in range(9)])
+        await queue.finish(run.id, "max_pages=1 reached")
+        driver = Two()
+        found = await Scaler(queue, run.id, driver, Bounds(most=5, least=1, cooldown=60 * SECOND)).look()
+        assert (found.target, driver.wanted) == (0, 0)
+        assert "the run has ended: max_pages=1 reached" in found.why
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--log-dir", "/dev/null"), ("--metrics", "nonsense"), ("--url=example.com",)],
+    ids=["no folder for logs", "no address for metrics", "no URL"],
+)
+async def test_a_start_that_is_refused_leaves_no_run_behind(folder, origin, words):
+    urls = () if words == ("--url=example.com",) else (f"--url={origin.url}/",)
+    done = await typed("run", "pages.py", *urls, *words, folder=folder)
+    assert done.code == Exit.USAGE, done.err
+    assert await runs(folder) == []
+    queued = await typed("enqueue", "pages.py", "--url=example.com", folder=folder)
+    assert queued.code == Exit.USAGE and "no run was made" in queued.err
+    assert await runs(folder) == []
+
+
+async def test_a_run_that_was_there_before_stays_when_a_start_is_refused(folder, origin):
+    await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "mine", folder=folder)
+    done = await typed("run", "pages.py", "--run", "mine", "--log-dir", "/dev/null", *LOCAL, folder=folder)
+    assert done.code == Exit.USAGE
+    assert [row["run_id"] for row in await runs(folder)] == ["mine"]
+
+
+async def test_a_fleet_whose_table_lacks_a_partition_takes_its_run_back(folder, origin):
+    (folder / "urls.csv").write_text(f"url,state\n{origin.url}/1,CA\n{origin.url}/2,NV\n")
+    (folder / "table.toml").write_text('1 = ["CA"]\n')
+    words = ("fleet", "pages.py", "--urls-file", "urls.csv", "--partition", "state", *LOCAL)
+    done = await typed(*words, "--partition-table", "table.toml", folder=folder)
+    assert done.code == Exit.FAILED and "Mend first: partitions" in done.err
+    assert await runs(folder) == []
+    await typed("enqueue", *words[1:6], "--run", "mine", folder=folder)
+    kept = await typed(
+        "fleet", "pages.py", "--resume", "mine", "--partition-table", "table.toml", *LOCAL, folder=folder
+    )
+    assert kept.code == Exit.FAILED
+    assert "shoal fleet pages.py --resume mine" in kept.err and "shoal purge mine" in kept.err
+
+
+async def test_a_second_launcher_of_a_single_scraper_is_refused_and_leaves_no_run(folder, origin):
+    origin.answer = lambda path: Answer(after=30)
+    words = ("run", "pages.py", f"--url={origin.url}/", "--set", "mode=single")
+    first = await start(*words, folder=folder)
+    try:
+        async with asyncio.timeout(30):
+            while not origin.visits:
+                await asyncio.sleep(0.02)
+        second = await typed(*words, folder=folder)
+        assert second.code == Exit.BUSY, second.err
+        assert len(await runs(folder)) == 1
+    finally:
+        first.kill()
+        await first.communicate()
+
+
+async def test_a_cancelled_run_is_not_resumed_and_a_finished_one_is_not_cancelled(folder, origin):
+    await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "gone", folder=folder)
+    assert (await typed("cancel", "gone", "--json", folder=folder)).row["state"] == "cancelled"
+    again = await typed("run", "pages.py", "--resume", "gone", *LOCAL, folder=folder)
+    assert again.code == Exit.FAILED
+    assert "was cancelled" in again.err and "Go on:" not in again.err
+    newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
+    assert newest.code == Exit.USAGE and "no unfinished run" in newest.err
+    origin.answer = lambda path: Answer()
+    done = await typed("run", "pages.py", f"--url={origin.url}/", "--json", folder=folder)
+    finished = await typed("cancel", done.row["run_id"], folder=folder)
+    assert "has finished; there is nothing to cancel" in finished.err
+    assert (await typed("status", done.row["run_id"], "--json", folder=folder)).row["state"] == "finished"
+
+
+async def test_the_command_to_go_on_is_the_one_that_was_stopped(folder, origin):
+    origin.answer = lambda path: Answer()
+    (folder / "urls.csv").write_text(
+        "url,state\n" + "".join(f"{origin.url}/{number},CA\n" for number in range(300))
+    )
+    options = {
+        "--workers": "2", "--stagger": "0.1s", "--log-dir": "my logs", "--out": "items.jsonl",
+        "--partitions": "CA", "--at-once": "3", "--set": "rate=20/s", "--for": "1s",
+    }  # fmt: skip
+    typed_options = [word for pair in options.items() for word in pair]
+    done = await typed(
+        "fleet", "pages.py", "--urls-file", "urls.csv", "--partition", "state", "--yes",
+        *LOCAL, *LOCAL, *typed_options, folder=folder,
+    )  # fmt: skip
+    assert done.code == Exit.PARTIAL, done.err
+    (row,) = await runs(folder)
+    words = shlex.split(done.err.partition("Go on:    ")[2].splitlines()[0])
+    assert words[:5] == ["shoal", "fleet", "pages.py", "--resume", row["run_id"]]
+    rest = dict(zip(words[5::2], words[6::2], strict=True))
+    assert rest == options | {"--allow-private": "127.0.0.0/8"}
+    assert words.count("--allow-private") == 1
+
+
+STAGES = """
+from shoal import Page, Scraper, Task
+
+stages = Scraper("stages", rate=None, robots=False, retries=0)
+
+@stages.step
+async def first(page: Page):
+    yield Task(url="{other}/profile", step="second", key="k1")
+    yield page.follow("{other}/link")
+
+@stages.step
+async def second(page: Page):
+    yield {{"url": page.url}}
+"""
+
+
+async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_are_counted(
+    any_bench, origin
+):
+    async with Origin(address="127.0.0.2") as other:
+        done = await any_bench.run(STAGES.format(other=other.url), [f"{origin.url}/"], run_id="r")
+        assert done.snapshot.stats.completed == 2
+        assert dict(other.visits) == {"/profile": 1}
+        assert done.as_json()["not_followed"] == {
+            "out of scope": {"count": 1, "example": f"{other.url}/link"}
+        }
+        # Whoever looks sees it, not only the launcher that did it.
+        status = await typed("status", "r", "--json", "--queue", any_bench.queue_url, folder=any_bench.folder)
+        assert status.row["not_followed"] == done.as_json()["not_followed"]
+        shown = await typed("status", "r", "--queue", any_bench.queue_url, folder=any_bench.folder)
+        assert "Links not followed: 1 out of scope, for example" in shown.err
+        purged = await typed("purge", "r", "--yes", "--queue", any_bench.queue_url, folder=any_bench.folder)
+        assert purged.code == Exit.OK
+    async with open_queue(any_bench.queue_url) as queue:
+        assert await queue.notes("links not followed r") == {}
+
+
+async def test_the_pace_of_a_scaler_follows_the_pause_of_the_scraper(folder, origin):
+    (folder / "urls.txt").write_text("\n".join(f"http://a.example/{number}" for number in range(5000)))
+    await typed(
+        "enqueue", "pages.py", "--urls-file", "urls.txt", "--set", "rate=5/s", "--run", "r", folder=folder
+    )
+    words = ("scale", "r", "pages.py", "--max", "10", "--once", "--json")
+    assert (await typed(*words, folder=folder)).row["most_useful"] == 1
+    paused = await typed(*words, "--set", "pause=8-20s", folder=folder)
+    assert paused.row["most_useful"] == 50  # the leases that one host may have
+
+
+async def test_check_looks_at_proxies_tokens_and_a_table_that_are_typed(folder):
+    (folder / "table.toml").write_text('1 = ["CA"]\n1 = ["NV"]\n')
+    (folder / "proxies.txt").write_text("http://127.0.0.1:1\n")  # where nobody listens
+    done = await typed(
+        "check", "pages.py", "--proxies", "proxies.txt", "--tokens", "env:NO_SUCH_THING hosts=api.example",
+        "--partition-table", "table.toml", "--json", folder=folder,
+    )  # fmt: skip
+    found = {row["what"]: row["health"] for row in map(json.loads, done.out.splitlines())}
+    assert done.code == Exit.FAILED, done.err
+    assert (found["proxies"], found["tokens"], found["partitions"]) == ("bad", "bad", "bad")
+
+
+async def test_a_fleet_in_a_log_shows_its_whole_table(folder, origin):
+    states = [f"a-rather-long-name-{number}" for number in range(3)]
+    lines = "".join(f"{origin.url}/{number},{state}\n" for number, state in enumerate(states))
+    (folder / "urls.csv").write_text(f"url,state\n{lines}")
+    origin.answer = lambda path: Answer()
+    done = await typed(
+        "fleet", "pages.py", "--urls-file", "urls.csv", "--partition", "state", "--partitions", "auto",
+        "--stagger", "0", *LOCAL, folder=folder, COLUMNS="40",
+    )  # fmt: skip
+    assert done.code == Exit.OK, done.err
+    (line,) = [line for line in done.err.splitlines() if states[0] in line]
+    assert line.split()[:5] == ["1", *(f"{state}," for state in states[:2]), states[2], "3"]
