@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NEWEST = "newest"
 DEFAULT_STAGGER = "2s"
 TEST_WORKERS, TEST_PAGES = 2, 20
-MOST_SHOWN = 60  # signs of what a worker serves
+MOST_SHOWN = 60  # characters of what a worker serves, in a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,8 @@ def show(lineup: "Lineup", *, warn: bool) -> None:
     for name in ("worker", "serves", "pending", "ETA"):
         table.add_column(name, justify="left" if name == "serves" else "right", no_wrap=True)
     for part in lineup.parts:
-        serves = part.serves if len(part.serves) <= MOST_SHOWN else f"{part.serves[: MOST_SHOWN - 1]}…"
+        is_cut = len(part.serves) > MOST_SHOWN and sys.stderr.isatty()
+        serves = f"{part.serves[: MOST_SHOWN - 1]}…" if is_cut else part.serves
         eta = f"≥ {duration(part.eta.total_seconds())}" if part.eta is not None else "-"
         table.add_row(str(part.worker), escaped(serves), f"{part.pending:,}", eta)
     load = lineup.load

@@ -34,6 +34,7 @@ from shoal.fleet.staleness import OLD, Holder, release, stale_holders
 from shoal.fleet.tokens import TokenStatus, tokens
 from shoal.fleet.waiting import Waiting, outcomes
 from shoal.queue.contract import Queue
+from shoal.worker.not_followed import Links, links_not_followed
 
 LOOK_EVERY = timedelta(milliseconds=500)
 NOTHING_ENTERED = FillReport()
@@ -161,6 +162,10 @@ class RunHandle:
     async def tokens(self) -> list[TokenStatus]:
         """Return the API tokens that it used lately: what is left of each."""
         return await tokens(self.queue, self.id)
+
+    async def not_followed(self) -> dict[str, Links]:
+        """Return the links that were not followed so far by reason: how many, and one of them."""
+        return await links_not_followed(self.queue, self.id)
 
     async def proxies(self) -> list[ProxyStatus]:
         """Return the proxies by name: what came by each, what went wrong, and which are benched."""
