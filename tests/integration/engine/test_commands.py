@@ -224,6 +224,7 @@ async def test_a_paused_run_waits_and_a_cancelled_one_ends(folder, site):
     assert worker.returncode is None and not site.visits
     assert (await typed("resume", run_id, "--json", folder=folder)).row["state"] == "running"
     assert await asyncio.wait_for(worker.wait(), 30) == 0
+    await typed("enqueue", "pages.py", f"--url={site.url}/2", "--run", run_id, folder=folder)
     assert (await typed("cancel", run_id, "--json", folder=folder)).row["state"] == "cancelled"
     assert (await typed("purge", run_id, "--yes", folder=folder)).code == 0
     assert (await typed("runs", "--json", folder=folder)).out == ""
