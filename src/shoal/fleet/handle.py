@@ -19,6 +19,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.discover.routing import Routes
+from shoal.fleet import lifecycle
 from shoal.fleet.again import Comparison, compared
 from shoal.fleet.filling import FillReport, OnInvalid, fill
 from shoal.fleet.launch import Job
@@ -97,12 +98,12 @@ class RunHandle:
         return await self.queue.resume(self.id)
 
     async def cancel(self) -> Run:
-        """End it for good; nothing is deleted."""
-        return await self.queue.cancel(self.id)
+        """End it for good; nothing is deleted. One that has finished stays as it is."""
+        return await lifecycle.cancel(self.queue, self.id)
 
     async def purge(self) -> None:
         """Delete it with all its tasks, items and dead letters."""
-        await self.queue.purge(self.id)
+        await lifecycle.purge(self.queue, self.id)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         """Send a host no request for a while, in any run; zero ends a pause."""

@@ -13,6 +13,7 @@ BEFORE = 2
 MAKE_OLDER = """
     DROP TABLE yielded;
     ALTER TABLE host DROP COLUMN earlier;
+    ALTER TABLE run DROP COLUMN reason;
     PRAGMA user_version = 2
 """
 
