@@ -96,7 +96,8 @@ class Host:
     """What politeness must remember of a host, for all runs."""
 
     starts: list[Start] = field(default_factory=list)  # but those that were given back
-    delay: timedelta = ZERO
+    delay: timedelta = ZERO  # set by hand
+    slowdown: timedelta = ZERO  # set by outcomes
     paused_until: datetime | None = None
 
     @property
@@ -240,7 +241,7 @@ class Ledger:
         if len(live) >= run.settings.per_host:
             return None
         host = self.hosts[name]
-        gap = max(run.settings.host_delay, host.last_delay, host.delay)
+        gap = max(run.settings.host_delay, host.last_delay, host.delay, host.slowdown)
         return max(now, host.paused_until or now, host.last_start + gap if host.last_start else now)
 
     def start_of(self, run: Run, name: str) -> datetime | None:
@@ -257,9 +258,13 @@ class Ledger:
             host, until = self.hosts[name], self.now() + duration
             host.paused_until = max(host.paused_until or until, until)
 
-    def slow(self, name: str, delay: timedelta) -> None:
+    def slow(self, name: str, slowdown: timedelta) -> None:
+        """Slow a host as an outcome says."""
         if name != NO_HOST:
-            self.hosts[name].delay = delay
+            self.hosts[name].slowdown = slowdown
+
+    def slow_by_hand(self, name: str, delay: timedelta) -> None:
+        self.hosts[name].delay, self.hosts[name].slowdown = delay, ZERO
 
     # Claims
 
@@ -291,7 +296,7 @@ class Ledger:
         if row.entry.host != NO_HOST:
             host = self.hosts[row.entry.host]
             delay = self.run(row.run_id).settings.host_delay
-            row.start = Start(start, delay, max(delay, host.delay))
+            row.start = Start(start, delay, max(delay, host.delay, host.slowdown))
             host.starts.append(row.start)
 
     def give_back(self, row: Row) -> None:

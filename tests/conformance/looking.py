@@ -145,7 +145,7 @@ class Looking(Noting):
             yield HostStatus(
                 host=name,
                 counts=counts.get(name, Counts()),
-                delay=host.delay or None,
+                delay=max(host.delay, host.slowdown) or None,
                 paused_for=paused if paused > ZERO else None,
                 place=name,
             )
@@ -156,7 +156,7 @@ class Looking(Noting):
         self.books.pause(host, duration)
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        self.books.slow(host, delay)
+        self.books.slow_by_hand(host, delay)
 
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING

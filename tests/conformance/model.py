@@ -139,7 +139,7 @@ class ModelQueue(Looking):
             start = books.start_of(run, row.entry.host)
             if start is not None:
                 books.hand_out(row, worker_id, books.last_token + 1, start, start + lease)
-                leases.append(_lease(row, start - books.now(), lease))
+                leases.append(_lease(row, start - books.now(), lease, books.hosts[row.entry.host].slowdown))
         due = books.first_due(run, steps, partitions)
         return Grant(
             leases=leases,
@@ -250,8 +250,9 @@ class ModelQueue(Looking):
         return len(abandoned)
 
 
-def _lease(row: Row, start_in: timedelta, lease: timedelta) -> Lease:
+def _lease(row: Row, start_in: timedelta, lease: timedelta, slowdown: timedelta) -> Lease:
     return Lease(
+        host_slowdown=slowdown,
         run_id=row.run_id,
         task_id=row.id,
         token=row.token,

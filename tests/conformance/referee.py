@@ -85,6 +85,8 @@ def _check_times(books: Ledger, run: Run, row: Row, held: Lease, lease: timedelt
     wait = start - books.now()
     assert held.start_in >= wait - PLAY, f"{_name(row)} starts in {held.start_in}, too soon: {wait}"
     assert ZERO <= held.start_in < BURST_HORIZON, f"{_name(row)} starts too late: in {held.start_in}"
+    slowdown = books.hosts[row.entry.host].slowdown
+    assert held.host_slowdown == slowdown, f"{_name(row)}: slowdown {held.host_slowdown}, not {slowdown}"
     late = abs(held.deadline_in - held.start_in - lease)
     assert late < PLAY, f"{_name(row)}: deadline in {held.deadline_in}, not {held.start_in} + {lease}"
     return start

@@ -262,6 +262,31 @@ async def test_promise_6_an_outcome_slows_its_host_for_all_at_once(
     assert len(await claim_all(queue, other)) == 1
 
 
+async def test_a_lease_tells_what_outcomes_have_slowed_its_host_to(queue: Queue, clock: Clock) -> None:
+    run_id = await start(queue, *pages(3), host_delay=ZERO)
+    lease = await claim_one(queue, run_id)
+    assert lease.host_slowdown == ZERO
+    await queue.settle([Retry(lease, "HttpStatus: 429", slow_host=TEN)])
+    await clock.forward(TEN)
+    lease = await claim_one(queue, run_id)
+    assert lease.host_slowdown == TEN
+    await queue.settle([Done(lease, slow_host=ZERO)])
+    assert (await claim_one(queue, run_id)).host_slowdown == ZERO
+
+
+async def test_what_an_operator_sets_is_no_slowdown_and_ends_one(queue: Queue, clock: Clock) -> None:
+    run_id = await start(queue, *pages(3), host_delay=ZERO)
+    await queue.settle([Retry(await claim_one(queue, run_id), "HttpStatus: 429", slow_host=HOUR)])
+    await queue.slow_host(HOST, TEN)
+    await clock.forward(TEN)
+    lease = await claim_one(queue, run_id)
+    assert lease.host_slowdown == ZERO
+    await queue.settle([Done(lease, slow_host=ZERO)])
+    assert not await claim(queue, run_id)
+    await clock.forward(TEN)
+    assert await claim(queue, run_id)
+
+
 async def test_of_two_outcomes_that_slow_a_host_in_one_call_the_last_holds(queue: Queue) -> None:
     run = await start(queue, *pages(3))
     first, second, third = await claim_all(queue, run)

@@ -89,7 +89,10 @@ class EnqueueReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A claimed task in a worker's hands. All times are durations, counted from the claim."""
+    """A claimed task in a worker's hands. All times are durations, counted from the claim.
+
+    `host_slowdown` is what outcomes had slowed its host to at the claim, zero for most.
+    """
 
     run_id: str
     task_id: str
@@ -98,6 +101,7 @@ class Lease:
     attempt: int
     start_in: timedelta
     deadline_in: timedelta
+    host_slowdown: timedelta = ZERO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

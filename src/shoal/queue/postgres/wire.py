@@ -221,6 +221,7 @@ def lease_from(row: Row, run_id: str, lease: timedelta) -> Lease:
         attempt=row["attempt"],
         start_in=row["start_in"],
         deadline_in=row["start_in"] + lease,
+        host_slowdown=row["slowdown"] or ZERO,
     )
 
 

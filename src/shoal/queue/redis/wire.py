@@ -124,6 +124,7 @@ class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
     now: int
     outdated: bool = False
     ripe: bool = False
+    slowed: list[tuple[str, int]] = []
 
 
 class Stored(msgspec.Struct, array_like=True, frozen=True):
@@ -259,11 +260,14 @@ def read_claim(answer: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Le
     # A claim that is repeated tells of starts that have passed. They stay where they were, for others have
     # those behind them: so the claim is told to be as old as its first start.
     first = min([head.now, *(row.start for row in rows)])
-    leases = [_lease(row, run_id, names, first, head.now) for row in rows]
+    slowed = dict(head.slowed)
+    leases = [_lease(row, run_id, names, first, head.now, slowed.get(row.host, 0)) for row in rows]
     return msgspec.structs.replace(head, now=first), leases
 
 
-def _lease(row: LeaseRow, run_id: str, names: Mapping[int, list[str]], first: int, now: int) -> Lease:
+def _lease(
+    row: LeaseRow, run_id: str, names: Mapping[int, list[str]], first: int, now: int, slowdown: int
+) -> Lease:
     return Lease(
         run_id=run_id,
         task_id=row.id.hex(),
@@ -272,6 +276,7 @@ def _lease(row: LeaseRow, run_id: str, names: Mapping[int, list[str]], first: in
         attempt=row.attempts + 1,
         start_in=duration(row.start - first),
         deadline_in=duration(row.deadline - now),
+        host_slowdown=duration(slowdown) if slowdown else ZERO,
     )
 
 

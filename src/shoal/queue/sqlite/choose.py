@@ -20,8 +20,9 @@ class DueLane(msgspec.Struct, array_like=True):
     host: int
     priority: int
     pending: int
-    delay: int  # the host's own
+    delay: int  # the host's own, or what it is slowed to
     live: int  # leases of the host
+    slowdown: int
 
 
 class Waiting(msgspec.Struct, array_like=True):

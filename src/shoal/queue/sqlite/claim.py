@@ -151,7 +151,8 @@ class _Claim:
         last = store.connection.last_insert_rowid() - len(picks)
         store.tell("claim_unready", last=last)
         self._move_gates(picks)
-        return [self._lease(row) for row in store.read("claim_read", list[LeaseRow], last=last)]
+        rows = store.read("claim_read", list[LeaseRow], last=last)
+        return [self._lease(row, pick.lane.slowdown) for row, pick in zip(rows, picks, strict=True)]
 
     def _rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
         run, worker, now, lease = self._look.run, self._worker(), self._now, self._lease_time
@@ -194,7 +195,7 @@ class _Claim:
             for host, new in fresh.items()
         }
 
-    def _lease(self, row: LeaseRow) -> Lease:
+    def _lease(self, row: LeaseRow, slowdown: int) -> Lease:
         deadline_in = row.deadline - self._now
         return Lease(
             run_id=self._wish.run_id,
@@ -204,6 +205,7 @@ class _Claim:
             attempt=row.attempt,
             start_in=duration(deadline_in - self._lease_time),
             deadline_in=duration(deadline_in),
+            host_slowdown=duration(slowdown),
         )
 
     def _worker(self) -> int:

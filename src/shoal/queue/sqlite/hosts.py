@@ -14,16 +14,12 @@ def pause(store: Store, name: str, duration: timedelta) -> None:
     if duration == ZERO:
         store.tell("host_unpause", host=host)
     else:
-        _treat(store, host, store.now() + micros(duration), None)
+        store.many("host_treat", [(host, store.now() + micros(duration), None)])
     store.tell("arm", lanes="[]", hosts=as_json([host]))
 
 
 def slow(store: Store, name: str, delay: timedelta) -> None:
     """Set a host's own delay; zero lifts it."""
     host = store.value("host_know", name=name)
-    _treat(store, host, None, micros(delay))
+    store.tell("host_slow", host=host, delay=micros(delay))
     store.tell("arm", lanes="[]", hosts=as_json([host]))
-
-
-def _treat(store: Store, host: int, paused_until: int | None, delay: int | None) -> None:
-    store.many("host_treat", [(host, paused_until, delay)])

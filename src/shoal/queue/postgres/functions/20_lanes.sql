@@ -78,14 +78,14 @@ BEGIN
         JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = l.host
         CROSS JOIN LATERAL (SELECT run.host_delay FROM shoal.run WHERE run.id = l.run OFFSET 0) r
         WHERE l.host = ANY (p_hosts) AND l.idle IS NULL
-          AND l.due_at > greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, r.host_delay))
+          AND l.due_at > greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, h.slowdown, r.host_delay))
         FOR NO KEY UPDATE OF l SKIP LOCKED
     ) w;
     IF woken IS NULL THEN
         RETURN;
     END IF;
     UPDATE shoal.lane l
-    SET due_at = greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, w.host_delay))
+    SET due_at = greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, h.slowdown, w.host_delay))
     FROM unnest(w_host, w_section, w_shard, w_delay) AS w(host, section, shard, host_delay)
     JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = w.host
     WHERE l.ctid = ANY (woken) AND l.host = w.host AND l.section = w.section AND l.shard = w.shard;

@@ -30,7 +30,7 @@ CREATE OR REPLACE FUNCTION shoal.claim(
     task bytea, token bigint, attempt smallint, start_in interval, step text, partition text, priority smallint,
     depth int, ttl interval, delay interval, url text, key text, payload text,
     next_due interval, drained boolean, floor_keys bigint[], floors timestamptz[], claimed_at timestamptz,
-    outdated boolean
+    outdated boolean, slowdown interval
 )
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -58,15 +58,15 @@ DECLARE
     l_host int[]; l_section int[]; l_shard smallint[];
     s_host int[]; s_shard smallint[]; s_first timestamptz; s_waits smallint;
     -- Their hosts, as they are once locked.
-    h_id int[]; h_gap interval[]; h_free timestamptz[]; h_floor bigint[];
+    h_id int[]; h_gap interval[]; h_slow interval[]; h_free timestamptz[]; h_floor bigint[];
     h_live int[]; h_low bigint[]; h_poll interval[]; h_given int[];
     h_spent int[];                  -- starts used up: more than were given where a bundle has expired in between
     swept  int := 0;
     awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
     fence  bigint;
     fences bigint[] := '{}';
-    g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}';
-    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_host int[]; n_section int[]; n_turn int[];
+    g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}'; g_slow interval[] := '{}';
+    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_slow interval[]; n_host int[]; n_section int[]; n_turn int[];
 BEGIN
     -- A claim that is repeated was made while its note stood.
     IF told IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
@@ -143,10 +143,11 @@ BEGIN
             EXIT WHEN cardinality(l_host) = 0;
             me := pg_current_xact_id()::text::bigint;
 
-            SELECT array_agg(h.id), array_agg(h.gap), array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap))), array_agg(h.lease_floor)
-            INTO h_id, h_gap, h_free, h_floor
+            SELECT array_agg(h.id), array_agg(h.gap), array_agg(h.slowdown), array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap))),
+                   array_agg(h.lease_floor)
+            INTO h_id, h_gap, h_slow, h_free, h_floor
             FROM (
-                SELECT id, greatest(delay, run.host_delay) AS gap, last_gap, paused_until, last_at, lease_floor
+                SELECT id, greatest(delay, slowdown, run.host_delay) AS gap, slowdown, last_gap, paused_until, last_at, lease_floor
                 FROM shoal.host WHERE id = ANY (l_host) AND id <> 0
                 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
             ) h;
@@ -165,14 +166,14 @@ BEGIN
             WITH gates AS (
                 SELECT h.id AS host, CASE WHEN h.free > ts THEN 0 ELSE run.per_host - h.live END AS slots,
                        CASE WHEN h.gap > interval '0' THEN ceil(extract(epoch FROM p_horizon) / extract(epoch FROM h.gap))::int ELSE wanted END AS burst,
-                       h.gap
-                FROM unnest(h_id, h_gap, h_free, h_live) AS h(id, gap, free, live)
-                UNION ALL SELECT 0, wanted, wanted, interval '0'
+                       h.gap, h.slow
+                FROM unnest(h_id, h_gap, h_slow, h_free, h_live) AS h(id, gap, slow, free, live)
+                UNION ALL SELECT 0, wanted, wanted, interval '0', interval '0'
             ), picked AS (
                 SELECT l.*, row_number() OVER (PARTITION BY l.host ORDER BY l.ord) AS turn
                 FROM unnest(l_host, l_section, l_shard) WITH ORDINALITY AS l(host, section, shard, ord)
             ), open AS (
-                SELECT p.*, g.gap, least(g.slots, greatest(g.burst, 1)) AS room, count(*) OVER () AS rivals
+                SELECT p.*, g.gap, g.slow, least(g.slots, greatest(g.burst, 1)) AS room, count(*) OVER () AS rivals
                 FROM picked p JOIN gates g USING (host)
                 WHERE g.slots > 0 AND (p.turn = 1 OR p.host = 0)
             ), quota AS (
@@ -181,7 +182,7 @@ BEGIN
                 SELECT q.*, least(q.quota, wanted - coalesce(sum(q.quota) OVER (ORDER BY q.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))::int AS most
                 FROM quota q
             ), heads AS (
-                SELECT a.host, a.section, a.shard, a.gap, a.most, b.*,
+                SELECT a.host, a.section, a.shard, a.gap, a.slow, a.most, b.*,
                        coalesce(sum(b.size) OVER (PARTITION BY a.host, a.section, a.shard ORDER BY b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::int AS before
                 FROM allowed a
                 CROSS JOIN LATERAL (
@@ -207,7 +208,7 @@ BEGIN
                 WHERE b.ctid = ANY (ARRAY(SELECT place FROM heads WHERE before < most AND before + size > most)) AND b.seq = h.seq
                 RETURNING b.seq
             ), taken AS (
-                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in, h.gap,
+                SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, t.id, (h.before + t.n - 1) * h.gap AS start_in, h.gap, h.slow,
                        (h.before + t.n)::int AS turn
                 FROM heads h JOIN (SELECT seq FROM emptied UNION ALL SELECT seq FROM shortened) mine USING (seq)
                 CROSS JOIN LATERAL unnest(h.tasks[1 : h.most - h.before]) WITH ORDINALITY AS t(id, n)
@@ -217,8 +218,8 @@ BEGIN
                 FROM taken
             )
             -- All durations of an answer count from its first round, where a gap is to be kept.
-            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(host), array_agg(section), array_agg(turn)
-            INTO n_task, n_attempt, n_start, n_host, n_section, n_turn
+            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(slow), array_agg(host), array_agg(section), array_agg(turn)
+            INTO n_task, n_attempt, n_start, n_slow, n_host, n_section, n_turn
             FROM taken;
 
             IF n_task IS NOT NULL THEN
@@ -227,6 +228,7 @@ BEGIN
                 g_task := g_task || n_task;
                 g_attempt := g_attempt || n_attempt;
                 g_start := g_start || n_start;
+                g_slow := g_slow || n_slow;
                 g_token := g_token || array_fill(fence, ARRAY[cardinality(n_task)]);
 
                 WITH totals AS (
@@ -303,8 +305,8 @@ BEGIN
 
     RETURN QUERY
         SELECT t.id, g.token, g.attempt, g.start_in, s.step, s.partition, t.priority,
-               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[], NULL::timestamptz, NULL::boolean
-        FROM unnest(g_task, g_token, g_attempt, g_start) AS g(id, token, attempt, start_in)
+               t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[], NULL::timestamptz, NULL::boolean, g.slow
+        FROM unnest(g_task, g_token, g_attempt, g_start, g_slow) AS g(id, token, attempt, start_in, slow)
         JOIN shoal.task t ON t.id = g.id
         JOIN shoal.section s ON s.id = t.section
         WHERE t.id = ANY (g_task) AND s.run = run.id;

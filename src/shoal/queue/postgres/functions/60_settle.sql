@@ -89,7 +89,7 @@ BEGIN
     END IF;
     IF got.hosts IS NOT NULL THEN
         UPDATE shoal.host h
-        SET paused_until = greatest(h.paused_until, ts + c.pause), delay = coalesce(c.slow, h.delay)
+        SET paused_until = greatest(h.paused_until, ts + c.pause), slowdown = coalesce(c.slow, h.slowdown)
         FROM unnest(got.hosts, got.pauses, got.delays) AS c(host, pause, slow)
         WHERE h.id = ANY (got.hosts) AND h.id = c.host;
     END IF;

@@ -16,6 +16,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     ids int[] := shoal.host_ids(ARRAY[p_host]);
 BEGIN
-    UPDATE shoal.host SET delay = p_delay WHERE id = ids[1];
+    UPDATE shoal.host SET delay = p_delay, slowdown = '0' WHERE id = ids[1];
     PERFORM shoal.wake(ids);
 END $$;

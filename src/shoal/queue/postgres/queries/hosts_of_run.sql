@@ -1,5 +1,5 @@
 -- A page of one run's hosts behind id $1, with their counts in it. The caller folds first.
-SELECT h.id, h.name, h.delay, coalesce(nullif(h.paused_until, '-infinity') - clock_timestamp(), interval '0') AS paused_for,
+SELECT h.id, h.name, greatest(h.delay, h.slowdown) AS delay, coalesce(nullif(h.paused_until, '-infinity') - clock_timestamp(), interval '0') AS paused_for,
        tally.kinds, tally.counts
 FROM (
     SELECT t.host, array_agg(t.kind) AS kinds, array_agg(t.count) AS counts

@@ -8,7 +8,8 @@
 -- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions and fence
 -- (topic, key and stamp of a note; nothing is handed out unless it stands)
 -- Answers {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
--- names of sections, now, outdated, whether delivered tasks are to be delivered once more}, and the leases.
+-- names of sections, now, outdated, whether delivered tasks are to be delivered once more, hosts that are slowed and to what}, and
+-- the leases.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local SHARE = 25  -- tasks of one lane at a time, where no gap is kept: others get their turn
@@ -86,7 +87,7 @@ local function open(name)
     local host = hosts[name]
     if not host then
         local gate = gates[name]
-        host = {name = name, gap = max(run.delay, gate.delay), free = free_at(gate, run), live = 0, room = 0, given = 0}
+        host = {name = name, gap = max(run.delay, gate.delay, gate.slowdown), free = free_at(gate, run), live = 0, room = 0, given = 0}
         if host.free <= now then
             host.live = call('SCARD', P .. 'live:' .. name)
             host.room = max(0, min(run.per_host - host.live, host.gap > 0 and ceil(horizon / host.gap) or huge))
@@ -273,6 +274,17 @@ local function used_names()
     return names
 end
 
+-- What complaints have slowed the hosts of the leases to, as name and microseconds.
+local function slowed_hosts()
+    local slowed = {}
+    for name, host in pairs(hosts) do
+        if name ~= '' and host.given > 0 and gates[name].slowdown > 0 then
+            slowed[#slowed + 1] = {name, gates[name].slowdown}
+        end
+    end
+    return slowed
+end
+
 -- What a claim whose answer was lost had leased, as far as it is still live.
 local function repeated(told)
     local found, sections, asked = {}, {}, {}
@@ -341,6 +353,7 @@ else
 end
 forget_acked()
 return {
-    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, ripe}),
+    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, ripe,
+          slowed_hosts()}),
     '\221' .. struct.pack('>I4', #leases) .. answer,
 }

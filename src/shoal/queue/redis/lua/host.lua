@@ -7,7 +7,7 @@ if ARGV[5] == 'pause' then
     gate.paused_until = duration > 0 and max(gate.paused_until, now + duration) or 0
     note_longest(0, duration)
 else
-    gate.delay = duration
+    gate.delay, gate.slowdown = duration, 0
     note_longest(duration, 0)
 end
 changed_gates[ARGV[4]] = true

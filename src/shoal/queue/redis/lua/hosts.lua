@@ -5,7 +5,7 @@ local numbers = ARGV[4] == '' and call('HVALS', P .. 'runs') or {ARGV[4]}
 local rows = {}
 load_gates(page)
 for i, host in ipairs(page) do
-    rows[i] = {host, gates[host].delay, gates[host].paused_until - now}
+    rows[i] = {host, max(gates[host].delay, gates[host].slowdown), gates[host].paused_until - now}
 end
 for _, number in ipairs(numbers) do
     for i, value in ipairs(read_fields(P .. number .. ':hosts', page)) do

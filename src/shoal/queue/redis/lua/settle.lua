@@ -75,7 +75,7 @@ local function treat()
         end
         if (pause or slow or unused) and hosts[i] ~= '' then
             gate.paused_until = max(gate.paused_until, pause and now + pause or 0)
-            gate.delay = slow or gate.delay
+            gate.slowdown = slow or gate.slowdown
             note_longest(slow, pause)
             changed_gates[hosts[i]], treated[hosts[i]] = true, true
         end

@@ -10,7 +10,7 @@ seen AS (
     SELECT lane.id, lane.host, run.per_host,
         (SELECT min(place) FROM ready WHERE ready.lane = lane.id) AS place,
         (SELECT count(*) FROM lease WHERE lease.host = lane.host AND lease.host > 0) AS live,
-        host.last_start, host.paused_until, max(host.last_delay, host.delay, run.host_delay) AS gap
+        host.last_start, host.paused_until, max(host.last_delay, host.delay, host.slowdown, run.host_delay) AS gap
     FROM meant
     CROSS JOIN lane ON lane.id = meant.lane
     CROSS JOIN run ON run.no = lane.run

@@ -3,10 +3,12 @@
 -- after the last one asked for, are never met.
 SELECT json_group_array(json_array(
     id, section, host, priority, pending, delay,
-    (SELECT count(*) FROM lease WHERE lease.host = due.host AND lease.host > 0)
+    (SELECT count(*) FROM lease WHERE lease.host = due.host AND lease.host > 0),
+    slowdown
 ))
 FROM (
-    SELECT lane.id, lane.section, lane.host, lane.priority, lane.pending, host.delay
+    SELECT lane.id, lane.section, lane.host, lane.priority, lane.pending,
+        max(host.delay, host.slowdown) AS delay, host.slowdown
     FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band CROSS JOIN lane CROSS JOIN host
     WHERE lane.run = :run AND lane.priority = band.value AND lane.due <= :now
       AND host.id = lane.host

@@ -7,7 +7,7 @@ SELECT json_array(
     )) FILTER (WHERE tasks > 0 OR :run IS NULL AND (delay > 0 OR paused_until > :now))
 )
 FROM (
-    SELECT page.name, page.delay, page.paused_until,
+    SELECT page.name, max(page.delay, page.slowdown) AS delay, page.paused_until,
         ifnull(sum(lane.pending), 0) AS pending, ifnull(sum(lane.delayed), 0) AS delayed,
         ifnull(sum(lane.leased), 0) AS leased, ifnull(sum(lane.completed), 0) AS completed,
         ifnull(sum(lane.dead), 0) AS dead, ifnull(sum(lane.expired), 0) AS expired,

@@ -12,13 +12,13 @@ local function load_gates(hosts)
         end
     end
     for i, value in ipairs(read_fields(P .. 'gates', missing)) do
-        local last_at, last_gap, delay, paused_until, parked, earlier = 0, 0, 0, 0, 0, nil
+        local last_at, last_gap, delay, paused_until, parked, earlier, slowdown = 0, 0, 0, 0, 0, nil, nil
         if value and value ~= '' then
-            last_at, last_gap, delay, paused_until, parked, earlier = unpacked(value)
+            last_at, last_gap, delay, paused_until, parked, earlier, slowdown = unpacked(value)
         end
         gates[missing[i]] = {
             known = value, last_at = last_at, last_gap = last_gap, delay = delay, paused_until = paused_until, parked = parked,
-            earlier = earlier or {},
+            earlier = earlier or {}, slowdown = slowdown or 0,
         }
     end
 end
@@ -61,14 +61,14 @@ local function write_gates()
     for host in pairs(changed_gates) do
         local gate = gates[host]
         fields[#fields + 1] = host
-        fields[#fields + 1] = pack(gate.last_at, gate.last_gap, gate.delay, gate.paused_until, gate.parked, gate.earlier)
+        fields[#fields + 1] = pack(gate.last_at, gate.last_gap, gate.delay, gate.paused_until, gate.parked, gate.earlier, gate.slowdown)
     end
     tell('HSET', P .. 'gates', fields)
 end
 
 -- When a run may start a task of a host, the number of its leases aside.
 local function free_at(gate, run)
-    return max(gate.paused_until, gate.last_at + max(run.delay, gate.last_gap, gate.delay))
+    return max(gate.paused_until, gate.last_at + max(run.delay, gate.last_gap, gate.delay, gate.slowdown))
 end
 
 -- The starts on a host and their gaps by turns, the last one last: a start that was not used is given back, and the one before it
