@@ -27,11 +27,11 @@ from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step
-from shoal.worker.manners import Manners
 from shoal.worker.marks import Marks
 from shoal.worker.places import Places
 from shoal.worker.revisits import Revisits
 from shoal.worker.room import Room
+from shoal.worker.slowdowns import Slowdowns
 from shoal.worker.stock import Start, host_of
 from shoal.worker.tally import Tally
 
@@ -92,7 +92,7 @@ class Handling:
             name: RetryPolicy(max_attempts=scraper.max_attempts(step)) for name, step in scraper.steps.items()
         }
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
-        self.manners = Manners(run.settings.host_delay)
+        self._slowdowns = Slowdowns(run.settings.host_delay)
         self._room, self._places = room, places
         self._deadlines = Deadlines()
         self._gap = run.settings.host_delay
@@ -172,14 +172,13 @@ class Handling:
             items=harvest.items,
             follow=harvest.follow,
             rejects=harvest.rejects,
-            slow_host=(self._wished(lease.task.url, host) or self.manners.succeeded(host))
-            if visit.asked
-            else None,
+            slow_host=self._eased(lease, host) if visit.asked else None,
         )
 
-    def _wished(self, url: str | None, host: str | None) -> timedelta | None:
-        wish = self._tools.robots.crawl_delay(url) if self._tools.robots and url else None
-        return self.manners.wishes(host, wish) if host and wish else None
+    def _eased(self, lease: Lease, host: str | None) -> timedelta | None:
+        robots, url = self._tools.robots, lease.task.url
+        crawl_delay = robots.crawl_delay(url) if robots and url else None
+        return self._slowdowns.after_success(host, lease.host_slowdown, crawl_delay, time.monotonic())
 
     async def _gathered(self, step: Step, visit: Visit) -> Harvest:
         """Return what a task gives."""
@@ -313,7 +312,7 @@ class Handling:
         kind = type(error).__name__
         self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
         now = time.monotonic()
-        delay = self.manners.delay(host, now)
+        delay = self._slowdowns.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)
         outcome = judge(
             lease,
@@ -326,7 +325,7 @@ class Handling:
         if self._settings.replay:
             # What was recorded will not get better, and no host is to be spared.
             outcome = Bury(lease, error)
-        self.manners.slowed(host, outcome.slow_host, now)
+        self._slowdowns.complained(host, outcome.slow_host, now)
         # As text: an error knows the frames that it came through, and they hold the page. Without secrets:
         # it is kept in the queue, and shown to whoever asks.
         # Cut after that, for half a secret is not known as one.

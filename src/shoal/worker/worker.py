@@ -16,7 +16,6 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.callers import Callers, Verdict
 from shoal.worker.claiming import Claims
-from shoal.worker.complaints import Complaints
 from shoal.worker.handling import Handling, Tools
 from shoal.worker.line import Gone, Line, Progress
 from shoal.worker.not_followed import NotFollowed
@@ -159,7 +158,6 @@ class Worker:
     async def _work(self) -> str:
         settling = self.start(self._settlements.run(), "settling")
         self.start(self._tell(), "telling")
-        self.start(Complaints(self._queue, self._handling.manners).run(), "complaints")
         self.start(self._spending.run(), "spending")
         self.start(self._not_followed.run(), "counting links that are not followed")
         if self._share:

@@ -7,7 +7,7 @@ from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.core.urls import host_of
 from shoal.fetch import answer, robots
 from shoal.scrape import settings
-from shoal.worker import manners, stock
+from shoal.worker import slowdowns, stock
 from tests.unit.docs.pages import DOCS, rows
 
 TEXT = (DOCS / "explanation" / "politeness.md").read_text()
@@ -45,7 +45,7 @@ def test_a_host_that_complains_is_treated_as_the_page_says():
     assert pacing.slower(3 * SECOND).delay == 6 * SECOND and pacing.slower(MINUTE).delay == MINUTE
     assert pacing.slower(ZERO, timedelta(days=1)).pause == timedelta(hours=1) and "at most an hour" in TEXT
     assert pacing.recovered(10 * SECOND) == 8 * SECOND and "shrinks by a fifth with every page" in TEXT
-    assert manners.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
+    assert slowdowns.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
     assert {403, 429, 503} == answer.BLOCKING and "| 429, 503 or 403, or shows a" in TEXT
     assert verdict.ROBOTS_WAIT == MINUTE and "| a minute and the backoff |" in TEXT
     assert {200, 403} == verdict.UNWELCOME and "a 403 or a block page is about one visitor" in TEXT

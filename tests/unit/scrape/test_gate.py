@@ -63,6 +63,8 @@ def test_the_secret_headers_of_a_task_stay_within_https_too():
     tasks = [Task(url=OLD, step="s", depth=1, ask=ask), Task(url=OLD, step="s", depth=1)]
     passed = gate_of().admit(tasks, Task(url=HOME, step="s"), [], Counter())
     assert [task.url for task in passed] == ["https://a.test/old", OLD]
+
+
 def test_a_task_that_the_step_made_itself_is_no_link_and_may_go_to_another_host():
     gate = gate_of()
     assert admit(gate, ["https://b.test/"], depth=0) == (["https://b.test/"], {})
