@@ -32,7 +32,6 @@ Argument = bytes | str | int
 
 MOST_CONNECTIONS = 8
 LONGEST_CALL = 10.0  # seconds; a server that says nothing for so long is given up, and the call repeated
-AGAIN = "+"  # behind the id of a call that is tried again
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -84,7 +83,7 @@ class Server:
         async def attempt() -> Any:
             nonlocal tries
             tries += 1
-            name = call if tries == 1 else call + AGAIN
+            name = call if tries == 1 else f"{call}+{tries}"
             return await self._run(SCRIPTS[script], shard, name, acked, args)
 
         acked = known.popleft() if known else ""

@@ -36,7 +36,7 @@ if #list > 0 then
     write_counts(run)
     write_gates()
 end
-if #list > 0 or is_repeated then
+if #list > 0 or TRY > 1 then
     remember(pack(answer))
 end
 forget_acked()

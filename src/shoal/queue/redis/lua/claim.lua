@@ -207,10 +207,6 @@ end
 -- Write the leases, and return them as the client reads them.
 local function write_leases()
     if #leases == 0 then
-        -- A first try that arrives after its repetition must find that nothing was handed out: nobody hears its answer.
-        if is_repeated then
-            remember('')
-        end
         return ''
     end
     local token, fields, live = draw('token', #leases), {}, {}
@@ -315,11 +311,13 @@ end
 
 local fence = unpacked(ARGV[10])[3]
 if fence and notes.stamp(fence[1], fence[2]) ~= fence[3] then
+    remember_nothing()
     return {pack({-1, false, false, -1, 0, 0, 0, {}, now, true}), '\144'}
 end
 
 local state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
 if run.state ~= 'running' then
+    remember_nothing()
     return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
 end
 
@@ -350,6 +348,9 @@ if wanted > 0 or ARGV[6] == '0' then
     due = due < huge and max(0, due - now) or -1
 else
     due = 0
+end
+if #leases == 0 then
+    remember_nothing()
 end
 forget_acked()
 return {

@@ -37,7 +37,7 @@ tell('ZREM', run.R .. 'graves', gone)
 tell('RPUSH', run.R .. 'dropped', dropped)
 write_entered(run)
 write_counts(run)
-if #gone > 0 or is_repeated then
+if #gone > 0 or TRY > 1 then
     remember(#gone)
 end
 forget_acked()

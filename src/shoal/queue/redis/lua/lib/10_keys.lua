@@ -1,6 +1,6 @@
 -- What every script begins with. KEYS[1] is the shard, `{shoal:0}`, which is also the hash tag of all its keys; the
 -- names below are built from it. ARGV[1] is the id of a call that must take effect once ('' for one that may be
--- repeated), followed by + when the call is tried again; ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to
+-- repeated), followed by +2, +3 and so on when the call is tried again; ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to
 -- add to the clock (tests only).
 --
 -- No key is called `{shoal:0}`, and that is what makes a moving slot safe: for a declared key that does not exist the node
@@ -45,10 +45,8 @@
 
 local P = KEYS[1] .. ':'
 local CALL, ACKED = ARGV[1], ARGV[2]
-local is_repeated = CALL:sub(-1) == '+'
-if is_repeated then
-    CALL = CALL:sub(1, -2)
-end
+local TRY = tonumber(CALL:match('%+(%d+)$')) or 1
+CALL = CALL:match('^[^+]*')
 local call, pack, unpacked, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
 local floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
 
@@ -116,7 +114,12 @@ end
 
 -- Receipts: what this very call answered when it was made before, and the answer of now.
 local function remembered()
-    return CALL ~= '' and call('GET', P .. 'receipt:' .. CALL)
+    local told = CALL ~= '' and call('GET', P .. 'receipt:' .. CALL)
+    local try = told and told:match('^none:(%d+)$')
+    if try then
+        return TRY <= tonumber(try) and ''
+    end
+    return told
 end
 
 local function remember(answer)
@@ -129,6 +132,15 @@ end
 -- there be nothing to free. Called by scripts that must work on a full server: they free memory or keep leases alive.
 local function go_on_when_full()
     call('UNLINK', P .. 'receipt:')
+end
+
+-- Nothing was found to do. A try that arrives after its repetition must not find something: nobody hears its answer. The next
+-- repetition may, for it is heard.
+local function remember_nothing()
+    if TRY > 1 then
+        go_on_when_full()
+        remember('none:' .. TRY)
+    end
 end
 
 -- At the end, for as the first write of a script it would switch off the server's check for free memory.
