@@ -46,11 +46,12 @@ def cookie_secrets(lines: Iterable[str]) -> Iterator[str]:
 class Secrets:
     """The secrets that the requests of one task have carried, or were told by their hosts."""
 
-    __slots__ = ("_cookies", "_headers", "_texts")
+    __slots__ = ("_cookies", "_headers", "_proxies", "_texts")
 
     def __init__(self) -> None:
         self._headers: list[Mapping[str, str]] = []
         self._cookies: list[str] = []  # Set-Cookie lines
+        self._proxies: set[str] = set()
         self._texts: list[str] = []
 
     def sent(self, headers: Mapping[str, str], proxy: str | None = None) -> None:
@@ -58,8 +59,8 @@ class Secrets:
         # As they are: they are looked at only if something fails.
         if headers and len(self._headers) < MOST:
             self._headers.append(headers)
-        if proxy and "@" in proxy and len(self._texts) < MOST:
-            self._texts += passwords_in(proxy)
+        if proxy and len(self._proxies) < MOST:
+            self._proxies.add(proxy)
 
     def received(self, lines: Iterable[str]) -> None:
         """Remember the Set-Cookie lines of a response."""
@@ -78,6 +79,8 @@ class Secrets:
 
     def _known(self) -> set[str]:
         values = {*self._texts, *cookie_secrets(self._cookies)}
+        for proxy in self._proxies:
+            values.update(passwords_in(proxy))
         for headers in self._headers:
             values.update(_sent_secrets(headers))
         values |= {quote(value, safe="") for value in values}

@@ -353,6 +353,7 @@ import shoal.fleet.logs
 import shoal.worker.handling
 shoal.fleet.logs.redactor = lambda secrets: str
 shoal.worker.handling.Tools.redact = property(lambda self: str, lambda self, value: None)
+shoal.worker.handling.hidden = str
 """
 
 
