@@ -54,7 +54,9 @@ class Show(AbstractContextManager["Show"]):
 
     def said(self, text: str) -> None:
         """Pass on what happened to a worker."""
-        if not self._as_json:
+        if self._as_json:
+            put_message(text)
+        else:
             console().print(f"[yellow]{escaped(text)}")
 
     def printed(self, line: str) -> None:
@@ -87,6 +89,13 @@ def open_view() -> "RunView | None":
 def eta(snapshot: Snapshot) -> float | None:
     """Return the seconds that are left."""
     return snapshot.eta.total_seconds() if snapshot.eta else None
+
+
+def put_message(text: str) -> None:
+    """Write what a person would be told as one line of JSON to stderr."""
+    import msgspec
+
+    sys.stderr.write(msgspec.json.encode({"message": text}).decode() + "\n")
 
 
 def put_progress(snapshot: Snapshot) -> None:

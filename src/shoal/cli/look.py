@@ -89,6 +89,8 @@ def workers(
     put_rows(shown_rows, columns, as_json=as_json, nothing="No worker has been seen.")
     if not as_json and any(row["state"] == "late" for row in rows):
         say(f"Late ones missed their heartbeats. What they hold:  {typed_on(queue, 'stale')}")
+    if not as_json and any(row["state"] == "frozen" for row in rows):
+        say("Frozen ones do not respond; their launcher ends them when their lease is over.")
 
 
 def line_of(snapshot: "Snapshot") -> str:

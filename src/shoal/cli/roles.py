@@ -13,7 +13,7 @@ from shoal.cli.asking import ask
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.job import read_job
-from shoal.cli.live import LINE_EVERY, put_progress
+from shoal.cli.live import LINE_EVERY, put_message, put_progress
 from shoal.cli.look import line_of
 from shoal.cli.run import closing_words, exit_code
 from shoal.cli.seeds import Refused
@@ -54,7 +54,9 @@ class Teller:
 
     def said(self, text: str) -> None:
         """Pass on what happened."""
-        if not self._as_json:
+        if self._as_json:
+            put_message(text)
+        else:
             say(text)
 
 

@@ -13,6 +13,7 @@ from shoal.core.model import HostStatus, WorkerStatus
 from shoal.fleet.overview import Overview, worker_row
 from shoal.fleet.progress import Snapshot
 from shoal.fleet.staleness import LATE, state_of
+from shoal.worker.keeper import FROZEN, RUNNING
 
 FIXED = 10  # lines that are not rows: heads, gaps, title, errors
 STATES = {
@@ -22,8 +23,9 @@ STATES = {
     "partial": "yellow",
     "cancelled": "dim",
     LATE: "bold red",
+    FROZEN: "bold red",
 }
-STATES |= {"partial": "yellow", "died": "red", "ended": "dim"}
+STATES |= {"died": "red", "ended": "dim"}
 MEGABYTE = 1 << 20
 WIDE = 110  # characters; below, a few columns are left out
 
@@ -43,13 +45,15 @@ def screen(seen: Overview, url: str, *, width: int, height: int, trouble: str = 
 
 
 def _title(seen: Overview, url: str) -> Text:
-    late = sum(state_of(worker) == LATE for worker in seen.workers)
-    running = sum(state_of(worker) == "running" for worker in seen.workers)
+    states = [state_of(worker) for worker in seen.workers]
+    late, frozen, running = (states.count(state) for state in (LATE, FROZEN, RUNNING))
     rate = sum(snapshot.rate for snapshot in seen.runs)
     text = Text("shoal top", style="bold", no_wrap=True, overflow="ellipsis")
     text.append(f"   {counted(running, 'worker')}, {rate:,.1f} tasks/s", style="cyan")
     if late:
         text.append(f", {late} late: shoal stale", style="bold red")
+    if frozen:
+        text.append(f", {frozen} frozen", style="bold red")
     return text.append(f"   q leaves   {clean(url)}", style="dim")
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from shoal.fleet.staleness import Holder
     from shoal.queue.contract import Queue
 
+OLD = "10m"
+MOST_COMMANDS = 5  # one for each worker that is alive
 COLUMNS = ("worker_id", "run_id", "leases", "oldest", "silent", "why")
 
 
@@ -24,7 +26,7 @@ def stale(
     ] = None,
     older: Annotated[
         str, typer.Option("--older", help="Leases that are held for longer are shown too.", metavar="TIME")
-    ] = "10m",
+    ] = OLD,
     worker: Annotated[
         str | None, typer.Option("--worker", help="Of this worker only.", metavar="WORKER")
     ] = None,
@@ -50,7 +52,10 @@ def stale(
             put_json(holder.as_json())
     else:
         put_rows(map(_row, found), COLUMNS, as_json=False, nothing="No lease is stale.")
-    _say_what_next(found, count, release=release, run_id=run_id, queue=queue)
+    # A password is not shown again to whoever looks over the shoulder.
+    more = [] if queue == options.DEFAULT_QUEUE else ["--queue", redacted(queue)]
+    words = ["shoal", "stale", *([run_id] if run_id else []), "--release"]
+    _say_what_next(found, count, [*words, *([] if older == OLD else ["--older", older]), *more], release)
 
 
 async def _look(
@@ -81,17 +86,19 @@ def _row(holder: "Holder") -> dict[str, Any]:
     return row | {"oldest": duration(row["oldest_seconds"]), "silent": duration(row["silent_seconds"])}
 
 
-def _say_what_next(
-    found: list["Holder"], count: int, *, release: bool, run_id: str | None, queue: str
-) -> None:
-    # A password is not shown again to whoever looks over the shoulder.
-    more = [] if queue == options.DEFAULT_QUEUE else ["--queue", redacted(queue)]
-    alive = [holder for holder in found if not holder.is_gone]
+def _say_what_next(found: list["Holder"], count: int, command: list[str], release: bool) -> None:
+    """Say what was done, and the commands that do what is left; each of them works as it is printed."""
+    alive = [holder for holder in found if not holder.is_gone and not holder.at_most_once]
+    gone = [holder for holder in found if holder.is_gone and not holder.at_most_once]
+    kept = sum(len(holder.tasks) for holder in found if holder.at_most_once)
     if release:
         say(f"Handed back {counted(count, 'lease')}.")
-    elif len(alive) < len(found):
-        command = shlex.join(["shoal", "stale", *([run_id] if run_id else []), "--release", *more])
-        say(f"Hand them back:  {command}")
+    elif gone:
+        say(f"Hand them back:  {shlex.join(command)}")
+    if kept:
+        say(f"{counted(kept, 'task')} at most once: when the leases are over, they become dead letters.")
     if alive and not (release and count):
-        command = shlex.join(["shoal", "stale", "--release", "--worker", alive[0].worker_id, *more])
-        say(f"{counted(len(alive), 'worker')} is alive and may be busy; to take its tasks away:  {command}")
+        verb = "is" if len(alive) == 1 else "are"
+        say(f"{counted(len(alive), 'worker')} {verb} alive and may be busy; to take tasks away:")
+        for holder in alive[:MOST_COMMANDS]:
+            say(f"  {shlex.join([*command, '--worker', holder.worker_id])}")

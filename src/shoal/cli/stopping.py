@@ -21,17 +21,17 @@ def obey_signals(crew: Workers, say: Callable[[str], None]) -> None:
     """Finish what is in hand at the first signal, hand it back at the second, kill at the third."""
     loop = asyncio.get_running_loop()
 
-    def obey() -> None:
+    def obey(again: str) -> None:
         in_hand = crew.in_hand
         match crew.stop():
             case 1:
-                say(f"Finishing {in_hand:,} tasks; press Ctrl-C again to hand them to other workers.")
-                loop.call_later(GRACE, obey)
+                say(f"Finishing {in_hand:,} tasks; {again} to hand them to other workers.")
+                loop.call_later(GRACE, obey, again)
             case 2:
                 say(f"Handing {in_hand:,} tasks back.")
-                loop.call_later(LAST_GRACE, obey)
+                loop.call_later(LAST_GRACE, obey, again)
             case _:
                 pass
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, obey)
+    loop.add_signal_handler(signal.SIGINT, obey, "press Ctrl-C again")
+    loop.add_signal_handler(signal.SIGTERM, obey, "send SIGTERM again")

@@ -26,6 +26,7 @@ ShoalError
 ├── CallFailed                a call on demand came to nothing
 │   ├── NobodyListens         no worker listens for the scraper
 │   └── NotAnswered           no answer came in time
+├── DutyFailed                something that Shoal does in the background failed for an unknown reason
 ├── TaskDied                  a task that somebody waits for became a dead letter
 ├── TaskExpired               a task that somebody waits for expired, was dropped, or was left undone
 ├── StepTimeout               a step did not come to an end in time
@@ -380,6 +381,14 @@ class NotAnswered(CallFailed):
             f"No answer came in {waited.total_seconds():g} s: {reason}. "
             f"Wait longer with --timeout, or look: shoal status {run_id}"
         )
+
+
+class DutyFailed(ShoalError):
+    """Something that Shoal does in the background failed for an unknown reason."""
+
+    def __init__(self, duty: str, error: BaseException) -> None:
+        super().__init__(f"{duty} failed: {type(error).__name__}: {shorten(str(error))}")
+        self.duty, self.error = duty, error
 
 
 class TaskDied(ShoalError):

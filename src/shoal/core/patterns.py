@@ -8,6 +8,7 @@ from urllib.parse import quote
 Matcher = Callable[[str], object]
 
 MOST_REPEATS = 2
+MOST_IN_SEARCHES = 1
 LARGE = 10  # from so many on, a repeat with an end is no better than one without
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
@@ -52,6 +53,18 @@ def regular(pattern: str) -> Matcher:
     return matcher
 
 
+def searched(pattern: str) -> None:
+    """Check a regular expression that is searched for in long texts of others; raises ValueError.
+
+    A search begins anew at every letter, so that one repeat takes the square of a text's length already.
+    """
+    if (count := _repeats(pattern)) > MOST_IN_SEARCHES:
+        raise ValueError(
+            f"repeats without end {count} times; more than {MOST_IN_SEARCHES} could take hours on a page: "
+            "let the others keep what they have, such as [^<]*+, or leave them out"
+        )
+
+
 class _Group:
     """What is known of a group while it is read."""
 
@@ -78,7 +91,7 @@ def _repeats(pattern: str) -> int:
         elif _gives_back(token):
             if last_varies:
                 raise ValueError(
-                    "repeats a group that itself repeats or has a choice, which a URL can make endless; "
+                    "repeats a group that itself repeats or has a choice, which a text can make endless; "
                     "close it with a plus, such as (?:/[a-z]+)*+"
                 )
             count += not inside

@@ -6,8 +6,9 @@ not, and looks again. It is not the workers that do this, for a step may block t
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -17,6 +18,8 @@ from shoal.core.model import Note
 from shoal.fleet.handover import is_same, renewed
 from shoal.fleet.table import check_table
 from shoal.queue.contract import Queue
+from shoal.worker.duties import beside
+from shoal.worker.keeper import FROZEN, RUNNING
 from shoal.worker.share import LOOKS, MEMBER, PLAN, Plan, Sharing, read_plan, topic_of
 
 # A worker that has not been heard of for this part of a heartbeat is dead: a look in vain, one that is late,
@@ -41,21 +44,23 @@ class Membership:
         self._awaited = False  # whether a partition is on its way to one of mine
         self._soon = SOON
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._attending = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._attend())
+        await self._attending.enter_async_context(beside("sharing out partitions", self._attend()))
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         # A driver may swallow a cancellation that comes while it talks to its server.
         self._is_closing = True
         self._changed.set()
-        if self._task:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        with suppress(QueueError):
-            await self._drop(self._mine | self._gone)
+        try:
+            await self._attending.__aexit__(kind, error, trace)
+        finally:
+            with suppress(QueueError):
+                await self._drop(self._mine | self._gone)
 
     @asynccontextmanager
     async def joined(self, worker_id: str) -> AsyncIterator[None]:
@@ -178,7 +183,7 @@ def _refuse_if(is_so: bool, run_id: str, reason: str) -> None:
 
 async def _refuse_outsiders(queue: Queue, run_id: str) -> None:
     for worker in await queue.workers(run_id):
-        is_alive = worker.state == "running" and worker.last_beat < OUTSIDER
+        is_alive = worker.state in (RUNNING, FROZEN) and worker.last_beat < OUTSIDER
         if is_alive and "sharing" not in worker.info and "role" not in worker.info:
             raise RunConflict(
                 run_id,

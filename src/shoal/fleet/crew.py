@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, nullcontext, suppress
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
 
-from shoal.core.errors import QueueError
+from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.model import ZERO
 from shoal.fleet.assignment import Membership, admit
+from shoal.fleet.breaker import Breaker
 from shoal.fleet.logs import NO_LIBRARY, Library
 from shoal.fleet.maintenance import maintained
 from shoal.fleet.rollcall import RollCall
@@ -20,6 +21,7 @@ from shoal.queue.contract import Queue
 from shoal.worker.keeper import Ending, Keeper, StepLimit
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
+from shoal.worker.release import release_leases
 from shoal.worker.tally import Tally
 
 MOST_RESTARTS = 5  # in a row, without a task that was settled in between
@@ -64,7 +66,8 @@ class Crew:
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
         self._first, self._lock = first, lock
         self._keepers: dict[int, Keeper] = {}
-        self._past = Tally()
+        self._past, self._past_completed = Tally(), 0
+        self._breaker = Breaker()
         self._lost: dict[str, asyncio.Task[None]] = {}  # workers that died, and who looks after their leases
         self._roll = RollCall(logs, order.run_id, on_output)
         self._membership = Membership(queue, order.run_id, order.sharing) if order.sharing else None
@@ -125,7 +128,7 @@ class Crew:
         for worker_id, looking in self._lost.items():
             if not looking.done():
                 looking.cancel()
-                await self._abandon(worker_id)
+                await self._release(worker_id)
         ending.tally = self._past
         return ending
 
@@ -144,13 +147,14 @@ class Crew:
                 return
             # A worker that its task has killed, or that had begun to work, is no worse than a new one.
             deaths = 1 if last.blamed or last.settled else deaths + 1
-            if last.reason == "failed" or deaths > MOST_RESTARTS:
-                self._give_up(number, last, ending)
+            crash_loop = self._breaker.reason if last.killers else None
+            if last.reason == "failed" or deaths > MOST_RESTARTS or crash_loop:
+                self._give_up(number, last, ending, crash_loop)
                 return
             if not self._stops:
                 self._roll.restarts += 1
                 self._on_event(f"A worker {last.message}; starting another.")
-                await self._wait(0.0 if last.blamed else min(FIRST_WAIT * 2 ** (deaths - 1), LONGEST_WAIT))
+                await self._wait(self._pause_after(last, deaths))
         ending.reasons.append("stopped" if self._stops else "drained")
 
     def _ended_well(self, reason: str, ending: CrewEnding) -> None:
@@ -160,12 +164,25 @@ class Crew:
             self._is_over = True
             self._stopping.set()
 
-    def _give_up(self, number: int, last: Ending, ending: CrewEnding) -> None:
-        self._roll.given_up(number, last)
-        ending.failures.append("\n".join([last.message, *last.last_lines]))
+    def _pause_after(self, last: Ending, deaths: int) -> float:
+        """Return how long to wait before the next worker: longer and longer, while nothing is completed."""
+        if last.killers:
+            deaths = self._breaker.deaths - 1  # one task that kills its worker is no reason to wait
+        return min(FIRST_WAIT * 2 ** (deaths - 1), LONGEST_WAIT) if deaths else 0.0
+
+    def _give_up(self, number: int, last: Ending, ending: CrewEnding, crash_loop: str | None) -> None:
+        self._roll.given_up(number, last, crash_loop)
+        how = f"failed: {last.message}" if last.reason == "failed" else last.message
+        words = [last.message, *([crash_loop] if crash_loop else []), *last.last_lines]
+        ending.failures.append("\n".join(words))
         if self._count > 1:
-            head = f"Worker {number + 1} {last.message}, and is given up; the others go on. Its last lines:"
-            for line in (head, *last.last_lines):
+            end = "" if how.endswith(".") else "."
+            self._on_event(f"Worker {number + 1} {how}{end} It is given up; the others go on.")
+            if crash_loop:
+                self._on_event(f"{crash_loop}.")
+            if last.last_lines:
+                self._on_event("Its last lines:")
+            for line in last.last_lines:
                 self._on_event(line)
 
     async def _employ(self, nursery: Nursery, number: int) -> Ending:
@@ -184,21 +201,32 @@ class Crew:
             async with self._membership.joined(order.worker_id) if self._membership else nullcontext():
                 entry.born()
                 ending = entry.ended(await keeper.run())
-            if ending.reason == "died" and not order.at_most_once:
+            if ending.reason == "died":
                 self._lost[order.worker_id] = asyncio.create_task(self._look_after(order.worker_id))
+            self._breaker.completed(self._completed)
+            self._breaker.died(ending.killers)
             return ending
         finally:
             del self._keepers[number]
             self._past += keeper.tally
+            self._past_completed += keeper.completed
+
+    @property
+    def _completed(self) -> int:
+        return self._past_completed + sum(keeper.completed for keeper in self._keepers.values())
 
     async def _look_after(self, worker_id: str) -> None:
         for seconds in LATE_CLAIMS:
             await asyncio.sleep(seconds)
-            await self._abandon(worker_id)
+            await self._release(worker_id)
 
-    async def _abandon(self, worker_id: str) -> None:
-        with suppress(QueueError):
-            await self._queue.abandon(worker_id)
+    async def _release(self, worker_id: str) -> None:
+        try:
+            await release_leases(self._queue, worker_id, at_most_once=self._order.at_most_once)
+        except QueueError:
+            return  # they run out
+        except Exception as error:
+            self._on_event(f"{DutyFailed('Releasing the leases of a dead worker', error)}. They run out.")
 
     async def _wait(self, seconds: float) -> None:
         try:

@@ -39,6 +39,7 @@ from shoal.worker.share import HEARTBEAT, Sharing
 # a machine that vanished are waited for.
 LEASE = MINUTE
 MODES = ("auto", "exclusive")
+FETCHES = 4  # that one task may need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +112,13 @@ class Job:
 
     def limits(self) -> dict[str, StepLimit]:
         """Return how long each step may take and how often it is tried; seeds may name no step."""
-        found = {
-            name: StepLimit(step.lease or self.scraper.settings.lease, self.scraper.max_attempts(step))
-            for name, step in self.scraper.steps.items()
-        }
+        settings, found = self.scraper.settings, {}
+        pause = settings.pause[1] if settings.pause else ZERO
+        for name, step in self.scraper.steps.items():
+            span = step.lease or settings.lease
+            # robots.txt, a login and redirects have the same time each as the page.
+            whole = FETCHES * (step.timeout or settings.timeout) + span + pause
+            found[name] = StepLimit(span, self.scraper.max_attempts(step), whole)
         return {SEED_STEP: found[self.scraper.first.name]} | found
 
 
@@ -247,8 +251,7 @@ async def launch(
     async with AsyncExitStack() as stack:
         logs = stack.enter_context(books_of(job, run))
         lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
-        if not job.scraper.settings.at_most_once:
-            await hand_back(queue, run)
+        await hand_back(queue, run)
         before = (await queue.stats(run.id)).completed
         crew = crew_of(queue, job, run, logs, lock=lock, on_event=onlooker.said, on_output=onlooker.printed)
         # A port that is taken is refused before anything is queued.

@@ -9,13 +9,15 @@ from typing import Any
 from shoal.core.model import MINUTE, ZERO, HostStatus, Run, WorkerStatus
 from shoal.fleet.progress import Progress, Snapshot, counts_as_json
 from shoal.fleet.single import STATE as LAUNCHER
-from shoal.fleet.staleness import LATE, RUNNING, state_of
+from shoal.fleet.staleness import LATE, state_of
 from shoal.queue.contract import Queue
+from shoal.worker.condition import last_hour_of
+from shoal.worker.keeper import FROZEN, RUNNING
 
 MOST_RUNS = 20  # that are looked at, the newest first
 MOST_HOSTS = 200
 RECENT = MINUTE  # for how long a worker that has ended is shown
-_WORKING = (RUNNING, LATE)
+_WORKING = (LATE, FROZEN, RUNNING)  # what needs a look first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +77,19 @@ class Glances:
 def worker_row(worker: WorkerStatus) -> dict[str, Any]:
     """Return a worker under the names that every report uses."""
     info = worker.info
+    own = info.get("own") or {}
     return {
         "worker_id": worker.worker_id,
         "run_id": worker.run_id,
         "state": state_of(worker),
         "steps": info.get("steps"),
         "partitions": info.get("partitions") or info.get("sharing"),
-        "leased": worker.leased,
-        "completed": worker.completed,
-        "failed": worker.failed,
-        "items": worker.items,
-        "last_hour": info.get("last_hour"),
+        # Leases that callers lend are counted for the callers; of those a listening worker tells itself.
+        "leased": worker.leased + own.get("leased", 0),
+        "completed": worker.completed + own.get("completed", 0),
+        "failed": worker.failed + own.get("failed", 0),
+        "items": worker.items + own.get("items", 0),
+        "last_hour": last_hour_of(worker),
         "memory_bytes": info.get("memory"),
         "last_beat_seconds": round(worker.last_beat.total_seconds(), 1),
         "info": dict(info),
@@ -119,7 +123,7 @@ def _is_shown(worker: WorkerStatus) -> bool:
 
 def _worker_order(worker: WorkerStatus) -> tuple[int, str]:
     state = state_of(worker)
-    return (LATE, RUNNING).index(state) if state in _WORKING else len(_WORKING), worker.worker_id
+    return _WORKING.index(state) if state in _WORKING else len(_WORKING), worker.worker_id
 
 
 def _busy(host: HostStatus) -> tuple[timedelta, int, int]:

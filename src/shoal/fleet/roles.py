@@ -284,8 +284,7 @@ class Station:
 
     async def _crewed(self, job: Job, run: Run, lock: single.ScraperLock) -> CrewEnding:
         with suppress(QueueError):
-            if not job.scraper.settings.at_most_once:
-                await hand_back(self._queue, run)
+            await hand_back(self._queue, run)
         with books_of(job, run) as logs:
             told, printed = self._audience.said, self._on_output
             crew = crew_of(self._queue, job, run, logs, lock=lock, on_event=told, on_output=printed)

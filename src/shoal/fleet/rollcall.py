@@ -40,9 +40,10 @@ class RollCall:
         how = STOPS.get(times, "killing")
         self.logs.fleet.note(Level.INFO, STOPPING, run=self.run_id, how=how, in_hand=in_hand)
 
-    def given_up(self, number: int, last: Ending) -> None:
-        """Write down that a place is not manned again, with the last that its worker printed."""
+    def given_up(self, number: int, last: Ending, reason: str | None = None) -> None:
+        """Write down that a place is not manned again and why, with the last that its worker printed."""
         facts: dict[str, Any] = {"run": self.run_id, "place": number + 1, "message": last.message}
+        facts |= {"reason": reason} if reason else {}
         self.logs.fleet.note(Level.ERROR, GIVEN_UP, **facts, last_lines=last.last_lines)
 
 
@@ -62,7 +63,7 @@ class Entry:
         """Write down how the worker ended, and pass it on."""
         facts = {"reason": ending.reason, "pages": ending.tally.pages, "items": ending.tally.items}
         if ending.reason in ("died", "failed"):
-            self._note(Level.ERROR, DIED, message=ending.message, blamed=ending.blamed, **facts)
+            self._note(Level.ERROR, DIED, message=ending.message, blamed=len(ending.blamed), **facts)
         else:
             self._note(Level.INFO, ENDED, **facts)
         return ending

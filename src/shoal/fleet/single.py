@@ -12,10 +12,12 @@ from typing import Self
 
 import msgspec
 
-from shoal.core.errors import QueueError, ScraperBusy
+from shoal.core.errors import DutyFailed, QueueError, ScraperBusy
 from shoal.core.model import Note
-from shoal.fleet.whereabouts import is_dead, new_worker_id
+from shoal.fleet.whereabouts import has_ended, new_worker_id
 from shoal.queue.contract import Queue
+from shoal.worker.duties import failure_of
+from shoal.worker.procfs import pid_scope
 
 STATE = "launcher"  # of the heartbeats that held this lock in earlier versions
 TOPIC = "single mode"
@@ -27,6 +29,7 @@ HELD_FOR = timedelta(seconds=15)  # without a renewal
 class _Holder(msgspec.Struct):
     holder: str
     run_id: str | None = None
+    pid_scope: str | None = None
 
 
 class ScraperLock:
@@ -57,6 +60,7 @@ class ScraperLock:
             if not self._entered and self._keys:
                 await self._acquire()
                 self._renewing = asyncio.create_task(self._renew())
+                self._renewing.add_done_callback(self._stopped_renewing)
             self._entered += 1
         return self
 
@@ -66,11 +70,14 @@ class ScraperLock:
         self._entered -= 1
         if self._entered:
             return
+        failure = None
         if self._renewing:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
-            self._renewing = None
+            failure, self._renewing = failure_of(self._renewing), None
         await self._release()
+        if failure and error is None:
+            raise DutyFailed("Holding the scraper's lock", failure) from failure
 
     async def name_run(self, run_id: str) -> None:
         """Tell those who are refused which run it is about."""
@@ -96,7 +103,7 @@ class ScraperLock:
             found = (await self._queue.notes(TOPIC, [key])).get(key)
             held = msgspec.json.decode(found.value, type=_Holder) if found else None
             # A holder of this machine that was killed need not be waited for.
-            if held and not is_dead(held.holder):
+            if found and held and not has_ended(held.holder, held.pid_scope, found.age):
                 raise ScraperBusy(self._scraper, held.holder, held.run_id)
             if note := await self._write(key, found.stamp if found else None):
                 return note
@@ -109,6 +116,11 @@ class ScraperLock:
                     for stop in self._on_lost:
                         stop()
                     return
+
+    def _stopped_renewing(self, task: asyncio.Task[None]) -> None:
+        if failure_of(task):
+            for stop in self._on_lost:
+                stop()
 
     async def _hold(self) -> bool:
         for key, note in list(self._notes.items()):
@@ -127,5 +139,5 @@ class ScraperLock:
                 await self._queue.swap_note(TOPIC, key, None, stamp=note.stamp)
 
     async def _write(self, key: str, stamp: int | None) -> Note | None:
-        value = msgspec.json.encode(_Holder(self._me, self._run_id))
+        value = msgspec.json.encode(_Holder(self._me, self._run_id, pid_scope()))
         return await self._queue.swap_note(TOPIC, key, value, stamp=stamp, ttl=HELD_FOR)

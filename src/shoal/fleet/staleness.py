@@ -7,14 +7,15 @@ from typing import Any
 
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerStatus
 from shoal.core.redact import bare_url
-from shoal.fleet.whereabouts import is_dead
+from shoal.fleet.whereabouts import MISSED, is_at_most_once, is_dead
 from shoal.queue.contract import Queue
-from shoal.worker.keeper import BEAT_EVERY
+from shoal.worker.keeper import FROZEN
+from shoal.worker.release import release_leases
 
-MISSED = timedelta(seconds=3 * BEAT_EVERY)  # three heartbeats: one may be late
 OLD = 10 * MINUTE
-RUNNING, LATE = "running", "late"
+LATE = "late"
 ENDINGS = ("ended", "died")
+LAST_WORDS = (*ENDINGS, "finished")  # after which nothing more is said
 MOST_SHOWN = 100  # tasks of one holder
 
 
@@ -29,6 +30,7 @@ class Holder:
     silent: timedelta | None  # how long ago it was heard, None if never
     is_gone: bool  # it is dead, has ended, or has missed its heartbeats
     why: str
+    at_most_once: bool = False  # what it holds is not handed out again
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal stale --json` promises."""
@@ -46,7 +48,7 @@ class Holder:
 
 def state_of(worker: WorkerStatus) -> str:
     """Return a worker's state in one word: what it said last, `late` if it should have said more."""
-    if worker.state == RUNNING and worker.last_beat > MISSED:
+    if worker.state not in LAST_WORDS and worker.last_beat > MISSED:
         return LATE
     return worker.state
 
@@ -84,7 +86,7 @@ def judge(
     now: datetime,
 ) -> Holder | None:
     """Decide whether what a worker holds is stale; None if all is well."""
-    reason = _gone(worker_id, worker)
+    reason = _gone(worker)
     stale = held if reason else [task for task in held if _age(task, now) >= older]
     if not stale:
         return None
@@ -95,29 +97,37 @@ def judge(
         oldest=max(_age(task, now) for task in stale),
         silent=worker.last_beat if worker else None,
         is_gone=reason is not None,
-        why=reason or ("held for long" if worker else "held for long by one without heartbeats"),
+        why=reason or _why_old(worker),
+        at_most_once=worker is not None and is_at_most_once(worker),
     )
 
 
 async def release(queue: Queue, holders: Iterable[Holder]) -> int:
     """Hand back what these hold, and what deadlines have made free; return how many leases.
 
-    Attempts are given back, and what a holder may still say of a task is refused.
+    Attempts are given back, and what a holder may still say of a task is refused. Nothing is taken from a
+    holder that works at most once before its deadlines.
     """
     count = await queue.reclaim()
-    for worker_id in {holder.worker_id for holder in holders}:
-        count += await queue.abandon(worker_id)
+    for worker_id, at_most_once in {(holder.worker_id, holder.at_most_once) for holder in holders}:
+        count += await release_leases(queue, worker_id, at_most_once=at_most_once)
     return count
 
 
-def _gone(worker_id: str, worker: WorkerStatus | None) -> str | None:
-    if is_dead(worker_id):
-        return "its process is gone"
+def _gone(worker: WorkerStatus | None) -> str | None:
     if worker is None:
         return None
+    if is_dead(worker):
+        return "its process is gone"
     if worker.state in ENDINGS:
         return f"it has {worker.state}"
     return "missed its heartbeats" if worker.last_beat > MISSED else None
+
+
+def _why_old(worker: WorkerStatus | None) -> str:
+    if worker is None:
+        return "held for long by one without heartbeats"
+    return "its process is frozen" if worker.state == FROZEN else "held for long"
 
 
 async def _busy(queue: Queue) -> list[Run]:

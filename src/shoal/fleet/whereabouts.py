@@ -3,11 +3,15 @@
 import os
 import secrets
 import socket
-from contextlib import suppress
-from pathlib import Path
+from datetime import timedelta
 
 from shoal.core.model import Run, WorkerStatus
 from shoal.queue.contract import Queue
+from shoal.worker.keeper import BEAT_EVERY
+from shoal.worker.procfs import ENDED, pid_scope, state_of_process
+from shoal.worker.release import release_leases
+
+MISSED = timedelta(seconds=3 * BEAT_EVERY)  # three heartbeats: one may be late
 
 
 def new_worker_id() -> str:
@@ -15,21 +19,42 @@ def new_worker_id() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def is_dead(worker_id: str) -> bool:
+def whereabouts() -> dict[str, str | None]:
+    """Return what a heartbeat says so that others can tell whether its process is gone."""
+    return {"pid_scope": pid_scope()}
+
+
+def is_dead(worker: WorkerStatus) -> bool:
     """Say whether the process was on this machine and is gone; of other machines nothing is known."""
-    host, _, rest = worker_id.rpartition("-")[0].rpartition("-")
-    if host != socket.gethostname() or not rest.isdecimal():
+    return has_ended(worker.worker_id, worker.info.get("pid_scope"), worker.last_beat)
+
+
+def has_ended(worker_id: str, scope: str | None, silent: timedelta) -> bool:
+    """Say whether the process with this id, which was heard this long ago, is known to have ended.
+
+    A host name is not enough, for containers and cloned machines share theirs. Where it is not known in which
+    boot and namespace the process id is valid, the process must have been silent for three heartbeats too.
+    """
+    host, _, pid = worker_id.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname() or not pid.isdecimal():
         return False
-    return not _is_there(int(rest))
+    if scope is None or pid_scope() is None:
+        return silent > MISSED and not _is_there(int(pid))
+    return scope == pid_scope() and not _is_there(int(pid))
 
 
 async def hand_back(queue: Queue, run: Run) -> int:
     """Hand back what dead workers of this machine held, so that nobody waits for their leases to run out."""
     count = 0
     for worker in await queue.workers(run.id):
-        if worker.leased and is_dead(worker.worker_id) and not _lives_on(worker):
-            count += await queue.abandon(worker.worker_id)
+        if worker.leased and is_dead(worker) and not _lives_on(worker):
+            count += await release_leases(queue, worker.worker_id, at_most_once=is_at_most_once(worker))
     return count
+
+
+def is_at_most_once(worker: WorkerStatus) -> bool:
+    """Say whether what a worker holds must not be handed out again, by its own heartbeats."""
+    return bool(worker.info.get("at_most_once"))
 
 
 def _lives_on(worker: WorkerStatus) -> bool:
@@ -45,11 +70,4 @@ def _is_there(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return not _is_unburied(pid)
-
-
-def _is_unburied(pid: int) -> bool:
-    """Say whether a process has ended, and only its parent has not asked how: in a container nobody may."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
-    return False
+    return state_of_process(pid) not in ENDED

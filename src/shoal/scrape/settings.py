@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from shoal.core.browsing import BrowserSettings
 from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
+from shoal.core.patterns import searched
 from shoal.core.values import (
     read_choice,
     read_duration,
@@ -165,14 +166,17 @@ def _statuses(key: str, value: Any) -> frozenset[int]:
 
 
 def _pattern(key: str, value: Any) -> re.Pattern[str]:
-    if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
-        return value
-    if not isinstance(value, str) or not value:
+    pattern = value.pattern if isinstance(value, re.Pattern) else value
+    if not isinstance(pattern, str) or not pattern:
         raise InvalidSetting(key, f"must be a regular expression as text, got {shorten(repr(value))}")
     try:
-        return re.compile(value, re.IGNORECASE)
-    except re.error as error:
+        found = value if isinstance(value, re.Pattern) else re.compile(pattern, re.IGNORECASE)
+        searched(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
         raise InvalidSetting(key, f"is not a regular expression: {error}") from error
+    except ValueError as error:
+        raise InvalidSetting(key, str(error)) from error
+    return found
 
 
 def _line(key: str, value: Any) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 from shoal.core.model import Counts, HostStatus
 from shoal.fleet.overview import Overview, worker_row
 from shoal.fleet.progress import Snapshot
-from shoal.fleet.staleness import LATE, RUNNING, state_of
+from shoal.fleet.staleness import LATE, state_of
 from shoal.web.sampler import Sample, Sampler, errors_of_run
+from shoal.worker.keeper import FROZEN, RUNNING
 
 LATELY = timedelta(minutes=5)
 MOST_ERRORS = 12
@@ -68,7 +69,7 @@ def _totals(seen: Overview, errors: int) -> dict[str, Any]:
         "rate": float(sum(one.rate for one in seen.runs)),
         "remaining": sum(one.stats.remaining for one in seen.runs),
         "workers": states.count(RUNNING),
-        "late": states.count(LATE),
+        "late": states.count(LATE) + states.count(FROZEN),
         "errors": errors,
     }
 

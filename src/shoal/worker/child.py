@@ -32,6 +32,7 @@ from shoal.worker.worker import Stop, Worker
 
 USER_AGENT = f"shoal/{VERSION}"
 ROOM_FOR_FILES = 4_096
+PULSE = 0.5  # seconds
 
 
 def main(descriptor: int, marks: int) -> NoReturn:
@@ -44,7 +45,8 @@ def main(descriptor: int, marks: int) -> NoReturn:
     allow_many_files()
     try:
         order = read_order(sock)
-        reason = uvloop.run(work(order, line, sock, Marks(marks)))
+        # Unlike `uvloop.run` this does not wait for threads, and one of the user's functions may hang in one.
+        asyncio.Runner(loop_factory=uvloop.new_event_loop).run(work(order, line, sock, Marks(marks)))
     except ShoalError as error:
         line.tell(Failed(str(error)))
         code = 1
@@ -54,7 +56,6 @@ def main(descriptor: int, marks: int) -> NoReturn:
         traceback.print_exc()
         code = 1
     else:
-        line.tell(Ended(reason))
         code = 0
     sys.stdout.flush()
     sys.stderr.flush()
@@ -62,9 +63,10 @@ def main(descriptor: int, marks: int) -> NoReturn:
     os._exit(code)
 
 
-async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> str:
-    """Work on the run until it is drained, or the keeper says stop."""
+async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> None:
+    """Work on the run until it is drained, or the keeper says stop; tell it which."""
     scraper = load_scraper(order.scraper).replace(**order.overrides)
+    beat_on(marks)
     settings = scraper.settings
     agent = settings.user_agent or USER_AGENT
     async with AsyncExitStack() as stack:
@@ -121,7 +123,14 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> s
         if order.listening:
             on_call = OnCall(queue, run, worker, worker_id=order.worker_id, listening=order.listening)
             await stack.enter_async_context(on_call)
-        return await worker.run()
+        # Told before anything is closed, for that may hang, and nothing is leased any more.
+        line.tell(Ended(await worker.run()))
+
+
+def beat_on(marks: Marks) -> None:
+    """Tell the keeper again and again that the event loop turns."""
+    marks.beat()
+    asyncio.get_running_loop().call_later(PULSE, beat_on, marks)
 
 
 def _may_leave_at_once(line: Line) -> None:

@@ -188,7 +188,7 @@ class Handling:
         if self._tools.revisits and visit.task.ask is None:
             return await self._revisited(self._tools.revisits, step, visit)
         response = await self._fetched(step.fetch, step, visit, self._settings.headers)
-        return await self._harvest(step, self._page(response, visit.task), visit.number)
+        return await self._harvest(step, self._page(response, visit), visit.number)
 
     async def _revisited(self, revisits: Revisits, step: Step, visit: Visit) -> Harvest:
         """Return what a page gives, or gave if it is still the same; and remember it."""
@@ -201,12 +201,17 @@ class Handling:
             return Harvest()
         harvest = revisits.same(past, response)
         if harvest is None:
-            harvest = await self._harvest(step, self._page(response, task), visit.number)
+            harvest = await self._harvest(step, self._page(response, visit), visit.number)
         await revisits.note(task, past, response, harvest)
         return harvest
 
-    def _page(self, response: Response, task: Task) -> Page:
-        return Page(accepted(response, also=self._settings.statuses, block=self._settings.block), task)
+    def _page(self, response: Response, visit: Visit) -> Page:
+        also, block = self._settings.statuses, self._settings.block
+        if block is None:
+            return Page(accepted(response, also=also), visit.task)
+        # A search takes long on a page made for it: then its task is charged, as with a step that hangs.
+        with self._tools.marks.on_loop(visit.number):
+            return Page(accepted(response, also=also, block=block), visit.task)
 
     async def _fetched(self, fetch: str, step: Step, visit: Visit, headers: Mapping[str, str]) -> Response:
         url = visit.task.url

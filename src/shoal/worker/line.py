@@ -49,9 +49,10 @@ class Took(msgspec.Struct, tag="took", frozen=True):
 
 
 class Gone(msgspec.Struct, tag="gone", frozen=True):
-    """The worker settled the leases of these numbers."""
+    """The worker settled the leases of these numbers, `done` of them as completed."""
 
     numbers: list[int]
+    done: int = 0
 
 
 class Progress(msgspec.Struct, tag="progress", frozen=True):

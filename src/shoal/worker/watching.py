@@ -150,6 +150,11 @@ class WatchedMarks(Marks):
         self._marks.close()
 
     @contextmanager
+    def on_loop(self, number: int) -> Iterator[None]:
+        with self._marks.on_loop(number):
+            yield
+
+    @contextmanager
     def in_thread(self, number: int) -> Iterator[None]:
         began = time.monotonic()
         try:

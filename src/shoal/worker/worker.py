@@ -376,7 +376,7 @@ class Worker:
             self._rest_until = asyncio.get_running_loop().time() + random.uniform(shortest, longest)
 
     def _settled(self, outcomes: Sequence[Outcome], fates: Sequence[Fate]) -> None:
-        numbers = []
+        numbers, before = [], self.tally.pages
         for outcome, fate in zip(outcomes, fates, strict=True):
             number = self._numbers.pop((outcome.lease.task_id, outcome.lease.token), None)
             if number is not None:
@@ -385,7 +385,7 @@ class Worker:
             self._callers.tell(outcome, fate)
             if self._spares_host(outcome):
                 self._spared.set()
-        self._line.tell(Gone(numbers))
+        self._line.tell(Gone(numbers, self.tally.pages - before))
         self._woken.set()
 
     async def _tell(self) -> None:

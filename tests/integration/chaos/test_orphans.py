@@ -5,7 +5,8 @@ import socket
 import subprocess
 import sys
 
-from shoal.fleet.whereabouts import hand_back, is_dead
+from shoal.core.model import ZERO, WorkerStatus
+from shoal.fleet.whereabouts import hand_back, is_dead, whereabouts
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import pages, start
 
@@ -17,13 +18,24 @@ async def test_a_worker_that_outlives_its_launcher_keeps_its_leases_until_it_is_
     async with open_queue(f"sqlite:///{tmp_path / 'queue.db'}") as queue:
         run = await start(queue, *pages(2))
         await queue.claim(orphan, run_id=run.id, limit=1)
-        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": os.getpid()})
+        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": os.getpid(), **whereabouts()})
         assert await hand_back(queue, run) == 0
-        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": ended.pid})
+        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": ended.pid, **whereabouts()})
         assert await hand_back(queue, run) == 1
 
 
 def test_a_process_that_has_ended_and_that_nobody_has_waited_for_is_dead():
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        assert is_dead(f"{socket.gethostname()}-{ended.pid}-abcd1234")
+        found = WorkerStatus(
+            worker_id=f"{socket.gethostname()}-{ended.pid}-abcd1234",
+            run_id="r",
+            state="running",
+            info=whereabouts(),
+            last_beat=ZERO,
+            leased=0,
+            completed=0,
+            failed=0,
+            items=0,
+        )
+        assert is_dead(found)

@@ -166,6 +166,32 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
     assert len(deaths) > MOST_RESTARTS
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_buries_no_run(
+    bench, origin, monkeypatch, workers
+):
+    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    code = scraper("os.abort()").replace("retries=1", "retries=9")
+    urls = [f"{origin.url}/bad{number}" for number in range(60)]
+    async with asyncio.timeout(120):
+        summary = await bench.run(code, urls, workers=workers, at_once=1)
+    assert summary.ending.failed
+    assert "CrashLoop: " in summary.ending.failures[-1] and "SIGABRT" in summary.ending.failures[-1]
+    assert len(bench.witness.said_lines) < 30
+    stats = summary.snapshot.stats
+    assert (stats.dead, stats.remaining) == (0, 60)
+
+
+async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(40)]
+    code = scraper("os.abort()").replace("retries=1", "retries=0")
+    async with asyncio.timeout(90):
+        summary = await bench.run(code, mixed, at_once=1)
+    items, letters = await outcome(bench, summary)
+    assert len(items) == 32 and len(letters) == 8 and not summary.ending.failures
+
+
 async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
     origin.answer = lambda path: Answer(after=0.3)
 

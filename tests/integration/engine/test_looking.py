@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
+import shlex
+import signal
 from datetime import timedelta
 
 import pytest
@@ -72,13 +75,48 @@ async def test_stale_leases_are_shown_and_only_those_of_the_dead_are_handed_back
         BUSY: (False, 1),
     }
     assert "c4nary" not in shown.out
-    assert f"shoal stale {run.id} --release" in shown.err and f"--release --worker {BUSY}" in shown.err
+    assert f"Hand them back:  shoal stale {run.id} --release --older 0s" in shown.err
+    assert "1 worker is alive and may be busy" in shown.err
     released = await typed(*words, "--release", folder=folder)
     assert (released.code, "Handed back 1 lease." in released.err) == (Exit.OK, True)
     assert BUSY in (await typed(*words, folder=folder)).out
-    await typed(*words, "--release", "--worker", BUSY, folder=folder)
+    (command,) = re.findall(r"^  shoal (stale .* --worker \S+)$", shown.err, re.MULTILINE)
+    taken = await typed(*shlex.split(command), folder=folder)
+    assert "Handed back 1 lease." in taken.err, "the command that was printed works"
     async with open_queue(bench.queue_url) as queue:
         assert (await queue.stats(run.id)).leased == 0
+
+
+async def test_what_is_tried_once_at_most_is_never_handed_back_by_hand(any_bench):
+    run, (dead, _) = await hold(any_bench.queue_url)
+    async with open_queue(any_bench.queue_url) as queue:
+        await queue.beat(GONE, run_id=run.id, state="died", info={"at_most_once": True})
+        assert await release(queue, await stale_holders(queue, run.id)) == 0
+        assert (await queue.stats(run.id)).leased == 2
+        assert await queue.settle([Done(dead)]) == [Fate.ACCEPTED]
+
+
+async def worker_pids(folder):
+    rows = (await typed("workers", "--json", folder=folder)).rows
+    return [row["info"]["pid"] for row in rows if row["info"].get("pid")]
+
+
+async def test_with_json_too_a_worker_s_death_is_told(folder, origin):
+    origin.answer = lambda path: Answer(after=0.3)
+    urls = [word for n in range(40) for word in ("--url", f"{origin.url}/{n}")]
+    process = await start("run", "pages.py", "--json", "--at-once", "1", *urls, folder=folder)
+    try:
+        async with asyncio.timeout(60):
+            while not (pids := await worker_pids(folder)) or not origin.visits:
+                await asyncio.sleep(0.1)
+            os.kill(pids[0], signal.SIGKILL)
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    said = [json.loads(line) for line in err.decode().splitlines()]
+    assert {"message": "A worker was ended by SIGKILL; starting another."} in said
+    assert json.loads(out)["completed"] == 40
 
 
 async def test_a_worker_that_nobody_knows_is_refused(bench, folder):

@@ -9,6 +9,7 @@ import pytest
 
 import shoal
 from shoal.fleet.caller import Caller, Lost
+from shoal.fleet.overview import worker_row
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 from tools.bench_ondemand import overheads
@@ -25,6 +26,10 @@ def pages(any_bench):
     return any_bench.write(PAGES)
 
 
+async def listed(app, run):
+    return [worker_row(worker) for worker in await app.queue.workers(run.id)]
+
+
 async def test_a_call_returns_the_items_of_its_page_and_stores_them(app, pages, origin):
     origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
     run = await app.listen(pages, workers=2)
@@ -33,6 +38,10 @@ async def test_a_call_returns_the_items_of_its_page_and_stores_them(app, pages, 
     assert sorted(await stored(app, run), key=str) == sorted((item for (item,) in found), key=str)
     assert len({item["pid"] for (item,) in found}) == 2
     assert "/next" not in origin.visits  # a call is for one page
+    async with asyncio.timeout(30):  # the next heartbeat has it
+        while sum(row["completed"] for row in await listed(app, run)) < 20:
+            await asyncio.sleep(0.1)
+    assert sum(row["items"] for row in await listed(app, run)) == 20
     again = await app.scrape(pages, f"{origin.url}/1")
     assert again and origin.visits["/1"] == 2  # and it is a new visit
 

@@ -5,6 +5,9 @@ import os
 import random
 import re
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -15,12 +18,13 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.cli.job import read_job
-from shoal.core.model import SECOND, RunSettings, Task
+from shoal.core.model import MINUTE, SECOND, RunSettings, Task
 from shoal.fleet.drivers.local import LocalWorkers
 from shoal.fleet.forecast import load_of
 from shoal.fleet.launch import open_run
 from shoal.fleet.scaler import Scaler
 from shoal.fleet.scaling import Bounds
+from shoal.fleet.whereabouts import whereabouts
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
@@ -128,6 +132,26 @@ async def is_seen(seen, count, last=None):
 
 async def is_gone(queue, run, workers):
     return not (await queue.stats(run.id)).remaining and not workers.pids
+
+
+async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench, origin):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    dead = f"{socket.gethostname()}-{process.pid}-abcd1234"
+    job = read_job(
+        bench.write(PAGES.replace("retries=0", 'delivery="at_most_once"')),
+        queue=bench.queue_url,
+        allow_private=["127.0.0.0/8"],
+        changes=["mode=distributed"],
+    )
+    async with open_queue(bench.queue_url) as queue:
+        run = await open_run(queue, job.scraper, run_id="scaled")
+        await fill(queue, run, origin, 1)
+        await queue.beat(dead, run_id=run.id, info={**whereabouts(), "at_most_once": True})
+        await queue.claim(dead, run_id=run.id, limit=1, lease=MINUTE)
+        async with LocalWorkers(queue, job, run) as workers:
+            assert (await queue.stats(run.id)).leased == 1
+            assert not workers.pids and not origin.visits
 
 
 async def test_a_worker_that_is_let_go_finishes_and_nothing_is_charged(bench, origin):

@@ -40,6 +40,7 @@ CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if is
 ADDRESS = "postgresql://localhost/shoal"
 FACTS = {
     errors.BrowserMissing: ("there is no Chromium here",),
+    errors.DutyFailed: ("sending heartbeats", TypeError("no such thing")),
     errors.NoTokenLeft: (3, "Give new ones", MINUTE),
     InvalidUrl: ("example.com", "it has no scheme"),
     InvalidTask: (Task(), "step must not be empty"),

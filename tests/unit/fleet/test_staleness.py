@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shoal.core.model import MINUTE, TaskState, TaskStatus, WorkerStatus
-from shoal.fleet.staleness import MISSED, judge, state_of
+from shoal.fleet.staleness import judge, state_of
+from shoal.fleet.whereabouts import MISSED, whereabouts
 from shoal.worker.keeper import BEAT_EVERY
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -21,12 +22,12 @@ def held(minutes):
     )
 
 
-def worker(state="running", beat=SECOND):
+def worker(state="running", beat=SECOND, name=FAR, info=None):
     return WorkerStatus(
-        worker_id=FAR,
+        worker_id=name,
         run_id="r",
         state=state,
-        info={},
+        info=info or {},
         last_beat=beat,
         leased=1,
         completed=0,
@@ -68,7 +69,23 @@ def test_one_without_heartbeats_is_judged_by_age_alone():
 
 def test_a_process_of_this_machine_that_is_gone_needs_no_waiting():
     name = f"{socket.gethostname()}-{2**22 + 1}-abcd"
-    assert judged(worker(), held(0), name=name).why == "its process is gone"
+    assert judged(worker(name=name, info=whereabouts()), held(0), name=name).why == "its process is gone"
+
+
+def test_a_frozen_worker_is_said_to_be():
+    holder = judged(worker("frozen"), held(11))
+    assert (holder.why, holder.is_gone) == ("its process is frozen", False)
+
+
+@pytest.mark.parametrize("state", ["running", "frozen", "launcher", "filling", "waiting"])
+def test_whoever_should_have_said_more_is_late(state):
+    assert state_of(worker(state, beat=MISSED + SECOND)) == "late"
+    assert state_of(worker(state)) == state
+
+
+@pytest.mark.parametrize("state", ["ended", "died", "finished"])
+def test_after_its_last_word_nobody_is_late(state):
+    assert state_of(worker(state, beat=2 * MISSED)) == state
 
 
 def test_a_report_holds_no_query():

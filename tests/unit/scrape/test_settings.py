@@ -147,6 +147,9 @@ def test_pages_come_by_http_by_a_browser_by_whichever_is_needed_or_not_at_all():
         ("statuses", 99, "must be a whole number from 100 to 599"),
         ("block", "(", "is not a regular expression"),
         ("block", 5, "must be a regular expression"),
+        ("block", r"(a+)+$", "repeats a group that itself repeats"),
+        ("block", re.compile(r"(?:a|aa)+$"), "repeats a group that itself repeats or has a choice"),
+        ("block", ".*captcha.*", "could take hours on a page"),
         ("allow_private", "http://localhost:8000/", "write 'localhost:8000'"),
     ],
 )

@@ -1,9 +1,17 @@
 import asyncio
+import mmap
 import os
+import signal
+import time
+from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shoal.worker.marks import CELLS, Marks, make_file
+from shoal.worker.marks import CELLS, LOOP_CELL, NO_STEP, SIZE, Marks, make_file
+
+WORD = 8
 
 
 @pytest.fixture
@@ -76,6 +84,78 @@ def test_the_marks_of_a_dead_process_can_be_read(marks):
             os._exit(1)
     os.waitpid(child, 0)
     assert running(marks) == [42]
+
+
+def states_of(marks, file):
+    """Return the memory of a worker that goes from step to step, and what is true of each moment."""
+    memory, found = mmap.mmap(file, SIZE), []
+    for number in (1, 0, 2, 0, 2, 3):
+        marks._set(LOOP_CELL, number)
+        found.append((bytes(memory), marks.running()))
+    memory.close()
+    return found
+
+
+def test_in_whatever_order_a_reader_sees_the_words_of_a_mark_it_reads_what_was_true_or_nothing():
+    file = make_file()
+    marks, memory = Marks(file), mmap.mmap(file, SIZE)
+    states = states_of(marks, file)
+    truths = [truth for _, truth in states]
+    changing = [
+        place
+        for place in range(0, SIZE, WORD)
+        if len({found[place : place + WORD] for found, _ in states}) > 1
+    ]
+    for sources in product(range(len(states)), repeat=len(changing)):
+        memory[:] = states[0][0]
+        for place, source in zip(changing, sources, strict=True):
+            memory[place : place + WORD] = states[source][0][place : place + WORD]
+        assert marks.running() in ([], *truths)
+    memory.close()
+    marks.close()
+    os.close(file)
+
+
+@given(st.lists(st.integers(0, 5), min_size=len(NO_STEP), max_size=len(NO_STEP)))
+def test_bytes_of_different_marks_never_make_up_a_third_one(sources):
+    file = make_file()
+    marks, memory = Marks(file), mmap.mmap(file, SIZE)
+    states = states_of(marks, file)
+    memory[: len(sources)] = bytes(states[source][0][place] for place, source in enumerate(sources))
+    assert marks.running() in ([], *(truth for _, truth in states))
+    memory.close()
+    marks.close()
+    os.close(file)
+
+
+def test_a_reader_beside_a_busy_writer_sees_no_step_that_began_before_the_writer(marks):
+    began = time.monotonic()
+    writer = os.fork()
+    if writer == 0:
+        marks.beat()
+        while True:
+            for number in (7, 0, 8, 0):
+                marks._set(LOOP_CELL, number)
+            marks.beat()
+    try:
+        last = looks = seen = 0
+        while seen < 1_000 or looks < 5_000:
+            for mark in marks.running():
+                assert mark.number in (7, 8) and began <= mark.since <= time.monotonic()
+                seen += 1
+            beats = marks.beats()
+            assert beats is None or beats >= last
+            last, looks = beats or last, looks + 1
+    finally:
+        os.kill(writer, signal.SIGKILL)
+        os.waitpid(writer, 0)
+
+
+def test_the_event_loop_s_turns_are_counted(marks):
+    assert marks.beats() == 0
+    marks.beat()
+    marks.beat()
+    assert marks.beats() == 2
 
 
 async def _drive(marks, number, step):
