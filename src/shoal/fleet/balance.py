@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRun
 from shoal.core.model import SECOND, Task
+from shoal.core.tasks import watched
 from shoal.fleet.caller import Caller
 from shoal.fleet.desk import Desk
 from shoal.fleet.directory import HEALTH_INTERVAL, Directory
@@ -59,7 +60,7 @@ class Balancer:
         )
         self._dispatch = Dispatch(self._queue, self._run, self._desk, self._directory, caller)
         for duty in (self._directory.run(), self._dispatch.run()):
-            self._stack.callback(asyncio.create_task(duty).cancel)
+            self._stack.callback(watched(asyncio.create_task(duty)).cancel)
         return self
 
     async def __aexit__(

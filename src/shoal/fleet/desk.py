@@ -11,6 +11,7 @@ from typing import Self
 
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.model import SECOND, Note
+from shoal.core.tasks import watched
 from shoal.queue.contract import Queue
 
 DESKS = 256
@@ -29,7 +30,7 @@ class Desk:
 
     async def __aenter__(self) -> Self:
         await self._take()
-        self._saying = asyncio.create_task(self._say_on())
+        self._saying = watched(asyncio.create_task(self._say_on()))
         return self
 
     async def __aexit__(

@@ -13,6 +13,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError, ShoalError, TaskDied
 from shoal.core.model import MINUTE, Fate, Grant, Lease, Release, Retry, Run, Task, TaskState
+from shoal.core.tasks import watched
 from shoal.fleet.caller import Caller, Lost, NotTaken
 from shoal.fleet.desk import Desk
 from shoal.fleet.directory import Directory, Member
@@ -118,7 +119,7 @@ class Dispatch:
         for lease in grant.leases:
             if errand := self._errands.get(lease.task_id):
                 errand.is_out = True
-            serving = asyncio.create_task(self._serve(lease, grant.claimed_at))
+            serving = watched(asyncio.create_task(self._serve(lease, grant.claimed_at)))
             self._serving.add(serving)
             serving.add_done_callback(self._serving.discard)
         return grant

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
 from shoal.core.events import SAID, Level
 from shoal.core.model import MINUTE, ZERO, EnqueueReport, Run, Task
+from shoal.core.tasks import watched
 from shoal.fleet.again import Comparison, compared
 from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.lifecycle import end_at_budget, reopened
@@ -262,7 +263,7 @@ async def launch(
         on_crew(crew)
         onlooker.started(run, crew)
         progress = Progress(queue, run.id)
-        looking = asyncio.create_task(_look(progress, crew, onlooker, metrics))
+        looking = watched(asyncio.create_task(_look(progress, crew, onlooker, metrics)))
         try:
             with within(job.span, crew, onlooker.said):
                 ending = await crew.run()

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, SECOND
+from shoal.core.tasks import watched
 from shoal.queue.contract import Queue
 
 TOPIC, KEY = "maintenance", "reclaim"
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 @asynccontextmanager
 async def maintained(queue: Queue) -> AsyncIterator[None]:
     """Call `reclaim` every now and then inside the block."""
-    maintaining = asyncio.create_task(_maintain(queue))
+    maintaining = watched(asyncio.create_task(_maintain(queue)))
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from shoal.core.errors import QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
+from shoal.core.tasks import watched
 from shoal.fleet import single
 from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.filling import Filling
@@ -155,7 +156,7 @@ class Coordinator:
 
 @asynccontextmanager
 async def _meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
+    task = watched(asyncio.create_task(work))
     try:
         yield
     finally:

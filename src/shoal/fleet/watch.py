@@ -9,6 +9,7 @@ from typing import Any
 from shoal.core.errors import QueueError
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
 from shoal.core.model import Run
+from shoal.core.tasks import watched
 from shoal.fleet.logs import Library, LogPlan
 from shoal.fleet.metrics import CrewMetrics, Staff, need_library
 from shoal.fleet.metrics_server import MetricsServer, read_address
@@ -59,7 +60,7 @@ async def metrics_of(
 async def seen_by(metrics: CrewMetrics, queue: Queue, run: Run) -> AsyncIterator[None]:
     """Have the metrics know how a run is, for as long as it is worked on."""
     progress = Progress(queue, run.id)
-    looking = asyncio.create_task(_look(metrics, progress))
+    looking = watched(asyncio.create_task(_look(metrics, progress)))
     try:
         yield
     finally:

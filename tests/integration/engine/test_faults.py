@@ -8,7 +8,7 @@ from shoal import Page, Scraper
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.open import open_queue
-from shoal.worker import complaints, retrying, settlements, spending
+from shoal.worker import retrying, settlements, spending
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 
@@ -53,7 +53,6 @@ async def queue(any_bench):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Let what a worker does every few seconds come at once."""
-    monkeypatch.setattr(complaints, "EVERY", 0.01)
     monkeypatch.setattr(spending, "EVERY", 0.01)
     monkeypatch.setattr(retrying, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.2)
