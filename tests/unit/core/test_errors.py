@@ -29,6 +29,7 @@ from shoal.core.errors import (
     ShoalError,
     StepTimeout,
     TaskDied,
+    TaskExpired,
     UnknownQueue,
     UnknownRun,
     shorten,
@@ -68,6 +69,7 @@ FACTS = {
     NotAnswered: ("ondemand_books", MINUTE, "the host may not be asked yet"),
     NotRecorded: ("https://example.com/", "pages.warc.gz"),
     ProxyFailed: ("http://proxy.test:3128", "connection refused"),
+    TaskExpired: ("20260215_120000_ab12", "0" * 32, "expired"),
     TaskDied: ("20260215_120000_ab12", "0" * 32, "https://example.com/", "status 500"),
 }
 
