@@ -28,7 +28,6 @@ ShoalError
 │   └── NotAnswered           no answer came in time
 ├── DutyFailed                something that Shoal does in the background failed for an unknown reason
 ├── TaskDied                  a task that somebody waits for became a dead letter
-├── TaskExpired               a task that somebody waits for expired or was dropped
 ├── TaskExpired               a task that somebody waits for expired, was dropped, or was left undone
 ├── StepTimeout               a step did not come to an end in time
 ├── LoginFailed               a login of the scraper's own did not work

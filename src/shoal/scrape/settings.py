@@ -49,7 +49,7 @@ class ScraperSettings:
     """What a scraper was told, read and checked; make one with `ScraperSettings.read(...)`."""
 
     mode: Literal["single", "distributed"] = "single"
-    mode_given: bool = False  # whether somebody has said so
+    mode_given: bool = field(default=False, compare=False)  # whether `mode` was set, not defaulted
     delay: timedelta = SECOND
     per_host: int | None = None
     retries: int = 2

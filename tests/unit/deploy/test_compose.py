@@ -138,7 +138,7 @@ def test_the_addresses_are_those_of_the_services(tmp_path):
     prepared(tmp_path, "rabbitmq")
     both = rabbitmq_address.read(secrets(tmp_path)["queue_url"])
     assert both.state == redis
-    assert both.url.startswith(f"amqp://shoal:{made['rabbitmq_password']}@rabbitmq:5672/")
+    assert both.urls[0].startswith(f"amqp://shoal:{made['rabbitmq_password']}@rabbitmq:5672/")
 
 
 def test_the_servers_are_told_the_same_passwords(tmp_path):

@@ -8,7 +8,7 @@ SECOND = 1_000_000
 
 
 def lane(id, host=None, priority=0, pending=10, delay=0, live=0):
-    return DueLane(id, 1, id if host is None else host, priority, pending, delay, live)
+    return DueLane(id, 1, id if host is None else host, priority, pending, delay, live, 0)
 
 
 def tasks(*fronts):
