@@ -121,7 +121,8 @@ class Request:
     up the reading of more until it returns. `post` is the body of a POST, which is sent once.
     `on_ask` is called by a fetcher that had to wait for something else first, just before it asks the host;
     what it raises ends the fetch. `render` asks for the page as a browser shows it,
-    and is told of every page that is opened for it.
+    and is told of every page that is opened for it. `once` says that the task must not go back to the queue
+    after its host was asked.
     """
 
     url: str
@@ -134,6 +135,7 @@ class Request:
     post: bytes | None = field(default=None, repr=False)
     on_ask: OnAsk | None = None
     render: OnOpen | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

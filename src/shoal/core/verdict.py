@@ -1,7 +1,9 @@
 """What becomes of a task whose handling failed: decided here, carried out elsewhere."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Self
 
 from shoal.core.errors import (
     Blocked,
@@ -15,7 +17,7 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry
+from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
 DNS_WAIT = MINUTE  # resolvers keep a failure for about as long
@@ -26,19 +28,67 @@ PASSING_4XX = frozenset({408, 425, 429})
 LASTING_5XX = frozenset({501, 505})
 
 
+# Errors that no retry can change, whatever the retry policy says.
+PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule:
+    """Retry settings of one error class, or of all of them; None means "as by default"."""
+
+    attempts: int | None = None
+    delay: timedelta | None = None
+    factor: float | None = None
+    cap: timedelta | None = None
+    jitter: float | None = None
+
+
+NO_RULE = RetryRule()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a task is tried, and how long it waits in between."""
+    """How often a task is tried, and how long it waits; `rules` are exceptions by error class name."""
 
     max_attempts: int = 3
     base: timedelta = SECOND
     cap: timedelta = 5 * MINUTE
+    factor: float = 2.0
+    jitter: float = 1.0  # the random share of a wait
+    rules: Mapping[str, RetryRule] = field(default_factory=lambda: NOTHING)
+
+    def rule_for(self, error: Exception) -> RetryRule:
+        """Return the rule of the error's class, or of the nearest base class that has one."""
+        for kind in type(error).__mro__ if self.rules else ():
+            if kind.__name__ in self.rules:
+                return self.rules[kind.__name__]
+        return NO_RULE
+
+    def under(self, rule: RetryRule) -> Self:
+        """Return the policy with what a rule sets; a delay above the cap raises the cap."""
+        if rule is NO_RULE:
+            return self
+        base = self.base if rule.delay is None else rule.delay
+        return replace(
+            self,
+            max_attempts=self.max_attempts if rule.attempts is None else rule.attempts,
+            base=base,
+            cap=max(base, self.cap) if rule.cap is None else rule.cap,
+            factor=self.factor if rule.factor is None else rule.factor,
+            jitter=self.jitter if rule.jitter is None else rule.jitter,
+        )
+
+    @property
+    def most_attempts(self) -> int:
+        """The most attempts that any error class may have."""
+        return max(self.max_attempts, *(rule.attempts or 0 for rule in self.rules.values()), 0)
 
     def backoff(self, attempt: int, jitter: float) -> timedelta:
-        """Return the wait after a failed attempt: exponential, with full jitter out of [0, 1)."""
-        # Past 20 doublings the cap has long been reached, and a timedelta would overflow.
-        doubled = self.base * (1 << min(attempt - 1, 20))
-        return min(self.cap, doubled) * jitter
+        """Return the wait after a failed attempt: exponential, its random share out of [0, 1)."""
+        # The exponent is bounded: a float overflows, and the cap has long been reached.
+        grown = self.base.total_seconds() * self.factor ** min(attempt - 1, 100)
+        wait = timedelta(seconds=min(self.cap.total_seconds(), grown))
+        return wait * (1 - self.jitter * (1 - jitter))
 
 
 def judge(
@@ -51,10 +101,12 @@ def judge(
     by_proxies: bool = False,
 ) -> Retry | Bury:
     """Decide what becomes of a task whose handling failed; `host_delay` is what its host is slowed to now."""
+    rule = policy.rule_for(error)
+    policy = policy.under(rule)
     wait = policy.backoff(lease.attempt, jitter)
     last = lease.attempt >= policy.max_attempts
     match error:
-        case RobotsDenied() | OutOfScope() | TooLarge() | ParseFailed() | InvalidInput():
+        case _ if isinstance(error, PERMANENT):
             return Bury(lease, error)
         case Blocked(status=status, retry_after=None) if by_proxies and status in UNWELCOME:
             # It is one visitor that the host does not like, and the next one is another.
@@ -62,7 +114,7 @@ def judge(
         case Blocked(retry_after=asked):
             delay, pause = slower(host_delay, asked)
             # Never zero, which would end a pause that another worker has set.
-            pause = max(pause or wait, delay)
+            pause = max(pause or wait, delay, ZERO if rule.delay is None else wait)
             # The host is spared even when the task is given up: its other tasks would go on asking.
             if last:
                 return Bury(lease, error, pause_host=pause, slow_host=delay)
@@ -77,9 +129,9 @@ def judge(
             return Bury(lease, error)
         case HttpStatus(retry_after=timedelta() as asked):
             return Retry(lease, error, after=slower(ZERO, asked).pause or wait)
-        case TlsFailed() if lease.attempt >= TLS_TRIES:
+        case TlsFailed() if rule.attempts is None and lease.attempt >= TLS_TRIES:
             return Bury(lease, error)
-        case DnsFailed():
+        case DnsFailed() if rule.delay is None:
             return Retry(lease, error, after=DNS_WAIT + wait)
         case _:
             return Retry(lease, error, after=wait)

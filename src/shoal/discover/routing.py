@@ -118,7 +118,11 @@ def _rule(key: str, given: Mapping[str, Any]) -> Rule:
 
 def _read(field: str, value: Any) -> Any:
     if field == "delivery":
-        raise InvalidSetting(field, "is a setting of a scraper, not of a task; put it there")
+        reason = (
+            "is a setting of a step. Write @scraper.step(delivery='at_most_once') above a step of yours, "
+            'and lead the rule to it: step = "NAME"'
+        )
+        raise InvalidSetting(field, reason)
     if field not in _READERS:
         raise InvalidSetting(field, f"cannot be set by a rule. {hint(field, [*_READERS, *_TESTS])}")
     return _READERS[field](field, value)

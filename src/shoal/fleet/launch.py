@@ -82,7 +82,7 @@ class Job:
             scraper=self.reference,
             overrides=self.overrides,
             lease=min(self.scraper.settings.lease, LEASE),
-            at_most_once=self.scraper.settings.at_most_once,
+            at_most_once=self.scraper.has_at_most_once,
             at_once=self.at_once or AT_ONCE,
             slow_requests=self._slow_requests,
             batch=self.batch,
@@ -119,7 +119,9 @@ class Job:
             span = step.lease or settings.lease
             # robots.txt, a login and redirects have the same time each as the page.
             whole = FETCHES * (step.timeout or settings.timeout) + span + pause
-            found[name] = StepLimit(span, self.scraper.max_attempts(step), whole)
+            found[name] = StepLimit(
+                span, self.scraper.max_attempts(step), whole, self.scraper.at_most_once(step)
+            )
         return {SEED_STEP: found[self.scraper.first.name]} | found
 
 

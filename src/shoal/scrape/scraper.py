@@ -13,12 +13,13 @@ from shoal.core.exchange import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
 from shoal.core.urls import canonical
 from shoal.core.values import read_positive_duration, read_whole
+from shoal.core.verdict import RetryPolicy
 from shoal.scrape.gate import Gate
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import check_of
 from shoal.scrape.login import Login
 from shoal.scrape.page import Named, Page, step_name
-from shoal.scrape.settings import ScraperSettings, read_fetch
+from shoal.scrape.settings import ScraperSettings, read_delivery, read_fetch
 from shoal.scrape.step import Step
 
 MAX_NAME = 200
@@ -51,6 +52,7 @@ class Scraper:
         lease: Any = None,
         retries: int | None = None,
         timeout: Any = None,
+        delivery: str | None = None,
     ) -> Callable[[Callable[..., Any]], Step]: ...
     def step(
         self,
@@ -63,6 +65,7 @@ class Scraper:
         lease: Any = None,
         retries: int | None = None,
         timeout: Any = None,
+        delivery: str | None = None,
     ) -> Any:
         """Make a function a step of this scraper; the first one handles seed URLs."""
 
@@ -74,8 +77,9 @@ class Scraper:
                 fetch=self.settings.fetch if fetch is _AS_THE_SCRAPER else read_fetch("fetch", fetch),
                 as_scraper=fetch is _AS_THE_SCRAPER,
                 lease=None if lease is None else read_positive_duration("lease", lease),
-                retries=None if retries is None else self._retries(retries),
+                retries=None if retries is None else self._retries(retries, delivery),
                 timeout=None if timeout is None else read_positive_duration("timeout", timeout),
+                delivery=None if delivery is None else read_delivery("delivery", delivery),
                 is_async=_is_async(function),
                 check=check_of(item),
                 gate=self._gate,
@@ -118,18 +122,35 @@ class Scraper:
     def run_settings(self) -> RunSettings:
         """Return what the queue must know of a run of this scraper."""
         most = max((step.retries or 0 for step in self.steps.values()), default=0)
-        return self.settings.run_settings(retries=most)
+        once = all(map(self.at_most_once, self.steps.values())) if self.steps else None
+        return self.settings.run_settings(retries=most, once=once)
 
     def max_attempts(self, step: Step) -> int:
-        """Return how often a task of a step is tried."""
-        if self.settings.at_most_once:
+        """Return how often a task of a step is tried; `retry` may differ by error class."""
+        if self.at_most_once(step):
             return 1
         return 1 + (self.settings.retries if step.retries is None else step.retries)
+
+    def retry_policy(self, step: Step) -> RetryPolicy:
+        """Return how failed tasks of a step are retried."""
+        if self.at_most_once(step):
+            return RetryPolicy(max_attempts=1)
+        return self.settings.retry.policy(self.max_attempts(step))
+
+    def at_most_once(self, step: Step) -> bool:
+        """Tell whether a task of a step is handed out once only, whatever becomes of it."""
+        return self.settings.at_most_once if step.delivery is None else step.delivery == "at_most_once"
+
+    @property
+    def has_at_most_once(self) -> bool:
+        """Whether tasks of some step are handed out once only."""
+        return any(map(self.at_most_once, self.steps.values()))
 
     def replace(self, **changes: Any) -> Self:
         """Return this scraper with some settings changed; its steps stay as they are."""
         other = type(self)(self.name)
         other.settings = self.settings.replace(**changes)
+        other.settings.retry.check_classes()
         other.login_function = self.login_function
         other._gate = Gate(other.settings)
         for name, step in self.steps.items():
@@ -170,9 +191,9 @@ class Scraper:
             raise InvalidSetting(f"step {name!r} of {self.name!r}", reason)
         return name
 
-    def _retries(self, value: Any) -> int:
+    def _retries(self, value: Any, delivery: str | None) -> int:
         retries = read_whole("retries", value, least=0, most=100)
-        if retries and self.settings.at_most_once:
+        if retries and (delivery or self.settings.delivery) == "at_most_once":
             raise InvalidSetting(
                 "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
             )

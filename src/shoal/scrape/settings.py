@@ -29,6 +29,7 @@ from shoal.core.ways import ProxyRules
 from shoal.scrape.browsing import read_browser
 from shoal.scrape.keeping import CacheSettings, read_cache, read_replay, read_warc
 from shoal.scrape.proxying import exits_of, read_proxies
+from shoal.scrape.retrying import NO_RETRY_SETTINGS, RetrySettings, read_retry
 from shoal.scrape.scope import Scope
 from shoal.scrape.sessions import SessionSettings, read_sessions
 from shoal.scrape.tokens import TokenSettings, read_tokens
@@ -53,6 +54,7 @@ class ScraperSettings:
     delay: timedelta = SECOND
     per_host: int | None = None
     retries: int = 2
+    retry: RetrySettings = NO_RETRY_SETTINGS
     timeout: timedelta = MINUTE
     lease: timedelta = 5 * MINUTE
     ttl: timedelta | None = None
@@ -100,6 +102,7 @@ class ScraperSettings:
             # Nobody is asked: there is no host to spare, and what was recorded will not get better.
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
             changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
+            changed = replace(changed, retry=NO_RETRY_SETTINGS)
         if changed.tor and changed.proxies:
             raise InvalidSetting("tor", "and proxies do not go together; turn one off, such as proxies=off")
         if changed.warc and changes.get("cache"):
@@ -112,14 +115,18 @@ class ScraperSettings:
             )
         return changed
 
-    def run_settings(self, *, retries: int = 0) -> RunSettings:
-        """Return what the queue must know; `retries` is the most that one of the steps asks for."""
+    def run_settings(self, *, retries: int = 0, once: bool | None = None) -> RunSettings:
+        """Return what the queue must know; `retries` is the most that one of the steps asks for.
+
+        `once` says that every step tries its tasks once at most, as `delivery` does for those that don't say.
+        """
+        attempts = self.retry.policy(max(self.retries, retries) + 1).most_attempts
         exits = exits_of(self.proxies)
         gap = self.delay / exits
         return RunSettings(
             host_delay=gap + min(SLACK * gap, MOST_SLACK),
             per_host=exits * (self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)),
-            max_attempts=1 if self.at_most_once else max(self.retries, retries) + 1,
+            max_attempts=1 if (self.at_most_once if once is None else once) else attempts,
             ttl=self.ttl,
         )
 
@@ -147,6 +154,11 @@ def _optional(reader: Reader) -> Reader:
 def read_fetch(key: str, value: Any) -> str | None:
     """Read how pages come home: "http", "browser" or "auto", or None for steps that fetch nothing."""
     return None if value is None or value == "none" else read_choice(key, value, ("http", "browser", "auto"))
+
+
+def read_delivery(key: str, value: Any) -> str:
+    """Read whether a task is handed out again when its worker dies: "at_least_once" or "at_most_once"."""
+    return read_choice(key, value, ("at_least_once", "at_most_once"))
 
 
 def _headers(key: str, value: Any) -> Mapping[str, str]:
@@ -200,6 +212,7 @@ _READERS: dict[str, Reader] = {
     "delay": lambda key, value: ZERO if value is None else read_duration(key, value),
     "per_host": _optional(partial(read_whole, least=1)),
     "retries": partial(read_whole, least=0, most=100),
+    "retry": read_retry,
     "timeout": read_positive_duration,
     "lease": read_positive_duration,
     "ttl": _optional(read_positive_duration),
@@ -212,7 +225,7 @@ _READERS: dict[str, Reader] = {
     "browser": read_browser,
     "headers": _headers,
     "user_agent": _optional(_line),
-    "delivery": partial(read_choice, known=("at_least_once", "at_most_once")),
+    "delivery": read_delivery,
     "pause": _optional(read_range),
     "statuses": _statuses,
     "block": _optional(_pattern),

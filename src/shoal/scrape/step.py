@@ -21,8 +21,8 @@ Subject = Page | Task
 class Step:
     """A named function that handles tasks, and what it does differently from its scraper.
 
-    `lease`, `retries` and `timeout` are None where the scraper's own hold; `fetch` is None for a step that is
-    handed tasks instead of pages, and `as_scraper` says that it is the scraper's own.
+    `lease`, `retries`, `timeout` and `delivery` are None where the scraper's own hold; `fetch` is None for a
+    step that is handed tasks instead of pages, and `as_scraper` says that it is the scraper's own.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Step:
     lease: timedelta | None = None
     retries: int | None = None
     timeout: timedelta | None = None
+    delivery: str | None = None
     is_async: bool = False
     check: Check | None = field(default=None, repr=False)
     gate: Gate = field(repr=False)

@@ -27,6 +27,7 @@ SETTINGS = (
     "delay",
     "per_host",
     "retries",
+    "retry",
     "timeout",
     "lease",
     "ttl",

@@ -25,7 +25,7 @@ from shoal.fetch.robots import Robots
 from shoal.fetch.rotation import begin_task
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
-from shoal.scrape.scraper import Scraper
+from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.marks import Marks
 from shoal.worker.places import Places
@@ -88,9 +88,12 @@ class Handling:
     ) -> None:
         self._scraper, self._tools, self._tally, self._in_time = scraper, tools, tally, in_time
         self._settings = scraper.settings
-        self._policies = {
-            name: RetryPolicy(max_attempts=scraper.max_attempts(step)) for name, step in scraper.steps.items()
+        self._policies = {SEED_STEP: scraper.retry_policy(scraper.first)} | {
+            name: scraper.retry_policy(step) for name, step in scraper.steps.items()
         }
+        self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
+        if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
+            self._once.add(SEED_STEP)
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self._slowdowns = Slowdowns(run.settings.host_delay)
         self._room, self._places = room, places
@@ -99,6 +102,10 @@ class Handling:
         self._may_look = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
+
+    def at_most_once(self, task: Task) -> bool:
+        """Tell whether a task is handed out once only, whatever becomes of it."""
+        return task.step in self._once
 
     def may_be_kept(self, lease: Lease) -> bool:
         """Say whether a page may be at hand, so that it is worth a look before its start."""
@@ -147,6 +154,9 @@ class Handling:
 
     async def _outcome(self, visit: Visit) -> Outcome:
         lease = visit.start.lease
+        if lease.attempt > 1 and self.at_most_once(lease.task):
+            # The lease of an earlier attempt ran out. The queue counts attempts by run, not by step.
+            return Bury(lease, "WorkerDied: its worker vanished, and this task is tried once at most")
         host = host_of(lease)
         begin_task()
         begin_secrets()
@@ -240,6 +250,7 @@ class Handling:
             on_hop=on_hop,
             on_bytes=lambda size: self._room.take(number, size),
             post=task.ask.post if task.ask else None,
+            once=self.at_most_once(task),
         )
 
     async def _response(self, fetcher: Fetcher, request: Request, visit: Visit) -> Response:

@@ -69,11 +69,12 @@ class Ending:
 
 
 class StepLimit(NamedTuple):
-    """How long a step may take, how often it is tried, and how long its task may take from its start on."""
+    """How long a step and its whole task may take, how often it is tried, and whether once at most."""
 
     time: timedelta
     attempts: int
     whole: timedelta | None = None  # fetching and pausing included; None for as long as it takes
+    at_most_once: bool = False
 
 
 class Keeper:
@@ -364,14 +365,14 @@ class Keeper:
         return running.union(stuck) & self.in_hand.keys()
 
     def _handed_back(self, how: str, guilty: Collection[int]) -> list[Outcome]:
-        if self.order.at_most_once:
+        return [self._outcome(number, lease, how, guilty) for number, lease in self.in_hand.items()]
+
+    def _outcome(self, number: int, lease: Lease, how: str, guilty: Collection[int]) -> Outcome:
+        limit = self._limits.get(lease.task.step)
+        if limit and limit.at_most_once:
             # Nobody can tell which pages were asked for.
-            error = f"WorkerDied: the worker {how}, and this task is tried once at most"
-            return [Bury(lease, error) for lease in self.in_hand.values()]
-        return [
-            self._charged(number, lease, how) if number in guilty else Release(lease)
-            for number, lease in self.in_hand.items()
-        ]
+            return Bury(lease, f"WorkerDied: the worker {how}, and this task is tried once at most")
+        return self._charged(number, lease, how) if number in guilty else Release(lease)
 
     def _charged(self, number: int, lease: Lease, how: str) -> Outcome:
         limit = self._limits.get(lease.task.step)

@@ -27,7 +27,7 @@ class Order(msgspec.Struct, kw_only=True, frozen=True):
     scraper: str  # as `load_scraper` takes it
     overrides: dict[str, Any] = {}
     lease: timedelta
-    at_most_once: bool = False  # what it held when it dies is not handed out again
+    at_most_once: bool = False  # some of its tasks: what it held when it dies is not handed out again
     at_once: int = 64  # requests in flight, and steps that run
     slow_requests: int = 0  # beyond them, that wait for slow hosts
     batch: int = 50

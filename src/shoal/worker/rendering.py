@@ -66,7 +66,6 @@ def by_name(
         Sites(queue),
         partial(_needs_browser, settings.browser.selector),
         gap=settings.delay,
-        may_return=not settings.at_most_once,
     )
     return {"http": http, "browser": rendering, "auto": auto}
 

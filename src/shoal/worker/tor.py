@@ -50,7 +50,6 @@ async def by_tor(
         renew=settings.tor.renew,
         statuses=settings.statuses,
         block=settings.block,
-        may_repeat=not settings.at_most_once,
     )
     if queue:
         by.tell(Board(queue, run_id))

@@ -344,7 +344,7 @@ class Worker:
 
     def _let_go(self, lease: Lease) -> Outcome:
         """Return what becomes of a task that was begun, when all is to be handed back at once."""
-        if self._settings.at_most_once:
+        if self._handling.at_most_once(lease.task):
             return Bury(lease, "Stopped: its worker was told to let go of it, and it is tried once at most")
         return Release(lease)
 

@@ -5,8 +5,11 @@ import os
 import signal
 from collections import Counter
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from functools import partial
 
+from shoal.core.model import ZERO, RunSettings, Task
+from shoal.queue.open import open_queue
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer, Origin
 
@@ -101,3 +104,64 @@ async def test_a_run_at_most_once_never_asks_for_a_page_twice(any_bench, origin)
     )
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (9, 1)
     assert set(origin.visits.values()) == {1}
+
+
+LANES = """
+    lanes = Scraper("lanes", rate=None, robots=False)
+
+    @lanes.step
+    async def sure(page: Page):
+        yield {"url": page.url}
+
+    @lanes.step(delivery="at_most_once")
+    async def quick(page: Page):
+        yield {"url": page.url}
+"""
+
+
+def lanes(origin, count):
+    """Return the tasks of both lanes, by the name of their step."""
+    return {
+        step: [Task(url=f"{origin.url}/{step}{number}", step=step) for number in range(count)]
+        for step in ("sure", "quick")
+    }
+
+
+async def test_one_run_has_a_reliable_lane_and_one_at_most_once_whoever_is_killed(any_bench, origin):
+    killed = []
+
+    def kill_one(path):
+        crew = any_bench.witness.crew
+        if "quick" in path and crew.pids and not killed:
+            killed.append(crew.pids[0])
+            os.kill(crew.pids[0], signal.SIGKILL)
+        return Answer(after=0.05)
+
+    origin.answer = kill_one
+    tasks = lanes(origin, 30)
+    mixed = [task for pair in zip(*tasks.values(), strict=True) for task in pair]
+    summary = await any_bench.run(LANES, mixed, at_once=20)
+    items = Counter(item["url"] for item in await any_bench.items(summary.run.id))
+    letters = {letter.task.url: letter.error for letter in await any_bench.dead(summary.run.id)}
+    assert killed and set(items.values()) == {1}
+    assert items.keys() >= {task.url for task in tasks["sure"]}
+    assert items.keys() | letters.keys() == {task.url for task in mixed}
+    assert letters and all("WorkerDied" in error and "/quick" in url for url, error in letters.items())
+    assert {count for path, count in origin.visits.items() if "quick" in path} == {1}
+
+
+async def test_what_a_vanished_machine_held_is_handed_out_again_in_the_reliable_lane_only(any_bench, origin):
+    origin.answer = lambda path: Answer()
+    tasks = lanes(origin, 3)
+    async with open_queue(any_bench.queue_url) as queue:
+        run = await queue.start_run("lanes", settings=RunSettings(host_delay=ZERO, per_host=16))
+        await queue.enqueue(run.id, [task for lane in tasks.values() for task in lane])
+        grant = await queue.claim("elsewhere-1-ab", run_id=run.id, limit=6, lease=timedelta(seconds=1))
+        assert len(grant.leases) == 6
+    summary = await any_bench.run(LANES, [], run_id=run.id, resume=True)
+    items = {item["url"] for item in await any_bench.items(summary.run.id)}
+    letters = {letter.task.url: letter.error for letter in await any_bench.dead(summary.run.id)}
+    assert items == {task.url for task in tasks["sure"]}
+    assert letters.keys() == {task.url for task in tasks["quick"]}
+    assert all("tried once at most" in error for error in letters.values())
+    assert not any("quick" in path for path in origin.visits)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -74,13 +75,13 @@ async def test_a_request_that_was_under_way_when_tor_died_is_put_off(tor_network
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    for may_repeat, kind in ((True, TorDown), (False, FetchError)):
+    for once, kind in ((False, TorDown), (True, FetchError)):
         tor = await Tor.open(tor_network.torrc)
-        fetcher = fetcher_by(tor, allow=LOOPBACK, may_repeat=may_repeat)
+        fetcher = fetcher_by(tor, allow=LOOPBACK)
         try:
             await tor.until_up(UP)
             asked.clear()
-            fetching = asyncio.create_task(fetcher.fetch(ask(url)))
+            fetching = asyncio.create_task(fetcher.fetch(replace(ask(url), once=once)))
             await asked.wait()
             os.kill(tor.pid, signal.SIGKILL)
             with pytest.raises(kind):

@@ -24,7 +24,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
 from shoal.core.pacing import LONGEST_PAUSE, SHORTEST_SLOWDOWN
-from shoal.core.verdict import DNS_WAIT, ROBOTS_WAIT, RetryPolicy, judge
+from shoal.core.verdict import DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
 
 POLICY = RetryPolicy(max_attempts=4)
 HALF = 0.5
@@ -164,3 +164,72 @@ def test_a_host_that_dislikes_one_of_many_proxies_is_not_asked_less(status):
 def test_a_host_that_asks_for_rest_gets_it_by_whatever_way_it_was_asked(error):
     assert verdict(error, by_proxies=True) == verdict(error)
     assert verdict(error, by_proxies=True).slow_host
+
+
+class ApiDown(Exception):
+    """An error of a user's own code."""
+
+
+class ApiOverloaded(ApiDown):
+    """A kind of it."""
+
+
+TEN_MINUTES, MINUTES_30 = 10 * MINUTE, 30 * MINUTE
+RULES = {
+    "HttpStatus": RetryRule(attempts=5),
+    "FetchTimeout": RetryRule(attempts=1),
+    "ConnectFailed": RetryRule(attempts=6, delay=10 * SECOND, jitter=0.0),
+    "Blocked": RetryRule(delay=2 * MINUTE, jitter=0.0),
+    "ApiDown": RetryRule(attempts=8, delay=MINUTES_30, jitter=0.0),
+    "RuntimeError": RetryRule(factor=3.0, cap=5 * SECOND, jitter=0.0),
+}
+BY_CLASS = RetryPolicy(max_attempts=3, rules=RULES)
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt", "after"),
+    [
+        (HttpStatus(500), 4, 4 * SECOND),
+        (HttpStatus(500), 5, None),
+        (HttpStatus(404), 1, None),  # no rule makes a page appear
+        (FetchTimeout(), 1, None),
+        (BrokenAnswer(), 2, SECOND),  # no rule: as by default
+        (BrokenAnswer(), 3, None),
+        (ConnectFailed(), 1, 10 * SECOND),
+        (ConnectFailed(), 3, 40 * SECOND),
+        (DnsFailed(), 2, 20 * SECOND),  # the rule of its base class, in place of the minute
+        (TlsFailed(), 5, 160 * SECOND),  # in place of the two tries
+        (TlsFailed(), 6, None),
+        (ApiDown(), 1, MINUTES_30),
+        (ApiOverloaded(), 7, MINUTES_30),  # a delay above the cap raises the cap
+        (ApiOverloaded(), 8, None),
+        (RuntimeError("x"), 1, SECOND),
+        (RuntimeError("x"), 2, 3 * SECOND),
+        (ParseFailed(), 1, None),
+    ],
+    ids=str,
+)
+def test_attempts_and_waits_differ_by_the_class_of_the_error(error, attempt, after):
+    outcome = judge(lease(attempt), error, BY_CLASS, jitter=HALF)
+    assert outcome == (Bury(lease(attempt), error) if after is None else Retry(lease(attempt), error, after))
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause"), [(None, 2 * MINUTE), (SECOND, 2 * MINUTE), (TEN_MINUTES, TEN_MINUTES)]
+)
+def test_a_rule_for_blocks_pauses_the_host_at_least_as_long(asked, pause):
+    outcome = judge(lease(), Blocked(429, retry_after=asked), BY_CLASS, jitter=HALF)
+    assert (outcome.after, outcome.pause_host) == (pause, pause)
+
+
+def test_the_most_attempts_are_those_of_any_class():
+    assert BY_CLASS.most_attempts == 8
+    assert RetryPolicy(max_attempts=3).most_attempts == 3
+
+
+@pytest.mark.parametrize(
+    ("share", "least", "most"), [(1.0, ZERO, MINUTE), (0.5, MINUTE / 2, MINUTE), (0.0, MINUTE, MINUTE)]
+)
+def test_the_jitter_is_the_random_share_of_a_wait(share, least, most):
+    policy = RetryPolicy(base=MINUTE, jitter=share)
+    assert (policy.backoff(1, 0.0), policy.backoff(1, 1.0)) == (least, most)

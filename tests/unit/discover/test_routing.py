@@ -125,7 +125,7 @@ def test_a_url_that_is_none_is_left_for_the_queue_to_refuse():
         ({"ttl": "soon"}, "ttl must be a length of time"),
         ({"step": ""}, "step must not be empty"),
         ({"partition": 5}, "partition must be one line of text"),
-        ({"delivery": "at_most_once"}, "delivery is a setting of a scraper, not of a task"),
+        ({"delivery": "at_most_once"}, "delivery is a setting of a step.*step = .NAME"),
     ],
 )
 def test_a_rule_that_cannot_be_used_says_why(rule, message):

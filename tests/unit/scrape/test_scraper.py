@@ -109,6 +109,28 @@ def test_at_most_once_is_one_attempt_for_every_step():
         books.step(name="x", retries=2)(lambda page: None)
 
 
+def test_a_step_may_be_delivered_otherwise_than_its_scraper():
+    books = Scraper("books", retries=3)
+    sure = books.step(name="sure")(lambda page: None)
+    quick = books.step(name="quick", delivery="at_most_once")(lambda page: None)
+    assert (books.max_attempts(sure), books.max_attempts(quick)) == (4, 1)
+    assert books.retry_policy(quick).most_attempts == 1
+    assert books.run_settings().max_attempts == 4 and books.has_at_most_once
+    once = books.replace(retries=0, delivery="at_most_once")
+    assert once.run_settings().max_attempts == 1
+    kept = Scraper("books", delivery="at_most_once")
+    sure = kept.step(name="sure", delivery="at_least_once", retries=5)(lambda page: None)
+    assert kept.max_attempts(sure) == kept.run_settings().max_attempts == 6
+    assert not kept.has_at_most_once
+
+
+def test_a_step_at_most_once_has_no_retries():
+    with pytest.raises(InvalidSetting, match="retries cannot be more than 0"):
+        Scraper("books").step(name="x", delivery="at_most_once", retries=1)(lambda page: None)
+    with pytest.raises(InvalidSetting, match="delivery must be 'at_least_once' or 'at_most_once'"):
+        Scraper("books").step(name="x", delivery="maybe")(lambda page: None)
+
+
 def test_a_task_finds_its_step(books):
     assert books.handler(Task(url="https://a.test/", step="book")).name == "book"
     assert books.handler(Task(url="https://a.test/")).name == "listing"

@@ -15,7 +15,7 @@ class AutoFetcher:
     """Asks by HTTP first, unless it is known that this will not do.
 
     `gap` is what lies between two questions to a host. A page that turns out to need a browser goes back to
-    the queue for so long, and is then asked for with one; where it may not go back (`may_return`), the
+    the queue for so long, and is then asked for with one; where it may not go back (`Request.once`), the
     second question waits here. It closes nothing, for what it wraps is another's.
     """
 
@@ -27,10 +27,9 @@ class AutoFetcher:
         needs_browser: Callable[[Response], bool],
         *,
         gap: timedelta,
-        may_return: bool = True,
     ) -> None:
         self._http, self._browser, self._sites = http, browser, sites
-        self._needs_browser, self._gap, self._may_return = needs_browser, gap, may_return
+        self._needs_browser, self._gap = needs_browser, gap
 
     async def fetch(self, request: Request) -> Response:
         """Return the answer of whichever will do; raises as they do, and NeedsBrowser."""
@@ -44,7 +43,7 @@ class AutoFetcher:
         if not is_page or not self._needs_browser(response):
             return response
         await self._sites.learn(kind)
-        if self._gap and self._may_return:
+        if self._gap and not request.once:
             raise NeedsBrowser(f"{kind} is written by scripts, and is asked for with a browser", self._gap)
         await asyncio.sleep(self._gap.total_seconds())
         return await self._browser.fetch(replace(request, on_ask=None))

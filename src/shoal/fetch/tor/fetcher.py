@@ -23,8 +23,8 @@ log = logging.getLogger("shoal.fetch.tor")
 class TorFetcher:
     """Sends each host's requests by a circuit of its own, which a block or a failure renews.
 
-    While Tor is down it raises TorDown, and asks nobody. With `may_repeat` it does so too for a request that
-    was under way when Tor died; without it, that one fails like any other.
+    While Tor is down it raises TorDown, and asks nobody. It does so too for a request that was under way when
+    Tor died; with `Request.once`, that one fails like any other.
     """
 
     def __init__(
@@ -35,10 +35,9 @@ class TorFetcher:
         renew: int | None = None,
         statuses: Collection[int] = (),
         block: Pattern[str] | None = None,
-        may_repeat: bool = True,
     ) -> None:
         self._fetcher, self._tor, self._circuits = fetcher, tor, Circuits(renew)
-        self._statuses, self._block, self._may_repeat = statuses, block, may_repeat
+        self._statuses, self._block = statuses, block
         self._telling: asyncio.Task[None] | None = None
         demand.listen(self)
 
@@ -51,7 +50,7 @@ class TorFetcher:
             response = await self._fetcher.fetch(sent)
         except (ConnectFailed, BrokenAnswer, FetchTimeout):
             is_same = self._tor.restarts == restarts and await self._tor.answers()
-            if self._may_repeat and not is_same:
+            if not is_same and not request.once:
                 raise self._tor.down() from None
             self._renew(circuit, "failure")
             raise

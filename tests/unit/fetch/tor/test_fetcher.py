@@ -126,12 +126,10 @@ async def test_a_failure_is_not_the_hosts_when_tor_has_died_and_is_up_again(fetc
         await fetcher.fetch(Request(url=URL))
 
 
-async def test_what_may_not_be_repeated_fails_when_tor_dies(inner, tor):
-    fetcher = TorFetcher(inner, tor, may_repeat=False)
+async def test_what_may_not_be_repeated_fails_when_tor_dies(fetcher, inner, tor):
     inner.answer, tor.is_alive = BrokenAnswer("no"), False
     with pytest.raises(BrokenAnswer):
-        await fetcher.fetch(Request(url=URL))
-    await fetcher.close()
+        await fetcher.fetch(Request(url=URL, once=True))
 
 
 @pytest.mark.parametrize("error", [OutOfScope("no"), RobotsDenied("no")])
