@@ -68,8 +68,11 @@ class CrewOptions:
         found: int | None = self.typed.get("workers")
         return found
 
-    def fields(self) -> dict[str, Any]:
-        """Return what `read_job` is told of the workers themselves; raises what is wrong or missing."""
+    def fields(self, *, has_data: bool = False) -> dict[str, Any]:
+        """Return what `read_job` is told of the workers themselves; raises what is wrong or missing.
+
+        With `has_data` the command writes data to stdout, and log lines meant for it go to stderr.
+        """
         from shoal.cli.watching import read_watching
 
         named = ("span", "at_once", "slow_requests", "memory", "partition_table", "heartbeat")
@@ -77,10 +80,15 @@ class CrewOptions:
         return {
             **{name: self.typed[name] for name in named if name in self.typed},
             **{name: options.words(self.typed[name]) for name in lists if name in self.typed},
-            **read_watching(**{name: self.typed.get(name, default) for name, default in WATCHING.items()}),
+            **read_watching(
+                **{name: self.typed.get(name, default) for name, default in WATCHING.items()},
+                has_data=has_data,
+            ),
         }
 
-    def job(self, scraper: str, queue: str, *, changes: Sequence[str] = (), **more: Any) -> "Job":
+    def job(
+        self, scraper: str, queue: str, *, changes: Sequence[str] = (), has_data: bool = False, **more: Any
+    ) -> "Job":
         """Load the scraper and apply all of it; raises what is wrong with either."""
         from shoal.cli.job import read_job
 
@@ -90,7 +98,7 @@ class CrewOptions:
             queue=queue,
             changes=[*(self.typed.get("changes") or []), *manners, *changes],
             allow_private=self.typed.get("allow_private"),
-            **{"workers": self.workers or 1, **self.fields(), **more},
+            **{"workers": self.workers or 1, **self.fields(has_data=has_data), **more},
         )
 
 

@@ -81,6 +81,7 @@ def fleet(
         nursery=nursery_for(queue),
         urls=list(seeds.urls),
         stagger=read_duration("--stagger", stagger),
+        has_data=as_json or out == "-",
         **(few if test else {}),
     )
     refuse_unfit(examined(job), as_json)
@@ -245,7 +246,7 @@ async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None
     run = ready.lineup.run
     outlet = Outlet(queue, run.id, out)
     async with kept_if_accepted(queue, run, is_new=ready.is_new):
-        with Show(as_json=as_json) as shown:
+        with Show(as_json=as_json, logs=job.logs) as shown:
             summary = await launch(
                 queue,
                 job,

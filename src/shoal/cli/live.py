@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from shoal.cli.console import console, duration, escaped, say
 from shoal.core.model import Run
 from shoal.fleet.crew import Crew
+from shoal.fleet.logs import LogPlan
 from shoal.fleet.progress import Snapshot
 from shoal.worker.tally import listed
 
@@ -21,9 +22,11 @@ LINE_EVERY = 10.0  # seconds, where there is no terminal
 class Show(AbstractContextManager["Show"]):
     """Shows a run as it goes on: a live view in a terminal, a line now and then elsewhere."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None) -> None:
         self._as_json = as_json
-        self._view = None if as_json else open_view()
+        # Log lines in the same terminal would run through the live view.
+        has_lines = logs is not None and logs.is_stream
+        self._view = None if as_json or has_lines else open_view()
         self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:

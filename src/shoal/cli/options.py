@@ -192,8 +192,8 @@ LogDir = Annotated[
     typer.Option(
         "--log-dir",
         envvar="SHOAL_LOG_DIR",
-        help="Write a log for each worker and one for all there.",
-        metavar="FOLDER",
+        help="Write a log for each worker and one for all there; - writes them to stdout.",
+        metavar="FOLDER|-",
     ),
 ]
 LogFormat = Annotated[

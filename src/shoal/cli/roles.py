@@ -65,7 +65,7 @@ def job_of(entry: Entry, queue: str, **more: Any) -> Job:
     urls = list(seeds_of(entry).urls)
     job = read_job(entry.name, queue=queue, urls=urls, joins=True, **more)
     # One machine may serve several scrapers at once, and each has its logs for itself.
-    return replace(job, logs=job.logs and replace(job.logs, folder=job.logs.folder / entry.name))
+    return replace(job, logs=job.logs and job.logs.within(entry.name))
 
 
 def coordinate(

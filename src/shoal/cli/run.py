@@ -57,7 +57,14 @@ def run(
     if not (seeds or resume or again):
         complain(f"Nothing to begin with. Run: shoal run {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
-    job = crew.job(scraper, queue, nursery=nursery_for(queue), urls=list(seeds.urls), changes=kept)
+    job = crew.job(
+        scraper,
+        queue,
+        nursery=nursery_for(queue),
+        urls=list(seeds.urls),
+        changes=kept,
+        has_data=as_json or out == "-",
+    )
     if job.scraper.settings.mode == "distributed" and crew.workers is None and not resume:
         # Its workers are elsewhere; they are told how to join.
         report(ask(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid)), as_json)
@@ -106,7 +113,7 @@ async def carry_out(
         await stack.enter_async_context(kept_if_accepted(queue, run, is_new=fresh))
         await lock.name_run(run.id)
         outlet = Outlet(queue, run.id, out)
-        show = stack.enter_context(Show(as_json=as_json))
+        show = stack.enter_context(Show(as_json=as_json, logs=job.logs))
         refused = stack.enter_context(Refused(rejects, invalid))
         async with refused.feed(queue, job, seeds, run) as feed:
             summary = await launch(
@@ -157,7 +164,7 @@ def closing_words(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"Go on:    {go_on_command(job, run_id)}")
     if stats.dead:
         lines.append(f"Why:      {typed_on(job.queue_url, f'dead list {run_id}')}")
-    if job.logs:
+    if job.logs and not job.logs.is_stream:
         lines.append(f"Logs:     {job.logs.folder}")
     if out:
         lines.append(f"Results:  {shown_place(out)}")

@@ -61,7 +61,7 @@ def listen(
     from shoal.cli.job import nursery_for
     from shoal.fleet.ondemand import listening_job
 
-    job = crew.job(scraper, queue, nursery=nursery_for(queue), changes=["mode=distributed"])
+    job = crew.job(scraper, queue, nursery=nursery_for(queue), changes=["mode=distributed"], has_data=as_json)
     listening = listening_job(job, at, announce)
     summary = ask(queue, lambda opened: _listen(opened, listening, as_json))
     if as_json:
@@ -156,7 +156,7 @@ async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
     from shoal.fleet.ondemand import outdated_words, standing_run
 
     run = await standing_run(queue, job.scraper)
-    with Show(as_json=as_json) as show:
+    with Show(as_json=as_json, logs=job.logs) as show:
         if words := outdated_words(run, job.scraper):
             show.said(words)
         telling = asyncio.create_task(_tell_when_ready(queue, job, show.said))

@@ -55,7 +55,7 @@ def start(
     address = queue_of(project, queue)
     os.chdir(project.folder)  # names in the file are meant from there
     entries = chosen(project, names, role)
-    told = crew.fields()
+    told = crew.fields(has_data=as_json)
     if role is Role.COORDINATOR:
         # What is counted and traced are tasks, and it works on none.
         raise typer.Exit(

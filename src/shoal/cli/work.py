@@ -35,7 +35,7 @@ def work(
     from shoal.cli.job import nursery_for
     from shoal.cli.run import closing_words, exit_code
 
-    job = crew.job(scraper, queue, nursery=nursery_for(queue), batch=batch_size, joins=True)
+    job = crew.job(scraper, queue, nursery=nursery_for(queue), batch=batch_size, joins=True, has_data=as_json)
     summary = ask_existing(queue, lambda opened: _work(opened, job, run_id, as_json))
     if as_json:
         put_json(summary.as_json())
@@ -50,5 +50,5 @@ async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summ
     from shoal.fleet.launch import launch, open_run
 
     run = await open_run(queue, job.scraper, run_id=run_id, resume=True)
-    with Show(as_json=as_json) as show:
+    with Show(as_json=as_json, logs=job.logs) as show:
         return await launch(queue, job, run, show, on_crew=lambda crew: obey_signals(crew, show.said))

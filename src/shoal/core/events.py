@@ -40,7 +40,8 @@ BORN, ENDED, DIED, RESTARTED, GIVEN_UP = (
 STOPPING = "stopping"
 RUN_BEGUN, RUN_ENDED = "run begun", "run ended"
 # What happens to tasks and hosts
-TASK_DONE, TASK_FAILED, RESULT_REFUSED = "task done", "task failed", "result refused"
+TASK_BEGUN, TASK_DONE, TASK_FAILED = "task begun", "task done", "task failed"
+TASK_RELEASED, RESULT_REFUSED = "task released", "result refused"
 HOST_SLOWED, HOST_PAUSED = "host slowed", "host paused"
 # What happens to the queue
 CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (

@@ -1,5 +1,6 @@
 """A file that never grows beyond its size: full, it becomes NAME.1, and of the older ones a few are kept."""
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -73,6 +74,26 @@ class LogFolder:
         os.close(self._lock)
 
 
+def check_folder(folder: Path) -> None:
+    """Make a folder for logs; raises InvalidSetting, which says what to type instead."""
+    if folder.exists() and not folder.is_dir():
+        reason = f"must be a folder, got the file {folder}. Name a folder, or write --log-dir - for stdout"
+        raise InvalidSetting("--log-dir", reason)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unwritable(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+
+def _unwritable(place: Path, error: OSError) -> InvalidSetting:
+    reason = (
+        f"cannot be written: {place}: {error.strerror}. Name another folder, or write --log-dir - for stdout"
+    )
+    return InvalidSetting("--log-dir", reason)
+
+
 def _taken(folder: Path) -> tuple[Path, int]:
     for number in range(1, MOST_LAUNCHERS + 1):
         place = folder if number == 1 else folder / str(number)
@@ -80,8 +101,7 @@ def _taken(folder: Path) -> tuple[Path, int]:
             place.mkdir(parents=True, exist_ok=True)
             lock = os.open(place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            reason = f"cannot be written: {place}: {error.strerror}. Name another folder"
-            raise InvalidSetting("--log-dir", reason) from error
+            raise _unwritable(place, error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

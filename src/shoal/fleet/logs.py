@@ -1,20 +1,21 @@
-"""The logs of a fleet: a file for each worker and one for all, of lines for people or for machines."""
+"""The logs of a fleet, for people or machines: a file for each worker and one for all, or one stream."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from shoal.core.events import PRINTED, Event, Level, level_name
 from shoal.core.redact import Redact, redactor
-from shoal.fleet.logfile import LogFile, LogFolder
+from shoal.fleet.logfile import LogFile, LogFolder, check_folder
+from shoal.fleet.logstream import LogStream, Stream
 
 MOST_BYTES = 10 << 20  # of one file
 KEEP = 5  # older files of each
@@ -32,13 +33,39 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlan:
-    """Where logs go, how they look and what they hold."""
+    """Where logs go (a folder, or a stream as containers have it), how they look and what they hold."""
 
-    folder: Path
+    folder: Path | Stream
     format: LogFormat = LogFormat.HUMAN
     level: Level = Level.INFO
     most_bytes: int = MOST_BYTES
     keep: int = KEEP
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the lines go to stdout or stderr."""
+        return isinstance(self.folder, Stream)
+
+    def check(self) -> None:
+        """Make the folder; raises InvalidSetting where that cannot be done."""
+        if isinstance(self.folder, Path):
+            check_folder(self.folder)
+
+    def within(self, name: str) -> Self:
+        """Return the plan with a folder of this name inside its own; a stream has none."""
+        return self if isinstance(self.folder, Stream) else replace(self, folder=self.folder / name)
+
+    def off_stdout(self) -> Self:
+        """Return the plan with stderr in place of stdout, for a command that writes data to stdout."""
+        return replace(self, folder=Stream.STDERR) if self.folder is Stream.STDOUT else self
+
+
+STDOUT_NAME = "-"
+
+
+def log_place(text: str) -> Path | Stream:
+    """Read where logs go: a folder, or `-` for stdout."""
+    return Stream.STDOUT if text == STDOUT_NAME else Path(text)
 
 
 class Book:
@@ -70,7 +97,8 @@ class Library(AbstractContextManager["Library"]):
 
     def __init__(self, plan: LogPlan | None, *, secrets: Iterable[str] = ()) -> None:
         self._plan = plan
-        self._folder = LogFolder(plan.folder) if plan else None
+        self._folder = LogFolder(plan.folder) if plan and isinstance(plan.folder, Path) else None
+        self._stream = LogStream(plan.folder) if plan and isinstance(plan.folder, Stream) else None
         self._files: dict[str, LogFile] = {}
         self._redact = redactor(secrets)
         self.fleet = self._book("fleet")
@@ -79,6 +107,11 @@ class Library(AbstractContextManager["Library"]):
     def folder(self) -> Path | None:
         """Where the books are."""
         return self._folder.path if self._folder else None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether all books are written to one stream, where a person may read them at once."""
+        return self._stream is not None
 
     @property
     def level(self) -> int:
@@ -96,16 +129,23 @@ class Library(AbstractContextManager["Library"]):
             file.close()
         if self._folder:
             self._folder.close()
+        if self._stream:
+            self._stream.close()
 
     def _book(self, name: str) -> Book:
-        if self._plan is None or self._folder is None:
+        if self._plan is None:
             return SILENT
-        if name not in self._files:
-            path = self._folder.path / f"{name}.log"
-            self._files[name] = LogFile(path, most=self._plan.most_bytes, keep=self._plan.keep)
+        write = self._stream.write if self._stream else self._file(name, self._plan).write
         is_json = self._plan.format is LogFormat.JSON
         render = as_json if is_json else as_text
-        return Book(self._files[name].write, lambda event: render(event, self._redact), self._plan.level)
+        return Book(write, lambda event: render(event, self._redact), self._plan.level)
+
+    def _file(self, name: str, plan: LogPlan) -> LogFile:
+        if name not in self._files:
+            assert self._folder is not None, "a plan without a stream has a folder"
+            path = self._folder.path / f"{name}.log"
+            self._files[name] = LogFile(path, most=plan.most_bytes, keep=plan.keep)
+        return self._files[name]
 
 
 def as_json(event: Event, redact: Redact = str) -> str:

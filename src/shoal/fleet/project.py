@@ -18,6 +18,7 @@ from shoal.core.model import NOTHING
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.cluster import NO_CLUSTER, Cluster
+from shoal.fleet.logs import log_place
 from shoal.fleet.table import read_table
 from shoal.fleet.trust import is_trusted
 from shoal.scrape.load import load_scraper
@@ -141,7 +142,7 @@ def read(file: Path) -> Project:
 def _variables(file: Path, data: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
     values = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
     values |= {name: getattr(cluster.logs, key) for key, name in LOG_VARIABLES.items()}
-    if cluster.logs.folder:
+    if cluster.logs.folder and isinstance(log_place(cluster.logs.folder), Path):
         values[LOG_VARIABLES["folder"]] = file.parent / cluster.logs.folder  # wherever it is typed
     found = {name: str(value) for name, value in values.items() if value is not None}
     return found | ({QUEUE: _text(file, "queue", data["queue"])} if "queue" in data else {})

@@ -25,7 +25,9 @@ class RollCall:
     """Writes the lives of workers down, in the fleet's log and in their own."""
 
     def __init__(self, logs: Library, run_id: str, on_output: Callable[[str], None]) -> None:
-        self.logs, self.run_id, self.on_output = logs, run_id, on_output
+        # A stream has it as a line already.
+        self.on_output = on_output if not logs.is_stream else lambda line: None
+        self.logs, self.run_id = logs, run_id
         self.restarts = 0
         self._manned: set[int] = set()
 
@@ -80,5 +82,5 @@ class Entry:
             self._roll.on_output(str(event.fields.get("message", "")))
 
     def _note(self, level: Level, name: str, **facts: Any) -> None:
-        for book in (self._fleet, self._own):
+        for book in (self._own,) if self._roll.logs.is_stream else (self._fleet, self._own):
             book.note(level, name, **self._about, place=self._place, **facts)

@@ -24,6 +24,8 @@ LAST_LOOK = 5.0  # seconds at most
 
 def watching(plan: LogPlan | None, metrics: str | None, trace: bool, *, key: str) -> dict[str, Any]:
     """Return the fields of a job; raises what is wrong or missing before anything begins."""
+    if plan:
+        plan.check()
     if metrics:
         need_library()
     if trace:

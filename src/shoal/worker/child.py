@@ -102,6 +102,7 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> N
                 lookout.marks(marks),
                 revisits,
                 redactor(all_secrets(order.queue, settings, os.environ)),
+                lookout.on_begin,
             ),
             worker_id=order.worker_id,
             lease=order.lease,

@@ -54,6 +54,7 @@ class Tools:
     marks: Marks
     revisits: Revisits | None = None
     redact: Redact = redacted
+    on_begin: Callable[[Lease], None] | None = None
 
 
 @dataclass(slots=True)
@@ -149,6 +150,8 @@ class Handling:
     async def outcome(self, start: Start, number: int, look: Look | None = None) -> Outcome:
         """Handle one task, whatever happens, and return what is to become of it."""
         visit = Visit(start, number, look)
+        if self._tools.on_begin:
+            self._tools.on_begin(start.lease)
         outcome = await self._outcome(visit)
         return outcome if visit.asked else replace(outcome, asked=False)
 

@@ -1,9 +1,10 @@
 """Who looks on while a worker works, as its order says."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 
 from shoal.core.events import Event, Level
+from shoal.core.model import Lease
 from shoal.fetch.contract import Fetcher
 from shoal.queue.contract import Queue
 from shoal.worker.line import Line, Order, Told
@@ -34,6 +35,11 @@ class Lookout:
     def queue(self, queue: Queue) -> Queue:
         """Return the queue that the worker is to have."""
         return watched_queue(queue, self._watcher)
+
+    @property
+    def on_begin(self) -> Callable[[Lease], None] | None:
+        """Who is told that the worker begins with a task."""
+        return self._teller.begun if self._teller else None
 
     def fetcher(self, fetcher: Fetcher) -> Fetcher:
         """Return the fetcher that the worker is to have."""

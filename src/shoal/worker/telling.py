@@ -18,8 +18,10 @@ from shoal.core.events import (
     QUEUE_BACK,
     RESULT_REFUSED,
     SETTLE_FAILED,
+    TASK_BEGUN,
     TASK_DONE,
     TASK_FAILED,
+    TASK_RELEASED,
     Event,
     Level,
     event_of,
@@ -39,6 +41,7 @@ class Teller(Watcher):
     def __init__(self, tell: Tell, level: int) -> None:
         self._tell, self._level = tell, level
         self._away_since: float | None = None
+        self._began: dict[tuple[str, int], float] = {}  # tasks that are under way
 
     def note(self, level: int, name: str, **fields: Any) -> None:
         """Tell an event."""
@@ -57,22 +60,38 @@ class Teller(Watcher):
             self._away_since = None
             self.note(Level.INFO, QUEUE_BACK, away_seconds=away)
 
+    def begun(self, lease: Lease) -> None:
+        self._began[lease.task_id, lease.token] = time.monotonic()
+        if self._level <= Level.INFO:
+            self.note(Level.INFO, TASK_BEGUN, **_about(lease))
+
     def refused(self, verb: str, error: QueueError) -> None:
         self._note_away()
         name = CLAIM_FAILED if verb == "claim" else SETTLE_FAILED
         self.note(Level.WARNING, name, error=type(error).__name__, message=str(error))
 
     def settled(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
+        start = self._began.pop((outcome.lease.task_id, outcome.lease.token), None)
+        took = {} if start is None else {"seconds": round(began - start, 3)}
         if fate is Fate.STALE:
             kind = type(outcome).__name__.lower()
-            self.note(Level.INFO, RESULT_REFUSED, **_about(outcome.lease), outcome=kind)
+            self.note(Level.INFO, RESULT_REFUSED, **_about(outcome.lease), outcome=kind, **took)
             return
         match outcome:
             case Retry() | Bury():
-                self._failed(outcome)
-            case Done() if self._level <= Level.DEBUG:
-                counts = {"items": len(outcome.items), "follow": len(outcome.follow)}
-                self.note(Level.DEBUG, TASK_DONE, **_about(outcome.lease), **counts)
+                self._failed(outcome, took)
+            case Done() if self._level <= Level.INFO:
+                counts = {
+                    "items": len(outcome.items),
+                    "rejected": len(outcome.rejects),
+                    "follow": len(outcome.follow),
+                }
+                self.note(Level.INFO, TASK_DONE, **_about(outcome.lease), outcome="done", **took, **counts)
+            case Release() if took and self._level <= Level.INFO:
+                again = {"again_in": outcome.after.total_seconds()}
+                self.note(
+                    Level.INFO, TASK_RELEASED, **_about(outcome.lease), outcome="release", **took, **again
+                )
             case Done() | Release():
                 pass
 
@@ -80,10 +99,10 @@ class Teller(Watcher):
         if self._away_since is None:
             self._away_since = time.monotonic()
 
-    def _failed(self, outcome: Retry | Bury) -> None:
+    def _failed(self, outcome: Retry | Bury, took: dict[str, float]) -> None:
         kind, _, message = error_text(outcome.error).partition(": ")
         again = {"again_in": outcome.after.total_seconds()} if isinstance(outcome, Retry) else {}
-        about = _about(outcome.lease)
+        about = _about(outcome.lease) | took
         verdict = "retry" if isinstance(outcome, Retry) else "bury"
         self.note(Level.WARNING, TASK_FAILED, **about, error=kind, message=message, outcome=verdict, **again)
         host = host_of(outcome.lease)

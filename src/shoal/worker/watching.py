@@ -26,6 +26,9 @@ class Watcher:
     def claimed(self, leases: Sequence[Lease]) -> None:
         """The queue answered a claim."""
 
+    def begun(self, lease: Lease) -> None:
+        """The worker begins with a task."""
+
     def refused(self, verb: str, error: QueueError) -> None:
         """The queue failed at a verb."""
 
@@ -48,6 +51,10 @@ class Everyone(Watcher):
     def claimed(self, leases: Sequence[Lease]) -> None:
         for watcher in self._watchers:
             watcher.claimed(leases)
+
+    def begun(self, lease: Lease) -> None:
+        for watcher in self._watchers:
+            watcher.begun(lease)
 
     def refused(self, verb: str, error: QueueError) -> None:
         for watcher in self._watchers:

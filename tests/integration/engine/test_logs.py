@@ -7,6 +7,7 @@ import pytest
 from shoal.core.events import Level
 from shoal.fleet.logs import LogFormat, LogPlan
 from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import typed
 
 CANARY = "c4nary"
 
@@ -149,3 +150,56 @@ async def test_a_line_that_never_ends_harms_neither_the_worker_nor_its_log(bench
     summary = await bench.run(code, [f"{origin.url}/{n}" for n in range(3)], logs=plan)
     assert summary.snapshot.stats.completed == 3
     assert "(a line that is too long to show)" in bench.witness.printed_lines
+
+
+PICKY = """
+picky = Scraper("picky", rate=None, robots=False, retries=0, allow_private=["127.0.0.0/8"])
+
+@picky.step
+async def page(page: Page):
+    print("asked", page.url)
+    yield {"url": page.url}
+    yield Reject({"url": page.url}, "not wanted")
+"""
+
+
+@pytest.fixture
+def picky(bench, origin):
+    """Type `shoal run` for a scraper that logs, with more words."""
+    bench.write(PICKY.replace("picky =", "from shoal import Reject\n\npicky =", 1))
+
+    async def run(*words, **environment):
+        command = ("run", "scraper.py", "--url", f"{origin.url}/a?key={CANARY}", *words)
+        return await typed(*command, folder=bench.folder, **environment)
+
+    return run
+
+
+async def test_in_a_container_each_task_is_a_line_on_stdout(picky, bench):
+    did = await picky(SHOAL_LOG_DIR="-", SHOAL_LOG_FORMAT="json")
+    assert did.code == 0, did.err
+    lines = {line["event"]: line for line in did.rows}
+    begun, done = lines["task begun"], lines["task done"]
+    assert begun["task"] == done["task"] and begun["url"].endswith("/a")
+    assert (done["step"], done["outcome"], done["items"], done["rejected"]) == ("page", "done", 1, 1)
+    assert done["level"] == "info" and done["seconds"] >= 0
+    assert {"run begun", "worker born", "worker ended", "printed", "run ended"} <= lines.keys()
+    assert len(did.rows) == len(lines)  # nothing is said twice
+    assert CANARY not in did.out
+    assert not (bench.folder / "-").exists() and "Logs:" not in did.err
+
+
+async def test_where_data_are_on_stdout_log_lines_are_on_stderr(picky):
+    did = await picky("--log-dir", "-", "--json")
+    assert did.row["items"] == 1
+    assert " task begun " in did.err and " task done " in did.err
+    did = await picky("--log-dir", "-", "--out", "-")
+    assert list(did.row) == ["url"]
+    assert " task done " in did.err
+
+
+async def test_a_log_that_is_no_folder_is_refused_before_a_run_is_made(picky, bench):
+    did = await picky("--log-dir", "/dev/stdout", "--workers", "1")
+    assert did.code == 2
+    assert "--log-dir - for stdout" in did.err
+    assert not (bench.folder / "shoal.db").exists()

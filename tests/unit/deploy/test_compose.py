@@ -156,3 +156,9 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_made(tmp_path):
     assert told.returncode == 2
     assert "no queue is called 'mysql'. Run: ./prepare.sh postgres" in told.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_says_on_stdout_what_it_does():
+    environment = SERVICES["worker"]["environment"]
+    assert environment["SHOAL_LOG_DIR"] == "-"
+    assert environment["SHOAL_LOG_FORMAT"] == "${SHOAL_LOG_FORMAT:-json}"

@@ -1,6 +1,7 @@
 """Log files are bounded, safe to read in a terminal, and hold no secret."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.events import Event, Level
+from shoal.fleet import logstream
 from shoal.fleet.logfile import LogFile, LogFolder
-from shoal.fleet.logs import NO_LIBRARY, Library, LogFormat, LogPlan, as_json, as_text
+from shoal.fleet.logs import NO_LIBRARY, Library, LogFormat, LogPlan, as_json, as_text, log_place
+from shoal.fleet.logstream import LogStream, Stream
 from shoal.worker.hiding import secrets_of
 
 
@@ -139,3 +142,83 @@ def test_without_a_plan_nothing_is_written_and_nothing_costs_more_than_a_look(tm
     NO_LIBRARY.worker(1).printed("hello")
     assert list(tmp_path.iterdir()) == []
     assert NO_LIBRARY.level == Level.OFF
+
+
+def test_a_dash_is_stdout_and_everything_else_a_folder():
+    assert log_place("-") is Stream.STDOUT
+    assert log_place("logs") == Path("logs")
+    plan = LogPlan(folder=Stream.STDOUT)
+    assert plan.within("books") is plan
+    assert plan.off_stdout().folder is Stream.STDERR
+    assert LogPlan(folder=Path("logs")).within("books").folder == Path("logs/books")
+
+
+def test_all_books_are_written_to_one_stream(capfd):
+    with Library(LogPlan(folder=Stream.STDOUT, format=LogFormat.JSON), secrets=["s3cret"]) as library:
+        library.fleet.note(Level.INFO, "run begun", run="r")
+        library.worker(1).note(Level.INFO, "task done", said="s3cret")
+        library.worker(2).note(Level.DEBUG, "nothing")
+    out, err = capfd.readouterr()
+    assert [json.loads(line)["event"] for line in out.splitlines()] == ["run begun", "task done"]
+    assert "s3cret" not in out and err == ""
+
+
+def test_a_program_may_have_replaced_stdout_by_something_that_is_no_file(capsys):
+    LogStream(Stream.STDERR).write("a line")
+    assert capsys.readouterr().err == "a line\n"
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """Have a pipe as stdout; its reading end."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as file, os.fdopen(reading, "rb") as reader:
+        monkeypatch.setattr(sys, "stdout", file)
+        yield reader
+
+
+def test_a_reader_that_is_slow_costs_lines_and_holds_nobody_up(pipe, monkeypatch):
+    monkeypatch.setattr(logstream, "MOST_WAITING", 100_000)
+    monkeypatch.setattr(logstream, "CLOSE_TIMEOUT", 0.01)
+    stream = LogStream(Stream.STDOUT)
+    for number in range(3_000):
+        stream.write(f"{number:04} {'x' * 95}")  # 101 bytes each, of which the pipe takes 64 KB
+    stream.close()
+    os.set_blocking(pipe.fileno(), False)
+    taken = b""
+    for number in range(100):
+        taken += pipe.read() or b""
+        stream.write(f"late {number}")
+    taken += pipe.read() or b""
+    lines = taken.decode().splitlines()
+    early = [int(line[:4]) for line in lines if line.endswith("x")]
+    assert early == list(range(len(early))) and 1_000 < len(early) < 3_000
+    (gap,) = [line for line in lines if "log lines are missing" in line]
+    missing = int(gap.split()[0].lstrip("("))
+    assert missing + len(early) + sum(line.startswith("late") for line in lines) == 3_100
+
+
+def test_a_line_longer_than_the_pipe_is_written_whole(pipe):
+    stream = LogStream(Stream.STDOUT)
+    stream.write("y" * 10_000)
+    assert pipe.readline() == b"y" * 10_000 + b"\n"
+
+
+def test_a_reader_that_has_gone_costs_lines_and_not_the_run(pipe):
+    stream = LogStream(Stream.STDOUT)
+    os.close(os.dup(pipe.fileno()))
+    pipe.close()
+    for _ in range(3):
+        stream.write("nobody hears this")
+    stream.close()
+
+
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/null", __file__])
+def test_what_is_no_folder_is_refused_before_anything_begins_with_what_to_type(place):
+    with pytest.raises(InvalidSetting, match=r"must be a folder.* write --log-dir - for stdout"):
+        LogPlan(folder=Path(place)).check()
+
+
+def test_a_folder_below_a_file_is_refused_before_anything_begins():
+    with pytest.raises(InvalidSetting, match="cannot be written"):
+        LogPlan(folder=Path(__file__) / "logs").check()

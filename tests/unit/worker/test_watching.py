@@ -9,7 +9,7 @@ import pytest
 from shoal.core.errors import FetchTimeout, QueueUnavailable
 from shoal.core.events import QUEUE_AWAY, Level, as_event
 from shoal.core.exchange import Request, Response
-from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Retry, Task
+from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Reject, Release, Retry, Task
 from shoal.fetch.cache import CachingFetcher, Look
 from shoal.worker.measures import BUCKETS, Measures
 from shoal.worker.measuring import Measuring
@@ -115,11 +115,34 @@ async def test_a_host_that_is_spared_is_told(queue, events):
     ]
 
 
-async def test_success_is_told_to_those_who_want_every_detail_and_to_no_others(queue, events):
-    await told(queue, events).settle([Done(lease(), items=[1])])
+async def test_a_task_is_told_when_it_is_begun_and_when_it_is_done(queue, events):
+    teller = Teller(events.append, Level.INFO)
+    teller.begun(lease())
+    reject = Reject({"price": None}, "price is missing")
+    await watched_queue(queue, teller).settle([Done(lease(), items=[1, 2], rejects=[reject])])
+    about = {"task": "t1", "step": "page", "attempt": 2, "url": "https://example.com/a"}
+    begun, done = events
+    assert (begun.name, begun.level, begun.fields) == ("task begun", Level.INFO, about)
+    assert (done.name, done.level) == ("task done", Level.INFO)
+    assert 0 <= done.fields.pop("seconds") < 60
+    assert done.fields == about | {"outcome": "done", "items": 2, "rejected": 1, "follow": 0}
+
+
+async def test_a_task_that_goes_back_is_told_only_if_it_was_begun(queue, events):
+    teller = Teller(events.append, Level.INFO)
+    await watched_queue(queue, teller).settle([Release(lease())])
     assert events == []
-    await told(queue, events, Level.DEBUG).settle([Done(lease(), items=[1])])
-    assert [event.name for event in events] == ["task done"]
+    teller.begun(lease())
+    await watched_queue(queue, teller).settle([Release(lease(), after=SECOND)])
+    assert [event.name for event in events] == ["task begun", "task released"]
+    assert events[1].fields["again_in"] == 1.0 and "seconds" in events[1].fields
+
+
+async def test_success_is_not_told_to_those_who_want_warnings(queue, events):
+    teller = Teller(events.append, Level.WARNING)
+    teller.begun(lease())
+    await watched_queue(queue, teller).settle([Done(lease(), items=[1])])
+    assert events == []
 
 
 async def test_a_refused_result_is_told_as_such_and_not_as_failed(queue, events):
