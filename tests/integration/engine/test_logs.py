@@ -159,7 +159,7 @@ picky = Scraper("picky", rate=None, robots=False, retries=0, allow_private=["127
 async def page(page: Page):
     print("asked", page.url)
     yield {"url": page.url}
-    yield Reject({"url": page.url}, "not wanted")
+    yield Reject(data={"url": page.url}, reason="not wanted")
 """
 
 

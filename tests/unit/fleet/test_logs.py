@@ -169,27 +169,34 @@ def test_a_program_may_have_replaced_stdout_by_something_that_is_no_file(capsys)
 
 
 @pytest.fixture
-def pipe(monkeypatch):
-    """Have a pipe as stdout; its reading end."""
+def pipe():
+    """The two ends of a pipe."""
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as file, os.fdopen(reading, "rb") as reader:
-        monkeypatch.setattr(sys, "stdout", file)
-        yield reader
+        yield reader, file
+
+
+def stream_into(file, monkeypatch):
+    """Return a stream that takes this file for stdout."""
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", file)
+        return LogStream(Stream.STDOUT)
 
 
 def test_a_reader_that_is_slow_costs_lines_and_holds_nobody_up(pipe, monkeypatch):
     monkeypatch.setattr(logstream, "MOST_WAITING", 100_000)
     monkeypatch.setattr(logstream, "CLOSE_TIMEOUT", 0.01)
-    stream = LogStream(Stream.STDOUT)
+    reader, file = pipe
+    stream = stream_into(file, monkeypatch)
     for number in range(3_000):
         stream.write(f"{number:04} {'x' * 95}")  # 101 bytes each, of which the pipe takes 64 KB
     stream.close()
-    os.set_blocking(pipe.fileno(), False)
+    os.set_blocking(reader.fileno(), False)
     taken = b""
     for number in range(100):
-        taken += pipe.read() or b""
+        taken += reader.read() or b""
         stream.write(f"late {number}")
-    taken += pipe.read() or b""
+    taken += reader.read() or b""
     lines = taken.decode().splitlines()
     early = [int(line[:4]) for line in lines if line.endswith("x")]
     assert early == list(range(len(early))) and 1_000 < len(early) < 3_000
@@ -198,16 +205,17 @@ def test_a_reader_that_is_slow_costs_lines_and_holds_nobody_up(pipe, monkeypatch
     assert missing + len(early) + sum(line.startswith("late") for line in lines) == 3_100
 
 
-def test_a_line_longer_than_the_pipe_is_written_whole(pipe):
-    stream = LogStream(Stream.STDOUT)
-    stream.write("y" * 10_000)
-    assert pipe.readline() == b"y" * 10_000 + b"\n"
+def test_a_line_longer_than_the_pipe_is_written_whole(pipe, monkeypatch):
+    reader, file = pipe
+    stream_into(file, monkeypatch).write("y" * 10_000)
+    os.set_blocking(reader.fileno(), False)
+    assert reader.read() == b"y" * 10_000 + b"\n"
 
 
-def test_a_reader_that_has_gone_costs_lines_and_not_the_run(pipe):
-    stream = LogStream(Stream.STDOUT)
-    os.close(os.dup(pipe.fileno()))
-    pipe.close()
+def test_a_reader_that_has_gone_costs_lines_and_not_the_run(pipe, monkeypatch):
+    reader, file = pipe
+    stream = stream_into(file, monkeypatch)
+    reader.close()
     for _ in range(3):
         stream.write("nobody hears this")
     stream.close()

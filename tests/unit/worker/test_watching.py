@@ -118,7 +118,7 @@ async def test_a_host_that_is_spared_is_told(queue, events):
 async def test_a_task_is_told_when_it_is_begun_and_when_it_is_done(queue, events):
     teller = Teller(events.append, Level.INFO)
     teller.begun(lease())
-    reject = Reject({"price": None}, "price is missing")
+    reject = Reject(data={"price": None}, reason="price is missing")
     await watched_queue(queue, teller).settle([Done(lease(), items=[1, 2], rejects=[reject])])
     about = {"task": "t1", "step": "page", "attempt": 2, "url": "https://example.com/a"}
     begun, done = events
