@@ -79,6 +79,7 @@ async def work(order: Order, line: Line, sock: socket.socket, marks: Marks) -> N
             run_id=run.id,
             login=scraper.login_function,
             wanted={step.fetch for step in scraper.steps.values()},
+            once=scraper.has_at_most_once,
         )
         for fetcher in fetchers.values():
             stack.push_async_callback(fetcher.close)

@@ -37,17 +37,18 @@ async def open_fetchers(
     run_id: str,
     login: Login | None = None,
     wanted: Collection[str | None] = ("http",),
+    once: bool = False,
 ) -> dict[str, Fetcher]:
     """Return the fetchers that a scraper's steps may ask for, by name; a replay has no way to the network.
 
-    `wanted` are the names that they do ask for.
+    `wanted` are the names that they do ask for. `once` says that some step's tasks are handed out once at most.
     """
     limits = Limits(max_body=settings.max_body)
     if settings.replay:
         record = WarcRecord(settings.replay, most=settings.max_body)
         replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
         return dict.fromkeys(("http", "browser", "auto"), replayed)
-    fetcher = _direct(settings, limits, wanted, user_agent)
+    fetcher = _direct(settings, limits, wanted, user_agent, once=once)
     fetcher = await by_tor(settings, queue, fetcher, run_id=run_id)
     fetcher = await by_proxies(settings, queue, fetcher, run_id=run_id)
     fetcher = as_visitors(settings, queue, fetcher, login)
@@ -86,12 +87,17 @@ async def open_fetcher(
 
 
 def _direct(
-    settings: ScraperSettings, limits: Limits, wanted: Collection[str | None], user_agent: str
+    settings: ScraperSettings,
+    limits: Limits,
+    wanted: Collection[str | None],
+    user_agent: str,
+    *,
+    once: bool = False,
 ) -> Fetcher:
     """Return what opens connections: by HTTP, and with a browser where that is wanted."""
     egress = tor_door(settings) or Egress(settings.allow_private)
     fetcher = HttpFetcher(limits, egress=egress, user_agent=user_agent)
-    return with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent)
+    return with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent, once=once)
 
 
 def open_robots(

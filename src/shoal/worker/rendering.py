@@ -28,9 +28,18 @@ def sandbox_notice(wanted: Collection[str | None]) -> str | None:
 
 
 def with_browser(
-    settings: ScraperSettings, fetcher: Fetcher, wanted: Collection[str | None], *, egress: Egress, agent: str
+    settings: ScraperSettings,
+    fetcher: Fetcher,
+    wanted: Collection[str | None],
+    *,
+    egress: Egress,
+    agent: str,
+    once: bool = False,
 ) -> Fetcher:
-    """Return a fetcher that can also ask with a browser, where a step wants that; raises BrowserMissing."""
+    """Return a fetcher that can also ask with a browser, where a step wants that; raises BrowserMissing.
+
+    With `once` some step's tasks are handed out once at most: no page is fetched again when a browser crashes.
+    """
     if not RENDERED & set(wanted):
         return fetcher
     # Loaded when wanted: most runs do without.
@@ -44,7 +53,7 @@ def with_browser(
         egress=egress,
         agent=agent,
         user_agent=settings.user_agent,
-        may_return=not settings.at_most_once,
+        may_return=not (once or settings.at_most_once),
     )
     return EitherFetcher(fetcher, browser)
 
