@@ -41,7 +41,7 @@ async def open_fetchers(
 ) -> dict[str, Fetcher]:
     """Return the fetchers that a scraper's steps may ask for, by name; a replay has no way to the network.
 
-    `wanted` are the names that they do ask for. `once` says that some step's tasks are handed out once at most.
+    `wanted` are the names that they do ask for. With `once` some tasks are handed out once at most.
     """
     limits = Limits(max_body=settings.max_body)
     if settings.replay:

@@ -38,7 +38,7 @@ def with_browser(
 ) -> Fetcher:
     """Return a fetcher that can also ask with a browser, where a step wants that; raises BrowserMissing.
 
-    With `once` some step's tasks are handed out once at most: no page is fetched again when a browser crashes.
+    With `once` some tasks are handed out once at most: no page is fetched again when a browser crashes.
     """
     if not RENDERED & set(wanted):
         return fetcher

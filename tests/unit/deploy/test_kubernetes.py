@@ -131,7 +131,9 @@ def test_the_ecs_task_has_its_secret_from_a_store_and_writes_nowhere_but_where_i
 
 
 def test_workers_say_on_stdout_what_they_do():
-    pod = {entry["name"]: entry.get("value") for entry in pods()["shoal-worker"]["containers"][0]["env"]}
+    pod = {
+        entry["name"]: entry.get("value") for entry in pods()["shoal-worker"]["spec"]["containers"][0]["env"]
+    }
     task = {entry["name"]: entry["value"] for entry in TASK["environment"]}
     for environment in (pod, task):
         assert (environment["SHOAL_LOG_DIR"], environment["SHOAL_LOG_FORMAT"]) == ("-", "json")

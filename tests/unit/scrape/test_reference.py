@@ -1,7 +1,7 @@
 """The reference says what is there, and its examples run."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def test_the_default_that_is_listed_is_the_default(name):
     if name == "per_host":
         assert ScraperSettings.read().run_settings().per_host == int(value)
     else:
-        assert ScraperSettings.read(**{name: value}) == ScraperSettings()
+        assert replace(ScraperSettings.read(**{name: value}), mode_given=False) == ScraperSettings()
 
 
 def test_the_numbers_are_those_of_the_code():
