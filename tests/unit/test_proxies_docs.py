@@ -56,4 +56,4 @@ def test_the_numbers_are_those_of_the_code():
     assert pool.MOST_BLOCKS == 3 and "by three hosts for all" in TEXT
     assert pace.SETTLING == 4 and "rests for four seconds and the gap" in TEXT
     statuses = sorted(fetcher.ITS_OWN)
-    assert "Its " + ", ".join(map(str, statuses[:-1])) + f" or {statuses[-1]} is" in TEXT
+    assert "Its other " + ", ".join(map(str, statuses[:-1])) + f" or {statuses[-1]} is" in TEXT
