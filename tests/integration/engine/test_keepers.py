@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from shoal.core.errors import DutyFailed
 from shoal.core.model import Task
 from shoal.queue.open import open_queue
 from shoal.worker import keeper as keeping
@@ -204,3 +205,43 @@ async def test_a_duty_that_fails_every_time_ends_the_crew_with_its_reason(bench,
     assert summary.ending.failed
     assert "watching its steps failed: TypeError: an unknown fault" in summary.ending.failures[0]
     assert "in broken" in summary.ending.failures[0], "the traceback's last lines"
+
+
+async def broken(*args, **options):
+    raise TypeError("an unknown fault")
+
+
+async def test_a_plan_of_partitions_that_cannot_be_kept_ends_the_crew_with_its_reason(
+    bench, origin, monkeypatch
+):
+    monkeypatch.setattr("shoal.fleet.assignment.Membership._make_known", broken)
+    with pytest.raises(DutyFailed, match="sharing out partitions failed: TypeError: an unknown fault"):
+        async with asyncio.timeout(60):
+            await bench.run(SCRAPER.format(settings=""), urls(origin, 3), partitions=["auto"])
+
+
+async def test_a_lock_that_can_no_longer_be_held_stops_its_crew_and_is_told(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.single.RENEW_EVERY", 0.1)
+    monkeypatch.setattr("shoal.fleet.single.ScraperLock._hold", broken)
+    origin.answer = lambda path: Answer(after=0.1)
+    with pytest.raises(DutyFailed, match="the scraper's lock failed: TypeError: an unknown fault"):
+        async with asyncio.timeout(60):
+            await bench.run(SCRAPER.format(settings="per_host=1"), urls(origin, 600))
+    assert sum(origin.visits.values()) < 600
+
+
+async def test_leases_of_a_dead_worker_that_cannot_be_released_are_told(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.crew.release_leases", broken)
+    monkeypatch.setattr("shoal.fleet.crew.LATE_CLAIMS", (0.01,))
+    origin.answer = lambda path: Answer(after=0.05)
+    killed = []
+
+    def kill(snapshot, crew):
+        if not killed and origin.visits and crew.pids:
+            killed.append(os.kill(crew.pids[0], signal.SIGKILL))
+
+    bench.witness.on_saw = kill
+    summary = await bench.run(SCRAPER.format(settings="per_host=4"), urls(origin, 100))
+    assert await paths(bench, summary) == Counter(range(100))
+    fault = "Releasing the leases of a dead worker failed: TypeError: an unknown fault. They run out."
+    assert fault in bench.witness.said_lines
