@@ -29,6 +29,7 @@ def status(
     if as_json:
         put_json(snapshot.as_json())
         return
+    _say_namespace(queue)
     report = snapshot.as_json()
     reason = f", {report['reason']}" if report["reason"] else ""
     say(f"Run {report['run_id']} of {report['scraper']}: {report['state']}{reason}")
@@ -68,12 +69,21 @@ def watch(
 def runs(queue: options.Queue = options.DEFAULT_QUEUE, as_json: options.Json = False) -> None:
     """List the runs, the newest first."""
     columns = ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at")
+    if not as_json:
+        _say_namespace(queue)
     put_rows(
         ask_existing(queue, lambda opened: _runs(opened)),
         columns,
         as_json=as_json,
         nothing=f"No runs yet. Start one with: {typed_on(queue, 'run FILE --url …')}",
     )
+
+
+def _say_namespace(queue: str) -> None:
+    from shoal.queue.namespace import namespace_in, shown_queue
+
+    if namespace_in(queue):
+        say(f"Queue {shown_queue(queue)}")
 
 
 def workers(

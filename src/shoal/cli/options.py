@@ -14,7 +14,8 @@ Queue = Annotated[
     typer.Option(
         "--queue",
         envvar="SHOAL_QUEUE",
-        help="Where tasks and results are kept: sqlite:///FILE, postgresql://…, redis://…",
+        help="Where tasks and results are kept: sqlite:///FILE, postgresql://…, redis://…, amqp://…; "
+        "with ?namespace=NAME, each name is a queue of its own.",
         metavar="URL",
     ),
 ]

@@ -94,7 +94,7 @@ def _qualified(address: TableAddress) -> str:
     """Return the name of a table as SQL writes it, with its schema if one is named."""
     schema, dot, table = address.table.rpartition(".")
     parts = [schema, table] if dot else [table]
-    if schema == QUEUE_SCHEMA:
+    if schema == QUEUE_SCHEMA or schema.startswith(f"{QUEUE_SCHEMA}_"):  # which is one of a namespace
         raise InvalidSetting(address.place, f"lies in the schema {schema!r}, which is the queue's own")
     for part in parts:
         if not 0 < len(part.encode()) <= LONGEST_NAME:

@@ -15,6 +15,7 @@ from shoal.fetch.browser.chromium import installed_chromium
 from shoal.fleet.table import check_table, read_table_file
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
 from shoal.queue.open import file_of, open_queue
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
@@ -155,7 +156,9 @@ async def _tokens(reference: str | Scraper | None) -> Finding | None:
 async def _queue(url: str) -> AsyncIterator[Finding]:
     try:
         async with open_queue(url) as queue:
-            yield Finding("queue", Health.GOOD, f"reached, schema version {await queue.migrate()}")
+            yield Finding(
+                "queue", Health.GOOD, f"reached {shown_queue(url)}, schema version {await queue.migrate()}"
+            )
             said = await queue.durability()
             safe = "costs nothing" in said and "power cut" not in said
             yield Finding("durability", Health.GOOD if safe else Health.POOR, said)

@@ -10,13 +10,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
 from shoal.core.model import SECOND
 from shoal.queue.contract import Queue
+from shoal.queue.namespace import take_namespace
 
 PATIENCE = 30 * SECOND
 
 
 class open_queue:
     """Opens the queue at an address: `sqlite:///books.db`, `postgresql://user@host/database`, `redis://host`,
-    `amqp://user@host?state=redis://host`.
+    `amqp://user@host?state=redis://host`. With `?namespace=NAME`, each name is a queue of its own.
 
     Use it as `async with open_queue(url) as queue`, or `queue = await open_queue(url)` and close it later.
     """
@@ -88,11 +89,20 @@ def _sqlite_file(url: str) -> tuple[str, str]:
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path:
         raise InvalidSetting("queue", f"names no file: {url!r}. Write sqlite:///shoal.db")
-    options = dict(parse_qsl(parts.query))
+    query, namespace = take_namespace(parts.query)
+    options = dict(parse_qsl(query))
     synchronous = options.pop("synchronous", "normal")
     if options or synchronous not in ("normal", "full"):
-        raise InvalidSetting("queue", f"may end in ?synchronous=full and nothing else: {url!r}")
-    return path, synchronous
+        raise InvalidSetting("queue", f"takes ?synchronous=full and ?namespace=NAME, nothing else: {url!r}")
+    return _file_in(namespace, path), synchronous
+
+
+def _file_in(namespace: str, path: str) -> str:
+    """Return the file of a namespace: `books.news.db` beside `books.db`."""
+    if not namespace:
+        return path
+    file = Path(path)
+    return str(file.with_name(f"{file.stem}.{namespace}{file.suffix}"))
 
 
 def _postgres() -> Opener:

@@ -89,3 +89,13 @@ async def test_a_run_that_is_paused_or_cancelled_asks_for_nobody(queue, asked):
     assert await asked() == 7
     await queue.resume(paused.id)
     assert await asked() == 11
+
+
+async def test_the_query_of_a_namespace_counts_the_tasks_of_that_one_alone(queue, postgres_url):
+    await filled(queue, "books", *numbered(10))
+    async with await PostgresQueue.open(f"{postgres_url}?namespace=news") as news:
+        await filled(news, "books", *numbered(3))
+    connection = await asyncpg.connect(postgres_url)
+    assert await connection.fetchval(QUERY.replace("shoal.", '"shoal_news".')) == 3
+    assert await connection.fetchval(QUERY) == 10
+    await connection.close()

@@ -22,7 +22,7 @@ async def settled(server: Server, run_id: str, table: str) -> int:
 
     All that is committed now lies below it. After PATIENCE it is returned all the same.
     """
-    rows = await server.fetch(QUERIES["drawn"], run_id, f"shoal.{table}_id_seq")
+    rows = await server.fetch(QUERIES["drawn"], run_id, f"{server.schema}.{table}_id_seq")
     if not rows:  # purged
         return 0
     if not await _ended(server, rows[0]["storing"]):

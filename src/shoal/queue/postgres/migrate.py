@@ -1,8 +1,10 @@
 """Bringing a database to this Shoal's schema."""
 
+from functools import partial
+
 from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.server import Connection, Server
-from shoal.queue.postgres.sql import scripts
+from shoal.queue.postgres.sql import in_schema, scripts
 
 MIGRATIONS = {int(name[:4]): script for name, script in scripts("migrations")}
 NEWEST = max(MIGRATIONS)
@@ -12,7 +14,7 @@ async def migrate(server: Server) -> int:
     """Bring the schema to the newest version, if it is not there; many may do so at once."""
     found = await version(server)
     if found < NEWEST:
-        await server.in_transaction(_upgrade)
+        await server.in_transaction(partial(_upgrade, server.schema))
     elif found > NEWEST:
         raise SchemaTooNew(found, NEWEST)
     return NEWEST
@@ -25,20 +27,24 @@ async def version(server: Server) -> int:
     return int(await server.value("SELECT coalesce(max(version), 0) FROM shoal.migration"))
 
 
-async def _upgrade(connection: Connection) -> None:
+async def _upgrade(schema: str, connection: Connection) -> None:
+    async def execute(text: str) -> None:
+        await connection.execute(in_schema(text, schema))
+
     # One at a time; whoever waited here finds the work done.
-    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('shoal.migrate', 0))")
-    await connection.execute("CREATE SCHEMA IF NOT EXISTS shoal")
-    await connection.execute(
+    await execute("SELECT pg_advisory_xact_lock(hashtextextended('shoal.migrate', 0))")
+    await execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    await execute(
         "CREATE TABLE IF NOT EXISTS shoal.migration"
         " (version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
     )
-    found = await connection.fetchval("SELECT coalesce(max(version), 0) FROM shoal.migration")
+    newest = in_schema("SELECT coalesce(max(version), 0) FROM shoal.migration", schema)
+    found = await connection.fetchval(newest)
     if found >= NEWEST:
         return
     for number, script in MIGRATIONS.items():
         if number > found:
-            await connection.execute(script.read_text())
-            await connection.execute(f"INSERT INTO shoal.migration (version) VALUES ({number})")
+            await execute(script.read_text())
+            await execute(f"INSERT INTO shoal.migration (version) VALUES ({number})")
     for _, script in scripts("functions"):
-        await connection.execute(script.read_text())
+        await execute(script.read_text())

@@ -16,6 +16,7 @@ from shoal.core.errors import (
     QueueRefused,
     UnknownRun,
 )
+from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.patience import Obedience, Patience
 from shoal.queue.postgres.alive import (
     ANSWER_WITHIN,
@@ -24,6 +25,7 @@ from shoal.queue.postgres.alive import (
     SESSION,
     AliveConnection,
 )
+from shoal.queue.postgres.sql import in_schema, schema_of
 
 Answer = TypeVar("Answer")
 Connection = Any  # asyncpg has no types
@@ -57,8 +59,9 @@ class Server:
     """A few connections that are opened when needed; a call whose connection is lost is repeated."""
 
     def __init__(self, url: str, *, patience: timedelta) -> None:
-        self.address = _without_password(url)
-        self._url = url
+        self._url, namespace = _split(url)
+        self.address = with_namespace(_without_password(url), namespace)
+        self.schema = schema_of(namespace)
         self._patience = patience
         self._pool: Any = None
 
@@ -147,7 +150,7 @@ class Server:
     async def _fetch(self, query: str, *args: Any, within: float | None = ANSWER_WITHIN) -> list[Any]:
         async with self._connections.acquire(timeout=within) as connection:
             try:
-                return list(await connection.fetch(query, *args, timeout=within))
+                return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=within))
             except TimeoutError:
                 # Left, not called off: who is frozen hears nothing, and who is only slow may be about to end.
                 # The next try waits for that, and hears what this one has done.
@@ -199,6 +202,16 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, asyncpg.QueryCanceledError):
         return f"{error}; raise this user's statement_timeout"
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Return an address as the driver takes it, and the namespace in it."""
+    # Behind the last "?" of all: a password may hold one.
+    place, mark, query = url.rpartition("?")
+    if not mark:
+        return url, ""
+    query, namespace = take_namespace(query)
+    return f"{place}{mark if query else ''}{query}", namespace
 
 
 def _without_password(url: str) -> str:

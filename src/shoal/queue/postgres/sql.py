@@ -1,10 +1,30 @@
 """The named queries, and how the functions of the schema are called."""
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from shoal.queue.postgres.wire import DEAD_TYPES, ENTRY_TYPES, OUTCOME_TYPES
+
+SCHEMA = "shoal"
+_IN_SCHEMA = re.compile(r"\bshoal\.")
+
+
+def schema_of(namespace: str) -> str:
+    """Return the schema of a namespace, as SQL writes it."""
+    return f'"{SCHEMA}_{namespace}"' if namespace else SCHEMA
+
+
+def in_schema(text: str, schema: str) -> str:
+    """Return an SQL text written for the schema `shoal` as it is for another; so are its locks."""
+    return text if schema == SCHEMA else _moved(text, schema)
+
+
+@lru_cache(maxsize=512)
+def _moved(text: str, schema: str) -> str:
+    return _IN_SCHEMA.sub(f"{schema}.", text)
 
 
 def scripts(folder: str) -> Iterator[tuple[str, Traversable]]:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
+from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.redis import address as redis_address
 
 HEARTBEAT = 15  # seconds; after twice that a frozen worker's bundle is handed to others
@@ -21,14 +22,21 @@ class Address:
     urls: tuple[str, ...]
     shown: str
     state: str
+    namespace: str = ""
+
+    @property
+    def within(self) -> str:
+        """What names in the broker begin with in this namespace."""
+        return f"{self.namespace}." if self.namespace else ""
 
 
 def read(url: str) -> Address:
     """Take an address apart; raises InvalidSetting."""
     parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    state = _state(options.pop("state", ""), parts.query)
-    shown = _shown(url)
+    query, namespace = take_namespace(parts.query)
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    state = _state(options.pop("state", ""), query)
+    shown = with_namespace(_shown(url), namespace)
     user, at, names = parts.netloc.rpartition("@")
     nodes = names.split(",")
     if parts.scheme not in ("amqp", "amqps") or not all(_has_host(node) for node in nodes):
@@ -40,12 +48,19 @@ def read(url: str) -> Address:
     odd = [name for name in options if name not in TLS_OPTIONS]
     if odd:
         raise InvalidSetting("queue", f"has an unknown option {odd[0]!r}: {shown!r}")
-    if redis_address.read(state).cluster:
+    memory = redis_address.read(state)
+    if memory.namespace:
+        raise InvalidSetting(
+            "queue",
+            f"has its namespace in the address of its Redis. Write &namespace={memory.namespace} behind it",
+        )
+    if memory.cluster:
         raise InvalidSetting(
             "queue", "keeps its state in one Redis, not in a cluster. Write redis://host:6379/0"
         )
     bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT}))
-    return Address(tuple(bare._replace(netloc=f"{user}{at}{node}").geturl() for node in nodes), shown, state)
+    urls = tuple(bare._replace(netloc=f"{user}{at}{node}").geturl() for node in nodes)
+    return Address(urls, shown, with_namespace(state, namespace), namespace)
 
 
 def _has_host(node: str) -> bool:

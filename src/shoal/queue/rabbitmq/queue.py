@@ -32,7 +32,7 @@ class RiverRuns(Runs):
         self._river = river
 
     async def _clear(self, run_id: str, number: int) -> None:
-        ways = await self._server.command("SMEMBERS", f"{{shoal:{ONLY}}}:{number}:ways")
+        ways = await self._server.command("SMEMBERS", self._server.key(ONLY, f"{number}:ways"))
         if ways:
             await self._river.drop(run_id, number, [int(way) for way in ways])
         await super()._clear(run_id, number)
@@ -61,7 +61,7 @@ class RabbitQueue(RedisQueue):
         try:
             await memory.open()
             await migrate(memory, 1)
-            store = (await memory.call("store", ONLY, token_hex(4))).decode()
+            store = address.within + (await memory.call("store", ONLY, token_hex(4))).decode()
             await broker.open()
         except BaseException:
             await memory.close()
@@ -108,7 +108,7 @@ class RabbitQueue(RedisQueue):
         return await Claiming(wish, ask, land, self._river.sweep, found_empty).grant()
 
     async def _is_afloat(self, number: int) -> bool:
-        return bool(await self._server.command("HLEN", f"{{shoal:{ONLY}}}:{number}:bundles"))
+        return bool(await self._server.command("HLEN", self._server.key(ONLY, f"{number}:bundles")))
 
     async def reclaim(self) -> int:
         count, more = 0, 1

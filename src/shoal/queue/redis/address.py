@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
+from shoal.queue.namespace import take_namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +15,14 @@ class Address:
     url: str
     shown: str
     cluster: bool
+    namespace: str = ""
 
 
 def read(url: str) -> Address:
     """Take an address apart; raises InvalidSetting."""
     parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    query, namespace = take_namespace(parts.query)
+    options = dict(parse_qsl(query, keep_blank_values=True))
     cluster = options.pop("cluster", "false").lower()
     shown = shown_address(url)
     if parts.scheme not in ("redis", "rediss") or not parts.hostname:
@@ -32,4 +35,4 @@ def read(url: str) -> Address:
     if cluster == "true" and parts.path.strip("/") not in ("", "0"):
         raise InvalidSetting("queue", f"names a database, and a cluster has only one: {shown!r}")
     bare = parts._replace(query=urlencode(options)).geturl()
-    return Address(bare, shown, cluster == "true")
+    return Address(bare, shown, cluster == "true", namespace)

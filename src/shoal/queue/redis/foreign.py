@@ -20,9 +20,8 @@ OF_TOPIC: dict[str, tuple[str, ...]] = {"hash": ("note:", "value:"), "zset": ("a
 Command = Callable[..., Awaitable[Any]]
 
 
-async def foreign_key(command: Command, shard: int) -> tuple[str, str, str] | None:
-    """Return the first key of the wrong type, the type it has, and the type it should have."""
-    prefix = f"{{shoal:{shard}}}:"
+async def foreign_key(command: Command, prefix: str) -> tuple[str, str, str] | None:
+    """Return the first key of a shard of the wrong type, the type it has, and the type it should have."""
     if found := await _first(command, prefix, OF_SHARD):
         return found
     for number in sorted(await command("HVALS", f"{prefix}runs"), key=int):

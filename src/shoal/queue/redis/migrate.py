@@ -36,13 +36,13 @@ async def _note_version(server: Server, shards: int, *, is_new: bool) -> None:
     others = (server.call("meta", shard, NEWEST, shards) for shard in range(1, shards))
     known = sum(int(runs) for _, _, runs in await asyncio.gather(*others))
     if is_new and known:
-        raise lost_shard(server.address, f"{{shoal:{HOME}}}")
+        raise lost_shard(server.address, server.tag(HOME))
     await server.call("meta", HOME, NEWEST, shards)
 
 
 async def refuse_half_a_queue(server: Server) -> None:
     """Raise if the store is the memory of a queue on RabbitMQ, whose waiting tasks are not here."""
-    if await server.command("HGET", "{shoal:0}:meta", "river") is not None:
+    if await server.command("HGET", server.key(HOME, "meta"), "river") is not None:
         raise QueueError(
             f"The store at {server.address} is the memory of a queue on RabbitMQ. "
             "Name both: amqp://user:password@host/?state=redis://…"

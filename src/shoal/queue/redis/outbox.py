@@ -29,10 +29,6 @@ class Place(NamedTuple):
     number: int
     stream: str
 
-    @property
-    def key(self) -> str:
-        return f"{{shoal:{self.shard}}}:{self.number}:{self.stream}"
-
 
 @dataclass(slots=True)
 class Batch:
@@ -100,7 +96,8 @@ class Outboxes:
     async def _hand_over(self, place: Place) -> set[int]:
         sending: set[int] = set()
         first, last = "-", await self._last(place)
-        while entries := await self._server.command("XRANGE", place.key, first, last, "COUNT", FORWARD):
+        key = self._server.key(place.shard, f"{place.number}:{place.stream}")
+        while entries := await self._server.command("XRANGE", key, first, last, "COUNT", FORWARD):
             sending |= await self._hand_over_some(place, entries)
             if len(entries) < FORWARD:
                 break

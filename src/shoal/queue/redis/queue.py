@@ -268,7 +268,7 @@ class RedisQueue(Queue):
 
     async def _forward_all(self) -> None:
         """Hand over what waits in any outbox of any run."""
-        keys = [f"{{shoal:{shard}}}:sending" for shard in range(self._shards)]
+        keys = [self._server.key(shard, "sending") for shard in range(self._shards)]
         sending = await asyncio.gather(*(self._server.command("SMEMBERS", key) for key in keys))
         if not any(sending):
             return
@@ -296,7 +296,7 @@ class RedisQueue(Queue):
     async def _abandon(self, shard: int, worker_id: str) -> int:
         count = 0
         # Every run that has a lease is in this list.
-        for number in await self._server.command("ZRANGE", f"{{shoal:{shard}}}:overdue", 0, -1):
+        for number in await self._server.command("ZRANGE", self._server.key(shard, "overdue"), 0, -1):
             place = FIRST_PAGE
             while True:
                 ended, place = await self._server.once("abandon", shard, worker_id, number, place)

@@ -265,7 +265,7 @@ class Reader:
 
     async def command(self, shard: int, command: str, name: str, *words: Any) -> Any:
         """Run a command on a key of a shard."""
-        return await self._server.command(command, f"{{shoal:{shard}}}:{name}", *words)
+        return await self._server.command(command, self._server.key(shard, name), *words)
 
     async def _merged(
         self, streams: list[AsyncIterator[Thing]], order: Callable[[Thing], Any]

@@ -46,8 +46,8 @@ class Runs:
 
     async def every(self) -> list[Run]:
         """Return all runs, the newest first."""
-        numbers = await self._server.command("HVALS", _key("runs"))
-        found = [await self._server.command("HGETALL", _key(f"run:{int(number)}")) for number in numbers]
+        numbers = await self._server.command("HVALS", self._key("runs"))
+        found = [await self._server.command("HGETALL", self._key(f"run:{int(number)}")) for number in numbers]
         runs = [_decoded(answer) for answer in found if answer]
         runs.sort(key=lambda fields: (int(fields["started"]), int(fields["number"])), reverse=True)
         return [run_from(fields) for fields in runs]
@@ -76,7 +76,7 @@ class Runs:
     async def finish_what_others_left(self) -> None:
         """Go on with purges and changes whose caller was cut short."""
         for number, _ in await self._pairs("spreading"):
-            answer = await self._server.command("HGETALL", _key(f"run:{number}"))
+            answer = await self._server.command("HGETALL", self._key(f"run:{number}"))
             if answer:
                 await self._spread(_decoded(answer))
         for number, run_id in await self._pairs("purging"):
@@ -97,7 +97,7 @@ class Runs:
     async def _spread(self, fields: dict[str, str]) -> None:
         if self._shards > 1:
             await asyncio.gather(*(self._tell(shard, fields) for shard in range(1, self._shards)))
-            await self._server.command("HDEL", _key("spreading"), fields["number"])
+            await self._server.command("HDEL", self._key("spreading"), fields["number"])
 
     async def _tell(self, shard: int, fields: dict[str, str]) -> None:
         if shard == HOME:
@@ -106,21 +106,20 @@ class Runs:
         await self._server.call("adopt", shard, fields["id"], fields["number"], fields["version"], *copied)
 
     async def _pairs(self, name: str) -> list[tuple[int, str]]:
-        found = _decoded(await self._server.command("HGETALL", _key(name)))
+        found = _decoded(await self._server.command("HGETALL", self._key(name)))
         return [(int(number), run_id) for number, run_id in found.items()]
 
     async def ids(self) -> dict[int, str]:
         """Return the ids of all runs by their numbers."""
-        found = _decoded(await self._server.command("HGETALL", _key("runs")))
+        found = _decoded(await self._server.command("HGETALL", self._key("runs")))
         return {int(number): run_id for run_id, number in found.items()}
 
+    def _key(self, name: str) -> str:
+        return self._server.key(HOME, name)
+
     async def _ids(self) -> list[str]:
-        ids: Sequence[bytes] = await self._server.command("HKEYS", _key("runs"))
+        ids: Sequence[bytes] = await self._server.command("HKEYS", self._key("runs"))
         return [run_id.decode() for run_id in ids]
-
-
-def _key(name: str) -> str:
-    return f"{{shoal:{HOME}}}:{name}"
 
 
 def _decoded(answer: Any) -> dict[str, str]:

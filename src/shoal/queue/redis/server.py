@@ -54,11 +54,20 @@ class Server:
         self._address = read(url)
         self.address = self._address.shown
         self.is_cluster = self._address.cluster
+        self._prefix = f"shoal.{self._address.namespace}" if self._address.namespace else "shoal"
         self._patience = patience
         self._skew = skew
         self._client: Any = None
         self._has_run = False
         self._answered: dict[int, deque[str]] = {}
+
+    def tag(self, shard: int) -> str:
+        """Return the hash tag with which every key of a shard begins."""
+        return f"{{{self._prefix}:{shard}}}"
+
+    def key(self, shard: int, name: str) -> str:
+        """Return the full name of a key of a shard."""
+        return f"{self.tag(shard)}:{name}"
 
     async def open(self) -> None:
         """Make sure that the server answers; raises QueueUnavailable or QueueRefused."""
@@ -153,7 +162,7 @@ class Server:
     ) -> Any:
         client = self._clients()
         skew = self._skew() // MICROSECOND
-        rest = (1, f"{{shoal:{shard}}}", call, acked, skew, *args)
+        rest = (1, self.tag(shard), call, acked, skew, *args)
         try:
             return await client.execute_command("EVALSHA", script.sha, *rest)
         except exceptions.NoScriptError:
@@ -170,7 +179,7 @@ class Server:
         return await client.execute_command(*words, target_nodes=self._node(shard))
 
     def _node(self, shard: int) -> Any:
-        return self._clients().get_node_from_key(f"{{shoal:{shard}}}")
+        return self._clients().get_node_from_key(self.tag(shard))
 
     async def _scripted(self, shard: int, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         try:
@@ -178,7 +187,7 @@ class Server:
             self._has_run = True
             return answer
         except WrongType as error:
-            found = await foreign_key(self.command, shard)
+            found = await foreign_key(self.command, self.key(shard, ""))
             if found is None:
                 raise
             key, has, wanted = found

@@ -1,4 +1,4 @@
--- What every script begins with. KEYS[1] is the shard, `{shoal:0}`, which is also the hash tag of all its keys; the
+-- What every script begins with. KEYS[1] is the shard, `{shoal:0}` (`{shoal.NAME:0}` in a namespace), which is also the hash tag of all its keys; the
 -- names below are built from it. ARGV[1] is the id of a call that must take effect once ('' for one that may be
 -- repeated), followed by +2, +3 and so on when the call is tried again; ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to
 -- add to the clock (tests only).

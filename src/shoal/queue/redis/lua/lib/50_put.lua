@@ -98,7 +98,7 @@ end
 -- and sent there. Returns how many were new.
 local function put(run, columns, first, accepted, base)
     local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes = unpack(columns)
-    local added, here, away = 0, tonumber(KEYS[1]:match('%d+')), {}
+    local added, here, away = 0, tonumber(KEYS[1]:match(':(%d+)}$')), {}
     local sections, met, mine = section_numbers(run, names), {}, {}
     for i, key in ipairs(keys) do
         local element = ARGV[first + i - 1]

@@ -1,0 +1,52 @@
+"""The namespace in a queue's address: several queues side by side on one server."""
+
+import re
+from urllib.parse import unquote
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.redact import shown_address
+
+OPTION = "namespace"
+_NAME = re.compile("[a-z0-9_-]{1,32}")
+_WRITTEN = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=&|$)")
+
+
+def take_namespace(query: str) -> tuple[str, str]:
+    """Return the query of an address without its namespace, and the namespace, "" if it has none.
+
+    Raises InvalidSetting for a namespace that cannot be used on every backend.
+    """
+    options = query.split("&")
+    names = [unquote(option.partition("=")[2]) for option in options if _is_namespace(option)]
+    if not names:
+        return query, ""
+    if len(names) > 1:
+        raise InvalidSetting("queue", f"has more than one namespace: {', '.join(map(repr, names))}")
+    if not _NAME.fullmatch(names[0]):
+        raise InvalidSetting(
+            "queue",
+            f"has a namespace that is not 1 to 32 of a-z, 0-9, '_' and '-': ?{OPTION}={names[0][:40]}",
+        )
+    return "&".join(option for option in options if not _is_namespace(option)), names[0]
+
+
+def with_namespace(address: str, namespace: str) -> str:
+    """Return an address with a namespace."""
+    return f"{address}{'&' if '?' in address else '?'}{OPTION}={namespace}" if namespace else address
+
+
+def namespace_in(url: str) -> str:
+    """Return the namespace in an address, "" if it has none."""
+    written = _WRITTEN.findall(url)
+    return written[-1] if written else ""
+
+
+def shown_queue(url: str) -> str:
+    """Return a queue's address for a person's eyes: with its namespace, without a password."""
+    shown, namespace = shown_address(url), namespace_in(url)
+    # Between the user of a broker and that of its Redis, it was hidden with the passwords.
+    return shown if namespace_in(shown) == namespace else with_namespace(shown, namespace)
+
+
+def _is_namespace(option: str) -> bool:
+    return option.partition("=")[0] == OPTION
