@@ -103,8 +103,9 @@ async def test_a_table_may_lie_in_a_schema_but_not_in_the_queues(postgresql):
     await postgresql.ask("CREATE SCHEMA shop")
     await postgresql.put({"n": 1}, key=["n"], table="shop.books")
     assert await postgresql.ask("SELECT n FROM shop.books") == [{"n": 1}]
-    with pytest.raises(InvalidSetting, match="the queue's own"):
-        await postgresql.put({"n": 1}, table="shoal.item")
+    for queues in ("shoal", "shoal_news"):  # without and with a namespace
+        with pytest.raises(InvalidSetting, match="the queue's own"):
+            await postgresql.put({"n": 1}, table=f"{queues}.item")
 
 
 async def test_readers_see_the_rows_all_at_once_and_are_never_held_up(postgresql):
