@@ -84,19 +84,17 @@ class PostgresServer(ServerProcess):
 
     def sql(self, *statements: str, database: str = "postgres") -> str:
         """Run statements, each in its own transaction, and return what they print; raises ServerFailed."""
-        command: list[str | Path] = [
-            self._bin / "psql",
-            "-XqAt",
-            "-v",
-            "ON_ERROR_STOP=1",
-            self.socket_url(database),
-        ]
+        command = self.psql(database)
         for statement in statements:
             command += ["-c", statement]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ServerFailed(f"psql: {done.stderr.strip()}")
         return done.stdout.strip()
+
+    def psql(self, database: str = "postgres") -> list[str | Path]:
+        """Return the command that reads statements for a database from stdin."""
+        return [self._bin / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", self.socket_url(database)]
 
     def clone(self, template: str, name: str) -> None:
         """Make a database that is a copy of another one, which nobody may be connected to."""

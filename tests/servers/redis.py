@@ -67,6 +67,14 @@ class RedisServer(ServerProcess):
         self.stop()
         self.start()
 
+    def follow(self, primary: "RedisServer | None") -> None:
+        """Become a replica of another server, or a primary again; a restart changes nothing of it."""
+        self._settings.pop("replicaof", None)
+        if primary:
+            self._settings["replicaof"] = f"127.0.0.1 {primary.port}"
+        if self._process is not None:
+            self.cli("REPLICAOF", *(("127.0.0.1", primary.port) if primary else ("NO", "ONE")))
+
     def url(self, database: int = 0) -> str:
         """Return the address of a logical database."""
         user = f":{self.password}@" if self.password else ""

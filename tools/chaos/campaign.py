@@ -7,16 +7,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from shoal.core.events import RESULT_REFUSED
+from shoal.core.events import DIED, GIVEN_UP, RESULT_REFUSED
 from tools.chaos.children import Servant
 from tools.chaos.faults import Striker
-from tools.chaos.history import History, Manners, Strike, Visit
+from tools.chaos.history import Death, History, Manners, Strike, Visit
 from tools.chaos.launchers import Launchers
 from tools.chaos.schedule import Fault, schedule
 from tools.chaos.site import Site
@@ -84,7 +85,8 @@ class Campaign:
             )
             stack.callback(launchers.end)
             witness = stack.enter_context(Witness())
-            return self._history(store, self._crawl(Striker(launchers, store)), witness)
+            pace = site.hosts / manners.delay
+            return self._history(store, self._crawl(Striker(launchers, store, pace)), witness)
 
     def _crawl(self, striker: Striker) -> Striker:
         striker.launchers.start()
@@ -161,6 +163,9 @@ class Campaign:
             letters={page_of(letter["url"]): letter["error"] for letter in letters},
             status=status,
             departures=launchers.departures,
+            deaths=[
+                death for number in range(1, len(launchers.sessions) + 1) for death in self._deaths(number)
+            ],
             stalls=witness.stalls,
             stale=sum(map(_refused, self._folder.glob("launcher-*/logs/*.log"))),
             left_over=left_over,
@@ -171,6 +176,14 @@ class Campaign:
         rows = self._origin.ask("log")
         now = time.monotonic()
         return [Visit(host, page, at, until or now, status) for host, page, at, until, status in rows]
+
+    def _deaths(self, launcher: int) -> Iterator[Death]:
+        """Yield the workers that died, from a launcher's log of its fleet."""
+        ahead = time.time() - time.monotonic()
+        for event in _events(self._folder / f"launcher-{launcher}" / "logs" / "fleet.log"):
+            if event.get("event") in (DIED, GIVEN_UP):
+                at = datetime.fromisoformat(event["at"]).timestamp() - ahead
+                yield Death(launcher, at, event["message"], is_final=event["event"] == GIVEN_UP)
 
     def _shoal(self, *words: str) -> str:
         command = [sys.executable, "-m", "shoal", *words]
@@ -190,16 +203,15 @@ def page_of(url: str) -> int:
 
 def _refused(log: Path) -> int:
     """Count the finished pages in a log that came too late."""
-    lines = (line for line in log.read_text().splitlines() if RESULT_REFUSED in line)
-    return sum(_is_done(line) for line in lines)
+    refused = (event for event in _events(log) if event.get("event") == RESULT_REFUSED)
+    return sum(event.get("outcome") == "done" for event in refused)
 
 
-def _is_done(line: str) -> bool:
-    try:
-        event: dict[str, Any] = json.loads(line)
-    except ValueError:  # its writer was killed in the middle of it
-        return False
-    return event.get("event") == RESULT_REFUSED and event.get("outcome") == "done"
+def _events(log: Path) -> Iterator[dict[str, Any]]:
+    """Yield what a log says, but for lines whose writer was killed in the middle of them."""
+    for line in log.read_text().splitlines() if log.exists() else ():
+        with suppress(ValueError):
+            yield json.loads(line)
 
 
 def _name(pid: int) -> str:

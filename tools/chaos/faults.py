@@ -25,6 +25,7 @@ class Striker:
 
     launchers: Launchers
     store: Store
+    pace: float = 0.0  # pages a second that the hosts allow
     strikes: list[Strike] = field(default_factory=list)
     _undoing: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
 
@@ -52,6 +53,7 @@ class Striker:
         if found:
             launcher, worker = found
             strike.target, strike.held = f"worker {worker} of launcher {launcher.number}", HELD
+            strike.launcher, strike.workers = launcher.number, 1
             send(signal.SIGKILL, [worker])
         return bool(found)
 
@@ -70,6 +72,7 @@ class Striker:
             launcher, worker = found
             strike.target, strike.held = f"worker {worker} of launcher {launcher.number}", HELD
             strike.woken = 1
+            strike.launcher, strike.workers = launcher.number, 1
             self._hold(launcher, [worker], fault, strike)
         return bool(found)
 
@@ -77,7 +80,7 @@ class Striker:
         return self._stop(fault, strike, lambda launcher: [launcher.pid])
 
     def freeze(self, fault: Fault, strike: Strike) -> bool:
-        strike.woken = WORKERS
+        strike.woken = strike.workers = WORKERS
         return self._stop(fault, strike, Launcher.family)
 
     def restart(self, fault: Fault, strike: Strike) -> bool:
@@ -105,6 +108,20 @@ class Striker:
         self._later(fault, strike, lambda: self.store.speak(name))
         return True
 
+    def condition(self, fault: Fault, strike: Strike) -> bool:
+        condition = self.store.conditions[fault.kind]
+        strike.target, strike.held = condition.target, self._all_held()
+        undo = condition.begin()
+        if undo:
+            self._later(fault, strike, undo)
+        return undo is not None
+
+    def failover(self, fault: Fault, strike: Strike) -> bool:
+        is_dealt = self.condition(fault, strike)
+        # What was done in the lost moments is done again.
+        strike.held += round(self.pace * fault.lasts)
+        return is_dealt
+
     def _end(
         self, fault: Fault, strike: Strike, how: signal.Signals, whom: Callable[[Launcher], list[int]]
     ) -> bool:
@@ -119,6 +136,7 @@ class Striker:
         launcher = self._launcher(fault)
         if launcher:
             strike.target, strike.held = f"launcher {launcher.number}", WORKERS * HELD
+            strike.launcher = launcher.number
             self._hold(launcher, whom(launcher), fault, strike)
         return launcher is not None
 
@@ -171,4 +189,9 @@ DEALS: dict[str, Callable[[Striker, Fault, Strike], bool]] = {
     "cut": Striker.cut,
     "lose": Striker.lose,
     "silence": Striker.silence,
+    "full": Striker.condition,
+    "readonly": Striker.condition,
+    "foreign": Striker.condition,
+    "failover": Striker.failover,
+    "alarm": Striker.condition,
 }

@@ -39,6 +39,8 @@ class Strike:
     end: float
     held: int  # the most pages that those who were struck could have had in hand
     woken: int = 0  # workers that it stopped, and that woke at its end
+    launcher: int = 0  # whose workers it struck, 0 for none
+    workers: int = 0  # how many of them: those that their keeper may end
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,16 @@ class Departure:
     code: int
     told: str
     seconds: float  # from the fault to the end
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A worker that died or failed, as its launcher's log has it; `is_final` if nobody takes its place."""
+
+    launcher: int
+    at: float
+    message: str
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,7 @@ class History:
     letters: Mapping[int, str]  # the errors of dead letters, by page
     status: Mapping[str, Any]  # what `shoal status --json` says
     departures: Sequence[Departure] = ()
+    deaths: Sequence[Death] = ()
     stalls: Sequence[Stall] = ()
     stale: int = 0  # results that came too late and were refused
     left_over: Sequence[str] = ()  # processes that outlived their launcher

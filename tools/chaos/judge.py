@@ -1,10 +1,10 @@
 """The judge: what a history breaks. Pure functions, which know nothing of how it came about."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
-from tools.chaos.history import History, Strike, Visit
+from tools.chaos.history import Death, History, Strike, Visit
 from tools.chaos.pace import crowded, hasty, impatient
 from tools.chaos.site import Trouble
 
@@ -138,6 +138,30 @@ def deserted(history: History) -> Iterator[str]:
             yield f"launcher {departure.launcher} ended by itself with exit code {departure.code}"
 
 
+def stranded(history: History) -> Iterator[str]:
+    """Yield places of workers that were given up: the fleet goes on with fewer than were asked for."""
+    for death in history.deaths:
+        if death.is_final:
+            yield f"launcher {death.launcher} gave a worker up: it {death.message}"
+
+
+def culled(history: History) -> Iterator[str]:
+    """Yield workers that died although no fault struck them, most of them killed by their own keeper."""
+    deaths = sorted((death for death in history.deaths if not death.is_final), key=lambda death: death.at)
+    counted: Counter[int] = Counter()
+    for death in deaths:
+        counted[death.launcher] += 1
+        if counted[death.launcher] > _struck(history, death):
+            counted[death.launcher] -= 1  # so that one that nothing explains does not accuse the next
+            yield f"a healthy worker of launcher {death.launcher} {death.message}"
+
+
+def _struck(history: History, death: Death) -> int:
+    """Return how many workers of a launcher faults had struck by the time that one died."""
+    strikes = (strike for strike in history.strikes if strike.launcher == death.launcher)
+    return sum(strike.workers for strike in strikes if strike.begin <= death.at)
+
+
 def lingering(history: History) -> Iterator[str]:
     """Yield launchers that took too long to stop, and processes that never did."""
     for departure in history.departures:
@@ -151,7 +175,7 @@ RULES: dict[str, Rule] = {
     rule.__name__: rule
     for rule in (
         *(lost, doubled, invented, unfinished, buried, refetched, wasteful),
-        *(hasty, crowded, impatient, sluggish, deserted, lingering),
+        *(hasty, crowded, impatient, sluggish, deserted, stranded, culled, lingering),
     )
 }
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from tests.servers.lossy_proxy import LossyProxy
 
-CUT, LOSE, HEAR = "cut", "lose", "hear"
+CUT, LOSE, HEAR, LEAD = "cut", "lose", "hear", "lead"
 
 
 class Talk:
@@ -32,8 +32,11 @@ async def serve(port: int) -> None:
         print(proxy.port, flush=True)
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
-            Talk.loses = line.strip() == LOSE
-            if line.strip() == CUT:
+            word, *places = line.split()
+            if word == LEAD:
+                proxy.lead_to(int(places[0]))
+            Talk.loses = word == LOSE
+            if word in (CUT, LEAD):
                 await proxy.cut()
             print("obeyed", flush=True)
 

@@ -17,10 +17,10 @@ from tools.chaos.schedule import APPLY, KINDS
 DOCS = Path("docs/reference")
 PAGE = "chaos.md"
 HEADINGS = (
-    *("queue", "pages", "faults", "lost", "doubled", "extra fetches", "stale refused"),
+    *("queue", "pages", "faults", "lost", "doubled", "culled", "extra fetches", "stale refused"),
     *("shortest gap", "recovery", "drained", "verdict"),
 )
-SIDES = ("<", ">", "<", ">", ">", ">", ">", ">", ">", ">", "<")
+SIDES = ("<", ">", "<", ">", ">", ">", ">", ">", ">", ">", ">", "<")
 SHOWN = 5  # complaints of one rule, of which there may be thousands
 
 
@@ -34,6 +34,7 @@ class Result:
     faults: Mapping[str, int]
     lost: int
     doubled: int
+    culled: int  # workers that died though no fault struck them
     extra: int
     stale: int
     dead: int
@@ -60,6 +61,7 @@ def result(queue: str, seed: int, history: History) -> Result:
         faults=dict(Counter(strike.kind for strike in history.strikes)),
         lost=len(broken.get("lost", ())),
         doubled=len(broken.get("doubled", ())),
+        culled=len(broken.get("culled", ())),
         extra=len(list(repeats(history))),
         stale=history.stale,
         dead=len(history.letters),
@@ -74,7 +76,7 @@ def result(queue: str, seed: int, history: History) -> Result:
 
 def failed(queue: str, seed: int, reason: str) -> Result:
     """Return the result of a campaign that could not be carried out."""
-    return Result(queue, seed, 0, {}, 0, 0, 0, 0, 0, None, 0, 0, None, 0.0, {"failed": [reason]})
+    return Result(queue, seed, 0, {}, 0, 0, 0, 0, 0, 0, None, 0, 0, None, 0.0, {"failed": [reason]})
 
 
 def table(results: Sequence[Result]) -> str:
@@ -92,7 +94,7 @@ def _cells(one: Result) -> tuple[str, ...]:
     faults = ", ".join(f"{count} {kind}" for kind, count in one.faults.items()) or "none"
     gap = "" if one.gap is None else f"{one.gap:.3f}"
     recovery = "" if one.recovery is None else f"{one.recovery:.1f} s"
-    counts = (f"{count:,}" for count in (one.lost, one.doubled, one.extra, one.stale))
+    counts = (f"{count:,}" for count in (one.lost, one.doubled, one.culled, one.extra, one.stale))
     return one.queue, f"{one.pages:,}", faults, *counts, gap, recovery, f"{one.drained:.1f} s", one.verdict
 
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-KILLED, STOPPED, STORE, NETWORK = "killed", "stopped", "store", "network"
+KILLED, STOPPED, STORE, NETWORK, CONDITION = "killed", "stopped", "store", "network", "condition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,29 @@ KINDS = {
     "cut": Kind(NETWORK, "all connections to a server of the store are cut"),
     "lose": Kind(NETWORK, "a server of the store obeys, and nobody hears its answers", (0.1, 0.4)),
     "silence": Kind(NETWORK, "a server of the store is not heard, and connections stay open", (0.5, 2.0)),
+    "full": Kind(CONDITION, "Redis is above its `maxmemory`", (0.5, 2.0)),
+    "readonly": Kind(CONDITION, "the store takes no writes", (0.5, 2.0)),
+    "foreign": Kind(
+        CONDITION,
+        "another program keeps a writing transaction open: in another database of the PostgreSQL server, "
+        "in the file of SQLite",
+        (0.5, 2.0),
+    ),
+    "failover": Kind(
+        CONDITION, "Redis is killed, and a replica takes its place that missed its last moments", (0.1, 0.4)
+    ),
+    "alarm": Kind(CONDITION, "RabbitMQ is short of memory and takes no messages", (0.5, 2.0)),
 }
 
 PROCESSES = tuple(name for name, kind in KINDS.items() if kind.family in (KILLED, STOPPED))
+SERVED = tuple(name for name, kind in KINDS.items() if kind.family is not CONDITION)
 # SQLite is a file: there is no server to kill, and no network in between.
 APPLY = {
-    "sqlite": PROCESSES,
-    "postgresql": tuple(KINDS),
-    "pgbouncer": tuple(KINDS),
-    "redis": tuple(KINDS),
-    "rabbitmq": tuple(KINDS),
+    "sqlite": (*PROCESSES, "foreign"),
+    "postgresql": (*SERVED, "readonly", "foreign"),
+    "pgbouncer": (*SERVED, "readonly", "foreign"),
+    "redis": (*SERVED, "full", "readonly", "failover"),
+    "rabbitmq": (*SERVED, "full", "readonly", "failover", "alarm"),
 }
 
 

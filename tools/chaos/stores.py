@@ -14,6 +14,17 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 from tools.chaos.children import Servant, send
+from tools.chaos.conditions import (
+    Condition,
+    Failover,
+    alarm,
+    fill_memory,
+    hold_file,
+    hold_transaction,
+    refuse_writes,
+    replicate_from_nowhere,
+)
+from tools.chaos.proxy import LEAD
 
 # RabbitMQ 3.10 writes the name of a new quorum queue to its disk a second or two after it has answered;
 # killed within them, it comes back with a queue that never answers. A campaign leaves that alone.
@@ -38,6 +49,7 @@ class Store:
     url: str
     servers: list[Server] = field(default_factory=list)
     proxies: dict[str, Servant] = field(default_factory=dict)  # by the name of the server behind
+    conditions: dict[str, Condition] = field(default_factory=dict)  # by the kind of fault
 
     @property
     def settling(self) -> float:
@@ -74,26 +86,57 @@ def open_store(name: str, folder: Path) -> Iterator[Store]:
 
 
 def _sqlite(stack: ExitStack, folder: Path) -> Store:
-    return Store("sqlite", f"sqlite:///{folder / 'queue.db'}")
+    file = folder / "queue.db"
+    return Store("sqlite", f"sqlite:///{file}", conditions={"foreign": hold_file(file)})
 
 
 def _postgresql(stack: ExitStack, folder: Path) -> Store:
     server = stack.enter_context(PostgresServer(durable=True))
     proxy = _before(stack, server)
-    return Store("postgresql", _moved(server.url(), proxy), [server], {server.name: proxy})
+    conditions = _postgres_conditions(server)
+    return Store("postgresql", _moved(server.url(), proxy), [server], {server.name: proxy}, conditions)
 
 
 def _pgbouncer(stack: ExitStack, folder: Path) -> Store:
     server = stack.enter_context(PostgresServer(durable=True))
     pool = stack.enter_context(PgBouncer(server))
     proxy = _before(stack, pool)
-    return Store("pgbouncer", _moved(pool.url(), proxy), [server, pool], {pool.name: proxy})
+    conditions = _postgres_conditions(server)
+    return Store("pgbouncer", _moved(pool.url(), proxy), [server, pool], {pool.name: proxy}, conditions)
+
+
+def _postgres_conditions(server: PostgresServer) -> dict[str, Condition]:
+    return {"readonly": refuse_writes(server), "foreign": hold_transaction(server)}
 
 
 def _redis(stack: ExitStack, folder: Path) -> Store:
     server = stack.enter_context(RedisServer(append=True))
     proxy = _before(stack, server)
-    return Store("redis", _moved(server.url(), proxy), [server], {server.name: proxy})
+    store = Store("redis", _moved(server.url(), proxy), [server], {server.name: proxy})
+    store.conditions |= _redis_conditions(stack, store)
+    return store
+
+
+def _redis_conditions(stack: ExitStack, store: Store) -> dict[str, Condition]:
+    """Return what can be done to the Redis of a store, its first server, and start a replica for it."""
+
+    def primary() -> RedisServer:
+        server = store.servers[0]
+        assert isinstance(server, RedisServer)
+        return server
+
+    def lead_to(server: RedisServer) -> None:
+        store.servers[0] = server
+        store.order(server.name, f"{LEAD} {server.port}")
+
+    replica = RedisServer(append=True)
+    replica.follow(primary())
+    failover = Failover(primary, lead_to, stack.enter_context(replica))
+    return {
+        "full": fill_memory(primary),
+        "readonly": replicate_from_nowhere(primary),
+        "failover": Condition("redis", failover.begin),
+    }
 
 
 def _rabbitmq(stack: ExitStack, folder: Path) -> Store:
@@ -102,7 +145,9 @@ def _rabbitmq(stack: ExitStack, folder: Path) -> Store:
     proxies = {server.name: _before(stack, server) for server in (memory, broker)}
     state = _moved(memory.url(), proxies[memory.name])
     url = f"{_moved(broker.url, proxies[broker.name])}?state={state}"
-    return Store("rabbitmq", url, [memory, broker], proxies)
+    store = Store("rabbitmq", url, [memory, broker], proxies, {"alarm": alarm(broker)})
+    store.conditions |= _redis_conditions(stack, store)
+    return store
 
 
 STORES: dict[str, Callable[[ExitStack, Path], Store]] = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tools.chaos.history import Departure, History, Manners, Stall, Strike, Visit
+from tools.chaos.history import Death, Departure, History, Manners, Stall, Strike, Visit
 from tools.chaos.judge import RULES, judge, recoveries, repeats
 from tools.chaos.pace import hasty, shortest_gap
 from tools.chaos.site import Site, Trouble
@@ -195,6 +195,36 @@ def test_a_launcher_that_gives_up_is_seen():
     }
 
 
+def test_a_worker_that_is_given_up_is_seen():
+    deaths = [Death(1, 9.0, "failed: the store is full", is_final=True)]
+    assert judge(history(deaths=deaths)) == {
+        "stranded": ["launcher 1 gave a worker up: it failed: the store is full"]
+    }
+
+
+def test_a_worker_that_dies_must_have_been_struck_by_a_fault_before():
+    death = Death(1, 9.0, "was ended by SIGKILL")
+    of_launcher = {"launcher": 1, "workers": 1}
+    assert list(judge(history(deaths=[death]))) == ["culled"]
+    for faults, found in (
+        ([replace(strike(8.0), **of_launcher)], []),
+        ([replace(strike(9.5), **of_launcher)], ["culled"]),
+        ([replace(strike(8.0), **(of_launcher | {"launcher": 2}))], ["culled"]),
+        ([strike(8.0, kind="deaf")], ["culled"]),
+    ):
+        assert list(judge(history(deaths=[death], strikes=faults))) == found
+
+
+def test_one_fault_explains_the_death_of_no_more_workers_than_it_struck():
+    deaths = [Death(1, at, "was ended by SIGKILL") for at in (9.0, 9.1, 30.0)]
+    freeze = replace(strike(5.0, kind="freeze"), launcher=1, workers=2)
+    assert len(judge(history(deaths=deaths, strikes=[freeze]))["culled"]) == 1
+    later = replace(strike(29.0), launcher=1, workers=1)
+    assert judge(history(deaths=deaths, strikes=[freeze, later])) == {}
+    early = replace(freeze, workers=1)
+    assert len(judge(history(deaths=deaths, strikes=[early, later]))["culled"]) == 1
+
+
 def test_who_lingers_after_sigterm_or_outlives_its_launcher_is_seen():
     slow = [Departure(1, 3, "term", 60.0), Departure(2, 3, "term", 5.0)]
     assert list(judge(history(departures=slow))) == ["lingering"]
@@ -203,4 +233,12 @@ def test_who_lingers_after_sigterm_or_outlives_its_launcher_is_seen():
 
 def test_every_rule_is_broken_by_a_history_above():
     tested = {"lost", "doubled", "invented", "unfinished", "buried", "refetched", "wasteful", "hasty"}
-    assert set(RULES) == tested | {"crowded", "impatient", "sluggish", "deserted", "lingering"}
+    assert set(RULES) == tested | {
+        "crowded",
+        "impatient",
+        "sluggish",
+        "deserted",
+        "stranded",
+        "culled",
+        "lingering",
+    }

@@ -43,7 +43,7 @@ def history(pages=3, **changes):
 def test_a_campaign_that_held_is_one_line_with_its_figures():
     heading, line = table([result("sqlite", 7, history())]).splitlines()
     assert heading.split()[:2] == ["queue", "pages"]
-    assert " ".join(line.split()) == "sqlite 3 2 kill 0 0 0 4 1.000 0.4 s 3.0 s held"
+    assert " ".join(line.split()) == "sqlite 3 2 kill 0 0 0 0 4 1.000 0.4 s 3.0 s held"
 
 
 def test_what_was_broken_is_named_and_can_be_repeated():
@@ -76,7 +76,7 @@ def test_the_json_holds_the_figures_and_every_complaint():
 def test_the_page_has_the_table_every_fault_and_the_command(tmp_path):
     write_page([result("sqlite", 7, history())], ABOUT, tmp_path)
     text = (tmp_path / "chaos.md").read_text()
-    assert "| sqlite | 3 | 2 kill | 0 | 0 | 0 | 4 | 1.000 |" in text
+    assert "| sqlite | 3 | 2 kill | 0 | 0 | 0 | 0 | 4 | 1.000 |" in text
     assert ABOUT["command"] in text
     assert "| `freeze` |" in text
     assert "{{" not in text

@@ -46,7 +46,7 @@ def test_every_kind_can_be_dealt_and_every_queue_can_be_opened():
 
 
 def test_a_file_has_no_server_to_kill_and_no_network():
-    assert kinds_of("sqlite") == list(PROCESSES)
+    assert kinds_of("sqlite") == [*PROCESSES, "foreign"]
     assert kinds_of("sqlite", ["kill", "restart"]) == ["kill"]
     assert kinds_of("redis", ["kill", "restart"]) == ["kill", "restart"]
 
