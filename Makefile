@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos setup servers pins clean
+.PHONY: help demo test check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ lint: $(VENV)/installed ## Check style and format
 	$(BIN)/python -m ruff format --check .
 
 types: $(VENV)/installed ## Check types
-	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py) tools/chaos
+	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py) tools/chaos tools/histories
 
 imports: $(VENV)/installed ## Check who may import whom
 	$(BIN)/lint-imports --no-logo
@@ -61,6 +61,9 @@ bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playw
 
 chaos: setup ## Break the processes of a crawl while it goes on, and judge what became of it; ARGS='--queue redis'
 	PYTHONPATH=. $(BIN)/python -m tools.chaos $(ARGS)
+
+histories: setup ## Let many clients work on one store in random ways, and judge what it told them; ARGS='--queue redis-cluster'
+	PYTHONPATH=. $(BIN)/python -m tools.histories $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 
