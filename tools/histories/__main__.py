@@ -25,7 +25,12 @@ from tools.histories.clients import Clock
 from tools.histories.judge import Figures, figures, judge
 from tools.histories.play import Cast, play
 
-CLOCKS = {"postgresql": Clock.BEGUN, "pgbouncer": Clock.BEGUN, "redis-cluster": Clock.GUESSED}
+CLOCKS = {
+    "postgresql": Clock.BEGUN,
+    "pgbouncer": Clock.BEGUN,
+    "rabbitmq": Clock.BEGUN,
+    "redis-cluster": Clock.GUESSED,
+}
 SHOWN = 5  # complaints of one rule
 
 

@@ -28,7 +28,7 @@ class Clock(Enum):
     """What `claimed_at` of a store says of the moment at which its leases were granted."""
 
     EXACT = "exact"
-    BEGUN = "begun"  # when the claim had begun; what it waited for may have happened later
+    BEGUN = "begun"  # of the first; a claim goes in rounds, and some were granted later
     GUESSED = "guessed"  # out of the clocks of several servers: it is as exact as the call was short
 
 

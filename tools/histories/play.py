@@ -30,6 +30,7 @@ class Cast:
     clients: int = 6
     clock: Clock = Clock.EXACT
     most_waiting: int = MOST_WAITING  # tasks of a run
+    drain_timeout: timedelta = DRAIN_TIMEOUT
     liars: int = 0  # clients that send a request and say that they did not: for the judge's own test
 
 
@@ -47,7 +48,7 @@ async def play(open_client: Open, cast: Cast) -> Record:
         async with asyncio.TaskGroup() as group:
             for work in workers:
                 group.create_task(work(lambda: time.monotonic() > deadline))
-        give_up = now() + DRAIN_TIMEOUT
+        give_up = now() + cast.drain_timeout
         record.is_drained = all(await asyncio.gather(*(client.drain(give_up) for client in clients)))
         for run_id in record.runs:
             record.ends[run_id] = await _end(queues[-1], run_id)

@@ -12,6 +12,7 @@ from tools.histories.play import Cast, play
 
 UNFENCED = Path(chaos.__file__).parent / "unfenced" / "sitecustomize.py"
 AHEAD = timedelta(seconds=2)
+AT_ONCE = timedelta(0)  # it is convicted by what comes before the drain
 
 
 def on(folder, *, ahead=()):
@@ -25,24 +26,26 @@ def on(folder, *, ahead=()):
 
 
 async def test_a_history_of_many_clients_breaks_no_rule_and_has_seen_all_there_is_to_see(tmp_path):
-    record = await play(on(tmp_path), Cast(seed=7, most_waiting=60, seconds=2.0, clients=4))
+    record = await play(on(tmp_path), Cast(seed=7, most_waiting=40, seconds=2.0, clients=4))
     assert judge(record) == {}
     counted = figures(record)
     assert min(counted.completed, counted.gaps, counted.lost_leases, counted.refused) > 0
 
 
 async def test_a_client_that_asks_and_says_that_it_did_not_is_convicted(tmp_path):
-    record = await play(on(tmp_path), Cast(seed=7, most_waiting=60, seconds=1.5, clients=3, liars=1))
+    record = await play(on(tmp_path), Cast(seed=7, most_waiting=40, seconds=1.5, clients=3, liars=1))
     assert list(judge(record)) == ["hasty"]
 
 
 async def test_a_store_without_a_fence_is_convicted(tmp_path, monkeypatch):
     monkeypatch.setattr(settling, "settle", settling.settle)  # and so restored afterwards
     runpy.run_path(str(UNFENCED))
-    record = await play(on(tmp_path), Cast(seed=7, most_waiting=60, seconds=2.0, clients=4))
+    record = await play(on(tmp_path), Cast(seed=7, most_waiting=40, seconds=2.0, clients=4))
     assert list(judge(record)) == ["doubled"]
 
 
 async def test_a_client_whose_clock_is_not_the_stores_is_convicted(tmp_path):
-    record = await play(on(tmp_path, ahead=[1]), Cast(seed=7, most_waiting=60, seconds=2.0, clients=3))
+    record = await play(
+        on(tmp_path, ahead=[1]), Cast(seed=7, most_waiting=40, drain_timeout=AT_ONCE, seconds=2.0, clients=3)
+    )
     assert {"shared", "misjudged"} <= set(judge(record))
