@@ -110,11 +110,16 @@ def _postgres_conditions(server: PostgresServer) -> dict[str, Condition]:
 
 
 def _redis(stack: ExitStack, folder: Path) -> Store:
-    server = stack.enter_context(RedisServer(append=True))
+    server = stack.enter_context(_redis_server())
     proxy = _before(stack, server)
     store = Store("redis", _moved(server.url(), proxy), [server], {server.name: proxy})
     store.conditions |= _redis_conditions(stack, store)
     return store
+
+
+def _redis_server() -> RedisServer:
+    # A primary waits five seconds for more replicas before it sends its data, unless it is told not to.
+    return RedisServer(append=True, settings={"repl-diskless-sync-delay": "0"})
 
 
 def _redis_conditions(stack: ExitStack, store: Store) -> dict[str, Condition]:
@@ -129,7 +134,7 @@ def _redis_conditions(stack: ExitStack, store: Store) -> dict[str, Condition]:
         store.servers[0] = server
         store.order(server.name, f"{LEAD} {server.port}")
 
-    replica = RedisServer(append=True)
+    replica = _redis_server()
     replica.follow(primary())
     failover = Failover(primary, lead_to, stack.enter_context(replica))
     return {
@@ -140,7 +145,7 @@ def _redis_conditions(stack: ExitStack, store: Store) -> dict[str, Condition]:
 
 
 def _rabbitmq(stack: ExitStack, folder: Path) -> Store:
-    memory = stack.enter_context(RedisServer(append=True))
+    memory = stack.enter_context(_redis_server())
     broker = stack.enter_context(RabbitServer())
     proxies = {server.name: _before(stack, server) for server in (memory, broker)}
     state = _moved(memory.url(), proxies[memory.name])
