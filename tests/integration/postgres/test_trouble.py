@@ -87,6 +87,16 @@ async def test_a_user_without_rights_is_refused_by_name_of_what_it_may_not_do(gu
     assert "permission denied" in await refusal(address(guarded, database="postgres"), QueueRefused)
 
 
+async def test_a_user_who_may_create_no_schema_works_in_one_that_was_made_for_it(guarded):
+    guarded.sql('CREATE SCHEMA "shoal_a-b" AUTHORIZATION worker')
+    url = f"{address(guarded, database='postgres')}?namespace=a-b"
+    async with await PostgresQueue.open(url) as queue:
+        await queue.start_run("books", run_id="daily")
+    said = await refusal(f"{address(guarded, database='postgres')}?namespace=news", QueueRefused)
+    assert "?namespace=news" in said
+    assert PASSWORD not in said
+
+
 async def test_a_port_where_nobody_listens_is_unavailable_once_patience_is_over():
     url = f"postgresql://worker:{PASSWORD}@127.0.0.1:{free_port()}/books"
     assert "start the server or mend the address" in await refusal(url, QueueUnavailable)

@@ -33,7 +33,9 @@ async def _upgrade(schema: str, connection: Connection) -> None:
 
     # One at a time; whoever waited here finds the work done.
     await execute("SELECT pg_advisory_xact_lock(hashtextextended('shoal.migrate', 0))")
-    await execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    # IF NOT EXISTS would still ask for the right to create one.
+    if await connection.fetchval("SELECT to_regnamespace($1::text)", schema) is None:
+        await execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     await execute(
         "CREATE TABLE IF NOT EXISTS shoal.migration"
         " (version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"

@@ -53,7 +53,8 @@ def lost_shard(address: str, shard: str) -> QueueError:
     return QueueError(
         f"The queue at {address} has lost all that was in its shard {shard}: a node came back empty, "
         "or a slot was moved without its keys. Bring the data back. If it is gone, export what is left "
-        "and begin anew: redis-cli --cluster call HOST:PORT FLUSHALL"
+        "and begin anew in another ?namespace=NAME, or after redis-cli --cluster call HOST:PORT FLUSHALL, "
+        "which deletes every namespace"
     )
 
 
