@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from itertools import count
 
-from shoal.core.model import SECOND, ZERO, Bury, Done, Lease, Outcome, Release, Retry, Task
+from shoal.core.model import SECOND, ZERO, Bury, Done, Lease, Outcome, Release, Retry, Task, TaskState
 from shoal.queue.contract import Queue
 from tools.histories.record import Entered, Extension, Holding, Record, Settlement
 
@@ -109,9 +109,19 @@ class Client:
             )
             for lease in grant.leases
         ]
+        if is_guessed:
+            await self._look_up_starts(run_id, held)
         self.record.holdings += held
         self._held += held
         return held
+
+    async def _look_up_starts(self, run_id: str, held: Sequence[Holding]) -> None:
+        """Read the starts as the servers have them, which do not depend on how long the claim took."""
+        known = {(one.lease.task_id, one.lease.attempt): one for one in held}
+        async for status in self.queues[0].tasks(run_id, states=[TaskState.LEASED]):
+            one = known.get((status.id, status.attempt))
+            if one and status.worker_id == self._worker:
+                one.listed = status.since
 
     def _host(self, lease: Lease) -> str:
         return self.record.intake(lease.run_id).entry(lease.task).host

@@ -17,7 +17,7 @@ Rule = Callable[[Record], Iterator[str]]
 def hasty(record: Record) -> Iterator[str]:
     """Yield used starts on one host that are closer together than both runs ask for."""
     for before, after, share in gaps(record):
-        play = (PLAY + before.slack + after.slack) / _gap(record, before, after)
+        play = (PLAY + before.start_slack + after.start_slack) / _gap(record, before, after)
         if share < 1 - play:
             yield f"{after.host}: {_name(after)} starts {share:.3f} of the gap after {_name(before)}"
 
@@ -238,7 +238,8 @@ class Figures:
 
 def figures(record: Record) -> Figures:
     """Count what happened, so that a history in which nothing did is not taken for a good one."""
-    shares = [share for _, _, share in gaps(record)]
+    # Where a start had to be guessed, its gap is judged with allowance and shows nothing here.
+    shares = [share for *pair, share in gaps(record) if all(not one.start_slack for one in pair)]
     refused = sum(told.fate is Fate.STALE for one in record.holdings for told in one.settlements)
     return Figures(
         tasks=len({one.task_id for one in record.entered}),

@@ -40,13 +40,19 @@ class Holding:
     earliest: datetime  # the moment at which the store decided lies in between
     latest: datetime
     slack: timedelta = ZERO  # how far `claimed_at` may be off
+    listed: datetime | None = None  # its start as the store lists it, where that was looked up
     settlements: list[Settlement] = field(default_factory=list)
     extensions: list[Extension] = field(default_factory=list)
     abandoned: tuple[datetime, datetime] | None = None  # sent and answered
 
     @property
     def start(self) -> datetime:
-        return self.claimed_at + self.lease.start_in
+        return self.listed or self.claimed_at + self.lease.start_in
+
+    @property
+    def start_slack(self) -> timedelta:
+        """How far the start may be off."""
+        return ZERO if self.listed else self.slack
 
     @property
     def accepted(self) -> Settlement | None:
