@@ -152,6 +152,7 @@ class Striker:
 
     def _later(self, fault: Fault, strike: Strike, undo: Callable[[], None]) -> None:
         def undone() -> None:
+            strike.let_go = time.monotonic()
             undo()
             strike.end = time.monotonic()
 

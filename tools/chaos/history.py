@@ -39,6 +39,7 @@ class Strike:
     end: float
     held: int  # the most pages that those who were struck could have had in hand
     woken: int = 0  # workers that it stopped, and that woke at its end
+    let_go: float = 0.0  # when its end began: who wakes first acts before the last is woken
     launcher: int = 0  # whose workers it struck, 0 for none
     workers: int = 0  # how many of them: those that their keeper may end
 

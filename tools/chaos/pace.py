@@ -38,7 +38,8 @@ def woken(history: History) -> set[Visit]:
     found: set[Visit] = set()
     early = {visit for pair in short_gaps(history) for visit in pair}
     for strike in history.strikes:
-        right_after = [visit for visit in early if strike.end <= visit.at <= strike.end + WAKING]
+        begin = strike.let_go or strike.end
+        right_after = [visit for visit in early if begin <= visit.at <= strike.end + WAKING]
         found.update(sorted(right_after, key=lambda visit: visit.at)[: MOST_WOKEN * strike.woken])
     return found
 

@@ -151,6 +151,9 @@ def test_what_a_stopped_worker_had_on_its_way_is_excused_when_it_wakes_and_no_mo
     assert list(hasty(history(visit(PAGE, PAGE + 0.2), strikes=[stop])))  # before it woke
     assert list(hasty(history(*late, strikes=[stop])))
     assert not list(hasty(history(*late, strikes=[replace(stop, woken=3)])))
+    slowly = replace(stop, end=PAGE + 0.6, let_go=PAGE + 0.48)  # the machine was busy when it was woken
+    assert not list(hasty(history(*late[:2], strikes=[slowly])))
+    assert list(hasty(history(*late[:2], strikes=[replace(slowly, let_go=0.0)])))
 
 
 def test_more_requests_at_once_than_promised_are_seen():
