@@ -21,6 +21,10 @@ ELSEWHERE = "elsewhere"  # a database beside the queue's
 LOCK_TIMEOUT = SYNC_TIMEOUT = 5.0  # seconds
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'"
 
+# A session that was being opened has read the old setting and is listed a moment later. A pool would keep it
+# for an hour, and the store would stay read-only to whoever is given it.
+END_LATECOMERS = ("SELECT pg_sleep(1)", f"{END_OTHERS} AND backend_start < now() - interval '1 second'")
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -76,7 +80,8 @@ def refuse_writes(server: PostgresServer) -> Condition:
         server.sql(
             "ALTER DATABASE postgres SET default_transaction_read_only = on", END_OTHERS, database="template1"
         )
-        return lambda: _run(server, "ALTER DATABASE postgres RESET default_transaction_read_only", END_OTHERS)
+        reset = "ALTER DATABASE postgres RESET default_transaction_read_only"
+        return lambda: _run(server, reset, END_OTHERS, *END_LATECOMERS)
 
     return Condition(server.name, begin)
 
