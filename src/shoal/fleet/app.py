@@ -75,7 +75,7 @@ class App:
     def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
         self.queue = queue
         self._url, self._project = queue_url, project
-        self._crews = AsyncExitStack()
+        self._crews, self._hired = AsyncExitStack(), list[Hired]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
 
     @property
@@ -163,6 +163,8 @@ class App:
         rejects: str | None,
     ) -> RunHandle:
         routes = self._project.routes
+        for hired in self._hired if workers else ():
+            await hired.let_go(job.scraper.name)
         async with AsyncExitStack() as stack:
             # Whatever can be refused is refused before the run is made.
             lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
@@ -185,7 +187,9 @@ class App:
                 if lock:
                     await lock.name_run(run.id)
                     await admit(self.queue, run.id, job.sharing)
-                    await self._crews.enter_async_context(Hired(self.queue, run, job, lock))
+                    hired = Hired(self.queue, run, job, lock)
+                    await self._crews.enter_async_context(hired)
+                    self._hired = [one for one in self._hired if one.is_working] + [hired]
         return RunHandle(self.queue, run, report, routes, lambda run: job)
 
     async def run(self, run_id: str) -> RunHandle:

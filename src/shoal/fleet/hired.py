@@ -15,6 +15,7 @@ from shoal.fleet.watch import metrics_of, seen_by
 from shoal.queue.contract import Queue
 
 log = logging.getLogger(__name__)
+END_TIMEOUT = 10.0  # seconds
 
 
 class Hired:
@@ -48,6 +49,18 @@ class Hired:
                 self._crew.stop()
             with suppress(QueueError):
                 await self._task
+
+    @property
+    def is_working(self) -> bool:
+        """Whether its workers have not ended."""
+        return self._task is not None and not self._task.done()
+
+    async def let_go(self, scraper: str) -> None:
+        """Wait for workers on a finished run of this scraper to end, so that they keep nobody from the lock."""
+        if self._task is None or self._task.done() or self._job.scraper.name != scraper:
+            return
+        if not (await self._queue.stats(self._run.id)).remaining:
+            await asyncio.wait([self._task], timeout=END_TIMEOUT)
 
     async def _work(self, crew: Crew) -> None:
         try:

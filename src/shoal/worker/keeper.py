@@ -129,7 +129,7 @@ class Keeper:
     def stop(self) -> None:
         """Ask the worker to stop; the second time it hands back everything at once."""
         self._stops += 1
-        if self._writer:
+        if self._writer and not self._writer.is_closing():
             self._writer.write(STOP)
 
     def kill(self) -> None:

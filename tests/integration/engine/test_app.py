@@ -67,6 +67,11 @@ async def test_gather_returns_the_items_of_each_payload_in_order(app):
     assert found == [[{"hello": name}] for name in names]
 
 
+async def test_one_gather_after_another_does_not_find_the_scraper_busy(app):
+    for n in range(6):
+        assert await app.gather("profiles", [{"name": str(n)}], workers=1, timeout=MINUTE)
+
+
 async def test_gather_can_be_asked_again_after_a_restart(app, tmp_path):
     payloads = [{"name": "a"}, {"name": "b"}]
     first = await app.gather("profiles", payloads, run_id="g", workers=1, timeout=MINUTE)

@@ -217,7 +217,8 @@ class Server:
     async def _leave_replica(self, patience: Patience, error: BaseException) -> None:
         """Connect again where a replica answers: the address may lead to the new primary by now."""
         if not self.is_cluster:
-            await self._clients().connection_pool.disconnect()
+            # Those in use are left to their users: redis-py breaks where one is cut off while it connects.
+            await self._clients().connection_pool.disconnect(inuse_connections=False)
         try:
             await patience.again(reason_of(error), error)
         except QueueUnavailable:
