@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.pgbouncer import PgBouncer
@@ -20,6 +21,10 @@ from tests.servers.redis import RedisCluster, RedisServer
 Server = TypeVar("Server")
 TEMPLATE = "shoal_template"
 _numbers = itertools.count(1)
+
+# How long an example takes, and how long it takes to draw one, says more of the machine than of the code.
+settings.register_profile("shoal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shoal")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Hired:
         return self._task is not None and not self._task.done()
 
     async def let_go(self, scraper: str) -> None:
-        """Wait for workers on a finished run of this scraper to end, so that they keep nobody from the lock."""
+        """Wait for workers on a finished run of this scraper to end: they hold its lock until then."""
         if self._task is None or self._task.done() or self._job.scraper.name != scraper:
             return
         if not (await self._queue.stats(self._run.id)).remaining:

@@ -31,6 +31,7 @@ class Places:
         self._steps: set[int] = set()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for their step
         self._mean: float | None = None  # seconds that a task has its place
+        self._freed_at = 0.0
 
     @property
     def taken(self) -> int:
@@ -42,8 +43,15 @@ class Places:
         """Whether another task may start."""
         return len(self._since) < self._at_once
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no place has become free for longer than work is claimed ahead."""
+        return not self.is_free and _now() - max(self._freed_at, *self._since.values()) > HORIZON
+
     def ahead(self, batch: int) -> int:
         """Return how many leases are worth holding beyond those in progress, a batch at most."""
+        if self.is_stuck:
+            return 0
         if self._mean is None:
             return min(batch, self._at_once)
         return min(batch, math.ceil(self._at_once * HORIZON / max(self._mean, 0.001)))
@@ -114,7 +122,8 @@ class Places:
     def _give(self, number: int) -> None:
         since = self._since.pop(number, None)
         if since is not None:
-            held = _now() - since
+            self._freed_at = _now()
+            held = self._freed_at - since
             self._mean = held if self._mean is None else self._mean + WEIGHT * (held - self._mean)
 
 

@@ -189,6 +189,8 @@ class Worker:
             # Before the look, not after it: what happens meanwhile may be what the next one waits for.
             self._woken.clear()
             self._spared.clear()
+            if self._places.is_stuck:
+                self._hand_back_stock()  # others may have room for it
             limit, full = self._wanted()
             if limit < max(1, full // 2) and self._numbers:
                 await self._pause(LOOK_AGAIN)

@@ -144,8 +144,7 @@ async def test_a_worker_of_a_cluster_leaves_a_held_scraper_alone_and_takes_it_wh
 
 async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, folder, origin):
     (folder / "shoal.toml").unlink()
-    release = asyncio.Event()
-    origin.answer = lambda path: Answer(after=60) if path == "/slow" and not release.is_set() else Answer()
+    origin.answer = lambda path: Answer(after=8 if path == "/slow" else 0)
     first = await start(
         "run", "pages.py", f"--url={origin.url}/slow", "--run", "r1", "--at-once=1", folder=folder
     )

@@ -154,4 +154,4 @@ async def test_an_option_that_cannot_be_used_says_what_to_type(folder):
     text = await enqueue(folder, "--urls-file", "urls.txt", "--key", "id")
     assert text.code == Exit.USAGE and "is read as txt" in text.err
     step = await enqueue(folder, "--url", "https://a.test/", "--seed-step", "pag")
-    assert step.row["invalid"] == 1 and "Did you mean 'page'?" in step.err
+    assert step.code == Exit.USAGE and "Did you mean 'page'?" in step.err

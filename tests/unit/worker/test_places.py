@@ -117,3 +117,16 @@ async def test_the_longer_tasks_take_the_fewer_are_held_ahead(monkeypatch):
     moment = 2 * HORIZON
     slow.leave(1)
     assert (quick.ahead(50), slow.ahead(50)) == (50, 2)
+
+
+async def test_while_no_place_becomes_free_nothing_is_held_ahead(monkeypatch):
+    places, now = Bench(at_once=1).places, 100.0
+    monkeypatch.setattr("shoal.worker.places._now", lambda: now)
+    places.take(1)
+    assert not places.is_stuck and places.ahead(50) == 1
+    now += HORIZON + 0.1
+    assert places.is_stuck and places.ahead(50) == 0
+    places.leave(1)
+    assert not places.is_stuck
+    places.take(2)
+    assert not places.is_stuck
