@@ -79,7 +79,7 @@ async def fill(
         with Refused(rejects, invalid) as refused:
             async with refused.feed(queue, job, seeds, run) as feed:
                 report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
-        if fresh and refused.count and not report.added:
+        if fresh and refused.count and not report.added and invalid != "dead":
             raise InvalidInput(f"Nothing could be queued: {refused.count:,} invalid. No run was made.")
     if run.state.has_ended:
         say(f"Run {run.id} has ended: {run.reason}. Its tasks wait until: shoal resume {run.id}")
