@@ -80,7 +80,7 @@ async def fill(
             async with refused.feed(queue, job, seeds, run) as feed:
                 report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
         if fresh and refused.count and not report.added and invalid != "dead":
-            raise InvalidInput(f"Nothing could be queued: {refused.count:,} invalid. No run was made.")
+            raise InvalidInput(f"Nothing could be queued ({refused.count:,} invalid), and no run was made.")
     if run.state.has_ended:
         say(f"Run {run.id} has ended: {run.reason}. Its tasks wait until: shoal resume {run.id}")
     return queued_row(job, run, report, refused.count)

@@ -1,4 +1,7 @@
+import itertools
+import os
 import textwrap
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -8,6 +11,8 @@ from shoal.core.model import Task
 from shoal.fleet.launch import launch, open_run
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Origin
+
+_seconds = itertools.count()
 
 
 @dataclass
@@ -46,6 +51,9 @@ class Bench:
         """Write a scraper's file and return its path."""
         file = self.folder / "scraper.py"
         file.write_text("from shoal import Page, Scraper, Task\n" + textwrap.dedent(code))
+        # Python takes a file of the same size and second for the one that it has compiled.
+        moment = time.time() - 3600 + next(_seconds)
+        os.utime(file, (moment, moment))
         return str(file)
 
     async def run(self, code, urls, *, run_id=None, resume=False, **options):

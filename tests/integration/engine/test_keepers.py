@@ -86,7 +86,7 @@ async def test_a_page_made_to_hang_the_search_for_block_pages_costs_its_own_task
     """Expressions that can do so are refused; this is for those that are slow without looking like it."""
     origin.answer = lambda path: Answer("hang" if path == "/7" else "fine")
     code = (
-        SCRAPER.format(settings="lease='1s'")
+        SCRAPER.format(settings="lease='3s'")
         + """
 class Slow:
     def search(self, text):
@@ -100,7 +100,7 @@ object.__setattr__(plain.settings, "block", Slow())
         summary = await bench.run(code, urls(origin, 20))
     assert await paths(bench, summary) == Counter(set(range(20)) - {7})
     (letter,) = await bench.dead(summary.run.id)
-    assert letter.task.url.endswith("/7") and "did not come to an end in 1 s" in letter.error
+    assert letter.task.url.endswith("/7") and "did not come to an end in 3 s" in letter.error
 
 
 async def test_a_function_for_proxies_that_hangs_keeps_no_run_from_ending(bench, origin):

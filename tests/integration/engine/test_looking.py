@@ -215,7 +215,7 @@ async def test_logs_and_traces_are_had_for_the_asking(folder, origin):
         (("--log-format", "xml"), "must be 'human' or 'json'"),
         (("--log-level", "loud"), "is no level"),
         (("--metrics", "here"), "takes HOST:PORT or PORT"),
-        (("--log-dir", "pages.py"), "Name another folder"),
+        (("--log-dir", "pages.py"), "Name a folder"),
     ],
 )
 async def test_what_cannot_be_used_is_refused_with_what_to_type(folder, words, advice):

@@ -200,7 +200,8 @@ async def cut_and_join(scene):
         return time.monotonic() - cut > LEASES * LEASE
 
     await scene.until(the_time_is_over)
-    assert not scene.visits(first.machine, since=cut + 0.5)
+    # What was sent before the cut may be read late by the origin, on a busy machine.
+    assert not scene.visits(first.machine, since=cut + 1.5)
     done = scene.queue.tasks(scene.run.id, keys=list(held), states=[TaskState.COMPLETED])
     meanwhile = {status.url: status.worker_id async for status in done}
     for url, worker in meanwhile.items():

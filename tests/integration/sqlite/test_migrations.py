@@ -14,6 +14,7 @@ MAKE_OLDER = """
     DROP TABLE yielded;
     ALTER TABLE host DROP COLUMN earlier;
     ALTER TABLE run DROP COLUMN reason;
+    ALTER TABLE host DROP COLUMN slowdown;
     PRAGMA user_version = 2
 """
 
