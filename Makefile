@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories setup servers pins clean
+.PHONY: help demo test test-long check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,11 @@ demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the 
 
 # Tests marked `alone` measure time, so they run after the others and by themselves; there may be none (exit code 5).
 test: setup ## Run every test against real servers; ARGS='-k claim' narrows it
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not alone' $(ARGS)
-	$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not alone and not long' $(ARGS)
+	$(BIN)/python -m pytest -q -m 'alone and not long' $(ARGS) || [ $$? -eq 5 ]
+
+test-long: setup ## Run the tests that take minutes each
+	$(BIN)/python -m pytest -q -m long $(ARGS)
 
 check: lint types imports test ## Lint, types, import contracts and tests: what CI runs
 
