@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.reporting import TestReporting
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import USER, PostgresServer
@@ -25,6 +26,10 @@ _numbers = itertools.count(1)
 # How long an example takes, and how long it takes to draw one, says more of the machine than of the code.
 settings.register_profile("shoal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shoal")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(TestReporting())
 
 
 @dataclass(frozen=True)
