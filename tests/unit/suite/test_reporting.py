@@ -21,11 +21,15 @@ def run(tmp_path):
     def run(source, *options):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / "test_made.py").write_text(source)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1"]
         told = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-o", "timeout=1"]
-            + [*options, str(tmp_path)],
-            cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
+            [*command, f"--rootdir={tmp_path}", *options, tmp_path],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         return told.stdout
 
     return run
