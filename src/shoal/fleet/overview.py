@@ -11,7 +11,7 @@ from shoal.fleet.progress import Progress, Snapshot, counts_as_json
 from shoal.fleet.single import STATE as LAUNCHER
 from shoal.fleet.staleness import LATE, state_of
 from shoal.queue.contract import Queue
-from shoal.worker.condition import last_hour_of
+from shoal.worker.condition import last_hour_of, whole_number
 from shoal.worker.keeper import FROZEN, RUNNING
 
 MOST_RUNS = 20  # that are looked at, the newest first
@@ -77,7 +77,8 @@ class Glances:
 def worker_row(worker: WorkerStatus) -> dict[str, Any]:
     """Return a worker under the names that every report uses."""
     info = worker.info
-    own = info.get("own") or {}
+    told = info.get("own")
+    own = told if isinstance(told, dict) else {}
     return {
         "worker_id": worker.worker_id,
         "run_id": worker.run_id,
@@ -85,10 +86,10 @@ def worker_row(worker: WorkerStatus) -> dict[str, Any]:
         "steps": info.get("steps"),
         "partitions": info.get("partitions") or info.get("sharing"),
         # Leases that callers lend are counted for the callers; of those a listening worker tells itself.
-        "leased": worker.leased + own.get("leased", 0),
-        "completed": worker.completed + own.get("completed", 0),
-        "failed": worker.failed + own.get("failed", 0),
-        "items": worker.items + own.get("items", 0),
+        "leased": worker.leased + whole_number(own.get("leased")),
+        "completed": worker.completed + whole_number(own.get("completed")),
+        "failed": worker.failed + whole_number(own.get("failed")),
+        "items": worker.items + whole_number(own.get("items")),
         "last_hour": last_hour_of(worker),
         "memory_bytes": info.get("memory"),
         "last_beat_seconds": round(worker.last_beat.total_seconds(), 1),

@@ -39,9 +39,8 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def server_config(app: FastAPI, idle: IdleConnections | None = None) -> Config:
+def server_config(app: FastAPI, *, is_behind_https: bool, idle: IdleConnections | None = None) -> Config:
     """Return how the app is served."""
-    site: Site = app.state.site
     return Config(
         app,
         http=protocol_with(IdleConnections() if idle is None else idle),
@@ -51,7 +50,7 @@ def server_config(app: FastAPI, idle: IdleConnections | None = None) -> Config:
         server_header=False,
         lifespan="on",
         ws="none",
-        proxy_headers=site.settings.is_behind_https,
+        proxy_headers=is_behind_https,
         timeout_graceful_shutdown=GRACE,
     )
 
@@ -59,7 +58,7 @@ def server_config(app: FastAPI, idle: IdleConnections | None = None) -> Config:
 async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve the app until SIGTERM or Ctrl-C, and be gone within two seconds of it."""
     site: Site = app.state.site
-    server = _Server(server_config(app), on_ready)
+    server = _Server(server_config(app, is_behind_https=site.settings.is_behind_https), on_ready)
 
     def end() -> None:
         # First of all the streams: they would never come to an end by themselves.

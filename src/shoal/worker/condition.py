@@ -72,10 +72,17 @@ def last_hour_of(worker: WorkerStatus) -> int | None:
     if silent >= HOUR:
         return 0
     # Pages that the store knows of and the last heartbeat did not.
-    since = 0 if "own" in info else max(worker.completed - int(info.get("pages") or 0), 0)
-    spans: list[int] = info.get("spans") or [info["last_hour"]]
+    since = 0 if "own" in info else max(worker.completed - whole_number(info.get("pages")), 0)
+    told = info.get("spans")
+    by_span = told if isinstance(told, list) and told else [info["last_hour"]]
+    spans = [whole_number(span) for span in by_span]
     is_split = len(spans) > 1
     return since + sum(spans[: len(spans) - int(silent / SPAN)] if is_split else spans)
+
+
+def whole_number(value: object) -> int:
+    """Return a count of a heartbeat, 0 for what is no number: whoever reaches the queue can write one."""
+    return value if isinstance(value, int) else 0
 
 
 def memory_of(pid: int) -> int | None:

@@ -65,7 +65,7 @@ class Place:
 @asynccontextmanager
 async def serving(web: FastAPI, at: Any, idle: IdleConnections | None = None) -> AsyncIterator[None]:
     """Serve an app in this process."""
-    server = Server(server_config(web, idle))
+    server = Server(server_config(web, is_behind_https=False, idle=idle))
     running = asyncio.create_task(server.serve(sockets=[at]))
     while not server.started:
         await asyncio.sleep(0.01)

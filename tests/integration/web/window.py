@@ -35,7 +35,8 @@ class Window:
 
     async def call(self, method: str, /, **params: Any) -> Event:
         """Ask the browser for something in this tab."""
-        return await self.wire.call(method, self._session, **params)
+        async with asyncio.timeout(PATIENCE):
+            return await self.wire.call(method, self._session, **params)
 
     async def open(self, url: str) -> None:
         """Go to a page and wait until it has loaded."""
@@ -84,7 +85,7 @@ class Window:
         shot = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         file.write_bytes(b64decode(shot["data"]))
 
-    def _hear(self, method: str, params: Event) -> None:
+    def _hear(self, method: str, params: Event, size: int) -> None:
         match method:
             case "Page.loadEventFired":
                 self._loaded.set()

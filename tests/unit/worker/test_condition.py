@@ -3,6 +3,8 @@
 import os
 from datetime import timedelta
 
+import pytest
+
 from shoal.core.model import MINUTE, WorkerStatus
 from shoal.fleet.overview import worker_row
 from shoal.worker.calls import Listening
@@ -84,3 +86,10 @@ def test_only_so_many_classes_of_errors_are_named():
 
 def test_a_process_that_is_gone_has_no_memory():
     assert memory_of(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("told", ["<b>7</b>", ["1", 2], {"a": 1}, None])
+def test_what_is_no_number_in_a_heartbeat_counts_as_none_and_breaks_no_report(told):
+    info = {"last_hour": told, "spans": told, "pages": told, "own": told}
+    row = worker_row(status(info, completed=5, silent=4))
+    assert row["completed"] == 5 and isinstance(row["last_hour"], int)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Callable
 from typing import Any, cast
@@ -12,6 +13,7 @@ Event = dict[str, Any]
 OnEvent = Callable[[str, Event, int], None]  # with the bytes that it took on the wire
 
 MOST_UNREAD = 256 << 20  # bytes of one message; no page that is within its limits comes near
+_log = logging.getLogger(__name__)
 _CALL = re.compile(rb'\{"id":(\d{1,15}),')
 
 
@@ -121,7 +123,7 @@ class Wire(asyncio.SubprocessProtocol):
         if not message.id:
             hearing = self._hearing.get(message.sessionId)
             if hearing:
-                hearing(message.method, message.params, size)
+                self._tell(hearing, message, size)
             return
         _, answer = self._waiting.pop(message.id, ("", None))
         if answer is None or answer.done():
@@ -130,6 +132,14 @@ class Wire(asyncio.SubprocessProtocol):
             answer.set_exception(WireFailed(str(message.error.get("message", ""))))
         else:
             answer.set_result(message.result)
+
+    def _tell(self, hearing: OnEvent, message: Message, size: int) -> None:
+        try:
+            hearing(message.method, message.params, size)
+        except Exception as error:
+            # A session that misses an event may wait for ever. Others have messages behind this one.
+            _log.exception("The event %s of the browser could not be handled", message.method)
+            self.lose(message.sessionId, f"The event {message.method} could not be handled: {error!r}")
 
     def _end(self) -> None:
         if not self.is_open:
