@@ -1,6 +1,5 @@
 """The leases that a worker has claimed and not started yet."""
 
-from collections import deque
 from collections.abc import Iterable
 from datetime import timedelta
 from heapq import heappop, heappush
@@ -18,7 +17,10 @@ LONGEST_LAG = 0.05  # seconds
 TOLERANCE, LEAST_TOLERANCE = 0.04, 0.004  # of the gap; seconds
 # After a start that was late, one on time would come too close: what was lost is made good little by little.
 CATCH_UP, LEAST_CATCH_UP = 0.02, 0.001  # of the gap; seconds
-MOST_RECENT = 20
+MOST_RECENT = 20  # spans
+# One pause of the process makes every start late that fell into it. They count as one late span: a machine is
+# always late when most of its spans are.
+LONGEST_SPAN = 1.0  # seconds; for shorter gaps, the gap
 FORGET_AFTER = 10_000  # hosts
 
 Name = tuple[str, int]  # a lease's task and token
@@ -44,7 +46,8 @@ class Stock:
         self._places: dict[Name, int] = {}  # of every lease; what lies in the heap under another is void
         self._counter = 0
         self._last_asked: dict[str, float] = {}
-        self._late: deque[bool] = deque(maxlen=MOST_RECENT)
+        self._span = min(self._gap, LONGEST_SPAN)
+        self._starts_in: dict[int, list[int]] = {}  # of each recent span: how many starts, and how many late
 
     def __len__(self) -> int:
         return len(self._places)
@@ -77,10 +80,9 @@ class Stock:
         if not self._gap or host is None:
             return True
         is_late = now > start.due + self._tolerance
-        self._late.append(is_late)
+        self._count(is_late, now)
         # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
-        is_hopeless = 2 * sum(self._late) > MOST_RECENT
-        if is_late and (not is_hopeless or self._earliest(host) > now):
+        if is_late and (not self._is_always_late() or self._earliest(host) > now):
             return False
         self._remember(host, now)
         return True
@@ -110,6 +112,17 @@ class Stock:
     def _earliest(self, host: str | None) -> float:
         last = self._last_asked.get(host) if host else None
         return 0.0 if last is None else last + self._shortest
+
+    def _count(self, is_late: bool, now: float) -> None:
+        counts = self._starts_in.setdefault(int(now / self._span), [0, 0])
+        counts[0] += 1
+        counts[1] += is_late
+        if len(self._starts_in) > MOST_RECENT:
+            del self._starts_in[next(iter(self._starts_in))]
+
+    def _is_always_late(self) -> bool:
+        late_spans = sum(2 * late > starts for starts, late in self._starts_in.values())
+        return 2 * late_spans > MOST_RECENT
 
     def _remember(self, host: str, now: float) -> None:
         if len(self._last_asked) >= FORGET_AFTER:
