@@ -13,6 +13,7 @@ from shoal.cli.console import counted, put_json, say
 from shoal.cli.crew import CrewOptions, takes_crew
 from shoal.cli.exits import Exit
 from shoal.core.errors import CallFailed, QueueError
+from shoal.core.tasks import restarted, watched
 from shoal.fleet.retyping import typed_on
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
     with Show(as_json=as_json, logs=job.logs) as show:
         if words := outdated_words(run, job.scraper):
             show.said(words)
-        telling = asyncio.create_task(_tell_when_ready(queue, job, show.said))
+        duty = restarted("Telling who listens", lambda: _tell_when_ready(queue, job, show.said), show.said)
+        telling = watched(asyncio.create_task(duty))
         try:
             return await launch(queue, job, run, show, on_crew=lambda crew: obey_signals(crew, show.said))
         finally:

@@ -1,25 +1,75 @@
 """Tasks that run beside everything else and that nobody awaits until the end: their errors are reported."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+
+from shoal.core.errors import DutyFailed
 
 T = TypeVar("T")
 
 WATCHED = "shoal_watched"  # in the context of what is reported
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds before a duty that failed is begun again
 
 
 def watched(task: asyncio.Task[T]) -> asyncio.Task[T]:
     """Report the error of a task to the loop's exception handler as soon as it fails; return the task.
 
-    Without a handler of its own a loop logs it. A worker ends with it.
+    Without a handler of its own a loop logs it. A worker ends with it; so does a command, by `supervise`.
     """
     task.add_done_callback(_report)
     return task
 
 
+async def supervise(work: Awaitable[T]) -> T:
+    """Return what the work returns; when a watched task fails meanwhile, cancel it and raise DutyFailed."""
+    loop, owner = asyncio.get_running_loop(), asyncio.current_task()
+    before, failed = loop.get_exception_handler(), list[dict[str, Any]]()
+    assert owner is not None
+
+    def heed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if WATCHED not in context:
+            (before or type(loop).default_exception_handler)(loop, context)
+        elif not failed:
+            failed.append(context)
+            owner.cancel()
+
+    loop.set_exception_handler(heed)
+    try:
+        result = await work
+    except asyncio.CancelledError:
+        if not failed or owner.uncancel() > 0:
+            raise
+    finally:
+        loop.set_exception_handler(before)
+    for context in failed:
+        error = context["exception"]
+        raise DutyFailed(name_of(context["task"]), error) from error
+    return result
+
+
+async def restarted(name: str, duty: Callable[[], Awaitable[object]], say: Callable[[str], object]) -> None:
+    """Run a duty to its end; when it fails, say so by its name and begin it again after a while."""
+    wait = FIRST_WAIT
+    while True:
+        try:
+            await duty()
+            return
+        except Exception as error:
+            say(f"{DutyFailed(name, error)}. Trying again in {wait:g} s.")
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
+
+
+def name_of(task: asyncio.Task[Any]) -> str:
+    """Return the name that a task was given, else that of its coroutine."""
+    name = task.get_name()
+    return name if not name.startswith("Task-") else getattr(task.get_coro(), "__qualname__", name)
+
+
 def _report(task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
     if error:
-        message = f"A background task has failed: {task.get_name()}"
+        message = f"A background task has failed: {name_of(task)}"
         context = {"message": message, "exception": error, "task": task, WATCHED: True}
         task.get_loop().call_exception_handler(context)

@@ -184,13 +184,15 @@ class App:
             run = await open_run(self.queue, job.scraper, run_id=run_id)
             with _naming(run):
                 report = await enter(self.queue, run, filling, refusals, known)
+                check = None
                 if lock:
                     await lock.name_run(run.id)
                     await admit(self.queue, run.id, job.sharing)
                     hired = Hired(self.queue, run, job, lock)
                     await self._crews.enter_async_context(hired)
                     self._hired = [one for one in self._hired if one.is_working] + [hired]
-        return RunHandle(self.queue, run, report, routes, lambda run: job)
+                    check = hired.check
+        return RunHandle(self.queue, run, report, routes, lambda run: job, check)
 
     async def run(self, run_id: str) -> RunHandle:
         """Take up a run that was started before; raises UnknownRun."""
@@ -284,9 +286,12 @@ class App:
         changes = dict(settings or {}) | {"mode": "distributed"}
         job = listening_job(self.job(scraper, settings=changes, workers=workers), at, announce)
         run = await standing_run(self.queue, job.scraper)
-        await self._crews.enter_async_context(Hired(self.queue, run, job, lock_of(self.queue, job, run.id)))
+        hired = Hired(self.queue, run, job, lock_of(self.queue, job, run.id))
+        await self._crews.enter_async_context(hired)
         await until_listening(self.queue, job.scraper.name, workers)
-        return RunHandle(self.queue, run, routes=self._project.routes, job_of=lambda run: job)
+        return RunHandle(
+            self.queue, run, routes=self._project.routes, job_of=lambda run: job, check=hired.check
+        )
 
     async def scrape(
         self,

@@ -1,6 +1,7 @@
 """Scraping on demand: a page is asked for, a listening worker brings it, and its items come back."""
 
 import asyncio
+import logging
 import secrets
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, Self
 
 from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRun
 from shoal.core.model import SECOND, Task
-from shoal.core.tasks import watched
+from shoal.core.tasks import restarted, watched
 from shoal.fleet.caller import Caller
 from shoal.fleet.desk import Desk
 from shoal.fleet.directory import HEALTH_INTERVAL, Directory
@@ -23,6 +24,8 @@ from shoal.worker.calls import Seal
 from shoal.worker.secret import shared_secret
 
 TIMEOUT = 30 * SECOND
+
+log = logging.getLogger(__name__)
 
 
 class Balancer:
@@ -59,8 +62,10 @@ class Balancer:
             Desk(self._queue, self._run.id, f"caller-{new_worker_id()}")
         )
         self._dispatch = Dispatch(self._queue, self._run, self._desk, self._directory, caller)
-        for duty in (self._directory.run(), self._dispatch.run()):
-            self._stack.callback(watched(asyncio.create_task(duty)).cancel)
+        duties = {"Looking who listens": self._directory.run, "Handing out calls": self._dispatch.run}
+        for name, run in duties.items():
+            duty = watched(asyncio.create_task(restarted(name, run, log.error)))
+            self._stack.callback(duty.cancel)
         return self
 
     async def __aexit__(

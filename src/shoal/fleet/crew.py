@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import msgspec
 
-from shoal.core.errors import DutyFailed, QueueError
+from shoal.core.errors import DutyFailed, QueueError, ShoalError
 from shoal.core.model import ZERO
+from shoal.core.tasks import watched
 from shoal.fleet.assignment import Membership, admit
 from shoal.fleet.breaker import Breaker
 from shoal.fleet.logs import NO_LIBRARY, Library
@@ -122,15 +123,24 @@ class Crew:
             await admit(self._queue, self._order.run_id, self._order.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)
-            async with asyncio.TaskGroup() as group:
-                for number in range(self._first, self._first + self._count):
-                    group.create_task(self._man(nursery, number, ending))
+            await self._man_all(nursery, ending)
         for worker_id, looking in self._lost.items():
             if not looking.done():
                 looking.cancel()
                 await self._release(worker_id)
         ending.tally = self._past
         return ending
+
+    async def _man_all(self, nursery: Nursery, ending: CrewEnding) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._first, self._first + self._count):
+                    group.create_task(self._man(nursery, number, ending))
+        except ExceptionGroup as errors:
+            first = errors.exceptions[0]
+            if isinstance(first, ShoalError):
+                raise first from errors
+            raise DutyFailed("Looking after a worker", first) from errors
 
     def _make_way(self) -> None:
         self._on_event("Another process has taken this scraper over, for this one was silent; stopping.")
@@ -202,7 +212,8 @@ class Crew:
                 entry.born()
                 ending = entry.ended(await keeper.run())
             if ending.reason == "died":
-                self._lost[order.worker_id] = asyncio.create_task(self._look_after(order.worker_id))
+                looking = watched(asyncio.create_task(self._look_after(order.worker_id)))
+                self._lost[order.worker_id] = looking
             self._breaker.completed(self._completed)
             self._breaker.died(ending.killers)
             return ending

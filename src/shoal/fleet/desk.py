@@ -5,18 +5,21 @@ fixed number of desks, and each is given up or falls free when its holder is no 
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.model import SECOND, Note
-from shoal.core.tasks import watched
+from shoal.core.tasks import restarted, watched
 from shoal.queue.contract import Queue
 
 DESKS = 256
 HELD_FOR = 15 * SECOND  # without a word
 SAY_EVERY = 4.0
+
+log = logging.getLogger(__name__)
 
 
 class Desk:
@@ -30,7 +33,8 @@ class Desk:
 
     async def __aenter__(self) -> Self:
         await self._take()
-        self._saying = watched(asyncio.create_task(self._say_on()))
+        duty = restarted("Holding the desk for calls", self._say_on, log.error)
+        self._saying = watched(asyncio.create_task(duty))
         return self
 
     async def __aexit__(

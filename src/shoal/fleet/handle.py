@@ -56,6 +56,7 @@ class RunHandle:
     report: FillReport = NOTHING_ENTERED  # of what was entered when it was started
     routes: Routes = field(default_factory=Routes, repr=False)
     job_of: Callable[[Run], Job] = field(default=_no_job, repr=False)
+    check: Callable[[], object] | None = field(default=None, repr=False)  # raises what ended its workers here
 
     @property
     def id(self) -> str:
@@ -132,6 +133,8 @@ class RunHandle:
             yield snapshot
             if snapshot.is_over:
                 return
+            if self.check:
+                self.check()
             await asyncio.sleep(every.total_seconds())
 
     def records(

@@ -6,16 +6,18 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any
 
-from shoal.core.errors import QueueError
+from shoal.core.errors import DutyFailed, QueueError, ShoalError
 from shoal.core.model import Run
 from shoal.fleet.crew import Crew
 from shoal.fleet.launch import Job, books_of, crew_of
 from shoal.fleet.single import ScraperLock
 from shoal.fleet.watch import metrics_of, seen_by
 from shoal.queue.contract import Queue
+from shoal.worker.duties import failure_of
 
 log = logging.getLogger(__name__)
 END_TIMEOUT = 10.0  # seconds
+DUTY = "Looking after the workers"
 
 
 class Hired:
@@ -26,6 +28,7 @@ class Hired:
         self._crew: Crew | None = None
         self._task: asyncio.Task[Any] | None = None
         self._watch = AsyncExitStack()
+        self._is_told = False
 
     async def __aenter__(self) -> None:
         queue, job, run = self._queue, self._job, self._run
@@ -37,6 +40,7 @@ class Hired:
                 await stack.enter_async_context(seen_by(metrics, queue, run))
             await self._lock.__aenter__()  # held from now on, and not only when the task begins
             self._task = asyncio.create_task(self._work(self._crew))
+            self._task.add_done_callback(self._ended)
             self._watch = stack.pop_all()
 
     async def __aexit__(
@@ -48,7 +52,16 @@ class Hired:
                 self._crew.stop()
                 self._crew.stop()
             with suppress(QueueError):
-                await self._task
+                await asyncio.wait([self._task])
+                if not self._is_told:
+                    self.check()
+
+    def check(self) -> None:
+        """Raise what has ended its workers, if that was an error."""
+        error = failure_of(self._task) if self._task and self._task.done() else None
+        if error:
+            self._is_told = True
+            raise error if isinstance(error, ShoalError) else DutyFailed(DUTY, error) from error
 
     @property
     def is_working(self) -> bool:
@@ -62,8 +75,14 @@ class Hired:
         if not (await self._queue.stats(self._run.id)).remaining:
             await asyncio.wait([self._task], timeout=END_TIMEOUT)
 
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if error := failure_of(task):
+            log.error("%s. Run %s has no workers from here now.", DutyFailed(DUTY, error), self._run.id)
+
     async def _work(self, crew: Crew) -> None:
         try:
-            await crew.run()
+            ending = await crew.run()
+            for failure in ending.failures:
+                log.error("Could not go on with run %s: %s", self._run.id, failure)
         finally:
             await self._lock.__aexit__(None, None, None)

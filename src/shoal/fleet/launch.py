@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
 from shoal.core.events import SAID, Level
 from shoal.core.model import MINUTE, ZERO, EnqueueReport, Run, Task
-from shoal.core.tasks import watched
+from shoal.core.tasks import restarted, watched
 from shoal.fleet.again import Comparison, compared
 from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.lifecycle import end_at_budget, reopened
@@ -262,10 +263,13 @@ async def launch(
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         enqueued += await queue.enqueue(run.id, known)
         outlet = await stack.enter_async_context(outlet or Outlet(queue, run.id, None))
+        outlet.when_lost(crew.stop)
         on_crew(crew)
         onlooker.started(run, crew)
         progress = Progress(queue, run.id)
-        looking = watched(asyncio.create_task(_look(progress, crew, onlooker, metrics)))
+        look = partial(_look, progress, crew, onlooker, metrics)
+        duty = restarted("Looking at the run's progress", look, onlooker.said)
+        looking = watched(asyncio.create_task(duty))
         try:
             with within(job.span, crew, onlooker.said):
                 ending = await crew.run()

@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from shoal.core.errors import QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
-from shoal.core.tasks import watched
 from shoal.fleet import single
 from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.filling import Filling
@@ -21,6 +20,7 @@ from shoal.fleet.progress import Progress, Snapshot
 from shoal.fleet.watch import metrics_of, seen_by
 from shoal.fleet.whereabouts import hand_back, new_worker_id
 from shoal.queue.contract import Queue
+from shoal.worker.duties import beside
 from shoal.worker.keeper import BEAT_EVERY
 from shoal.worker.tally import Tally
 
@@ -111,7 +111,7 @@ class Coordinator:
             before = (await self.queue.stats(self.run.id)).completed
             self.audience.joined(self.run)
             await self._mark(me, FILLING)
-            await stack.enter_async_context(_meanwhile(self._beat(me)))
+            await stack.enter_async_context(beside("The coordinator's heartbeat", self._beat(me)))
             enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
             await self._mark(me, WAITING)
             snapshot = await self._wait()
@@ -152,16 +152,6 @@ class Coordinator:
             await asyncio.sleep(BEAT_EVERY)
             with suppress(QueueError):
                 await self._mark(me, self._state)
-
-
-@asynccontextmanager
-async def _meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    task = watched(asyncio.create_task(work))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 class Station:

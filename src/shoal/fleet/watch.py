@@ -9,7 +9,7 @@ from typing import Any
 from shoal.core.errors import QueueError
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
 from shoal.core.model import Run
-from shoal.core.tasks import watched
+from shoal.core.tasks import restarted, watched
 from shoal.fleet.logs import Library, LogPlan
 from shoal.fleet.metrics import CrewMetrics, Staff, need_library
 from shoal.fleet.metrics_server import MetricsServer, read_address
@@ -18,6 +18,7 @@ from shoal.queue.contract import Queue
 from shoal.worker.telling import Overheard
 from shoal.worker.tracing import check_tracing
 
+log = logging.getLogger(__name__)
 LOOK_EVERY = 0.5
 LAST_LOOK = 5.0  # seconds at most
 
@@ -62,7 +63,8 @@ async def metrics_of(
 async def seen_by(metrics: CrewMetrics, queue: Queue, run: Run) -> AsyncIterator[None]:
     """Have the metrics know how a run is, for as long as it is worked on."""
     progress = Progress(queue, run.id)
-    looking = watched(asyncio.create_task(_look(metrics, progress)))
+    duty = restarted("Looking at the run for its metrics", lambda: _look(metrics, progress), log.error)
+    looking = watched(asyncio.create_task(duty))
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """The web server's app: the door, the API, the pages and the streams."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from shoal.core.tasks import watched
+from shoal.core.tasks import restarted, watched
 from shoal.core.version import VERSION
 from shoal.fleet.metrics import QueueMetrics
 from shoal.web import health, live, login
@@ -21,6 +22,8 @@ from shoal.web.pages import router as pages
 from shoal.web.site import Site
 
 STATIC = Path(__file__).with_name("static")
+
+log = logging.getLogger(__name__)
 
 
 def make_app(site: Site) -> FastAPI:
@@ -49,7 +52,7 @@ def make_app(site: Site) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     sampler = app.state.site.sampler
-    looking = watched(asyncio.create_task(sampler.run()))
+    looking = watched(asyncio.create_task(restarted("Looking at the queue", sampler.run, log.error)))
     try:
         yield
     finally:

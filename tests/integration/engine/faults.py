@@ -42,7 +42,17 @@ class FaultyQueue:
 
     def __getattr__(self, name):
         found = getattr(self._queue, name)
-        return self._watched(name, found) if asyncio.iscoroutinefunction(found) else found
+        if asyncio.iscoroutinefunction(found):
+            return self._watched(name, found)
+        return self._streamed(name, found) if name == "items" else found
+
+    def _streamed(self, name, found):
+        async def stream(*args, **options):
+            await self._watched(name, _nothing)(*args, **options)
+            async for one in found(*args, **options):
+                yield one
+
+        return stream
 
     def _watched(self, name, found):
         async def call(*args, **options):
@@ -59,6 +69,10 @@ class FaultyQueue:
             return await found(*args, **options)
 
         return call
+
+
+async def _nothing(*args, **options):
+    pass
 
 
 class Web:

@@ -1,6 +1,10 @@
 import asyncio
 
-from shoal.core.tasks import watched
+import pytest
+
+from shoal.core import tasks
+from shoal.core.errors import DutyFailed
+from shoal.core.tasks import restarted, supervise, watched
 
 
 async def fails():
@@ -25,3 +29,57 @@ async def test_a_task_that_ends_well_or_is_cancelled_is_not_reported():
     ended.cancel()
     await asyncio.wait([well, ended])
     assert reports == []
+
+
+async def test_supervised_work_is_cancelled_and_the_task_that_failed_is_named():
+    cancelled = []
+
+    async def work():
+        watched(asyncio.create_task(fails()))
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    with pytest.raises(DutyFailed, match="fails failed: RuntimeError: boom"):
+        await supervise(work())
+    assert cancelled
+
+
+async def test_work_that_swallows_its_cancellation_does_not_hide_the_failure():
+    async def work():
+        watched(asyncio.create_task(fails()))
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "all is well"
+
+    with pytest.raises(DutyFailed, match="boom"):
+        await supervise(work())
+
+
+async def test_supervised_work_that_is_cancelled_from_outside_stays_cancelled():
+    task = asyncio.create_task(supervise(asyncio.sleep(60)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await supervise(asyncio.sleep(0, "done")) == "done"
+
+
+async def test_a_duty_that_fails_is_named_and_begun_again(monkeypatch):
+    monkeypatch.setattr(tasks, "FIRST_WAIT", 0.01)
+    said, tries = [], []
+
+    async def duty():
+        tries.append(True)
+        if len(tries) < 3:
+            await fails()
+
+    async with asyncio.timeout(10):
+        await restarted("Counting", duty, said.append)
+    assert said == [
+        "Counting failed: RuntimeError: boom. Trying again in 0.01 s.",
+        "Counting failed: RuntimeError: boom. Trying again in 0.02 s.",
+    ]

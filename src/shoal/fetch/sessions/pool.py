@@ -9,6 +9,7 @@ from datetime import timedelta
 from shoal.core.errors import NoSession
 from shoal.core.model import SECOND
 from shoal.core.redact import redacted
+from shoal.core.tasks import watched
 from shoal.fetch.sessions.session import Clock, Session, now
 
 log = logging.getLogger("shoal.sessions")
@@ -91,7 +92,7 @@ class SessionPool:
         if self._login is None:
             self._make().is_ready = True
         elif len(self._logins) < self._rules.logins and self._clock() >= self._next_login:
-            task = asyncio.create_task(self._log_in(self._login, self._make()))
+            task = watched(asyncio.create_task(self._log_in(self._login, self._make())))
             self._logins.add(task)
             task.add_done_callback(self._logins.discard)
 

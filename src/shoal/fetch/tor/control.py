@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from shoal.core.tasks import watched
+
 PATIENCE = 5.0  # seconds for an answer
 MOST_LINES = 10_000  # of one answer
 EVENT = "650"
@@ -31,7 +33,7 @@ class Control:
     ) -> None:
         self._reader, self._writer, self._on_event = reader, writer, on_event or _ignore
         self._waiting: deque[asyncio.Future[_Reply]] = deque()
-        self._reading = asyncio.create_task(self._read())
+        self._reading = watched(asyncio.create_task(self._read()))
 
     @classmethod
     async def open(cls, socket: Path, cookie: Path, on_event: OnEvent | None = None) -> Self:

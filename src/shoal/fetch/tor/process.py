@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from shoal.core.tasks import watched
 from shoal.fetch.tor.control import Control, ControlFailed
 from shoal.fetch.tor.program import complaint
 
@@ -36,7 +37,7 @@ class TorProcess:
         self._control: Control | None = None
         self._lines: deque[str] = deque(maxlen=20)
         self._warnings: set[str] = set()
-        self._listening = asyncio.create_task(self._listen())
+        self._listening = watched(asyncio.create_task(self._listen()))
         self.port = 0
         self.progress, self.doing = 0, "Starting"
         self.has_circuits = False

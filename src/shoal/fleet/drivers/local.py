@@ -10,6 +10,7 @@ from typing import Self
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Run
+from shoal.core.tasks import restarted, watched
 from shoal.fleet.crew import Crew, CrewEnding
 from shoal.fleet.launch import Job, lock_of
 from shoal.fleet.logs import NO_LIBRARY, Library
@@ -115,7 +116,7 @@ class LocalWorkers:
         """Start what is missing, and let those go that have the least in hand."""
         staying = sorted(self._staying(), key=lambda place: place.crew.in_hand)
         for place in staying[: max(0, len(staying) - count)]:
-            place.leaving = asyncio.create_task(self._let_go(place))
+            self._dismiss(place)
         if self._stops or time.monotonic() < self._rest_until:
             return
         for _ in range(count - len(staying)):
@@ -133,6 +134,10 @@ class LocalWorkers:
         while self._places:
             await asyncio.wait([place.task for place in self._places])
             await asyncio.sleep(0)
+
+    def _dismiss(self, place: _Place) -> None:
+        duty = restarted("Ending a worker", lambda: self._let_go(place), self._on_event)
+        place.leaving = watched(asyncio.create_task(duty))
 
     def _staying(self) -> list[_Place]:
         return [place for place in self._places if place.leaving is None and not place.task.done()]

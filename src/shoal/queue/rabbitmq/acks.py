@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from shoal.core.errors import QueueError
+from shoal.core.tasks import restarted, watched
 from shoal.queue.rabbitmq.broker import Broker, Delivery
 from shoal.queue.rabbitmq.memory import ONLY, Memory
 from shoal.queue.redis.server import Argument
@@ -47,7 +48,8 @@ class LateAcks:
         without_body = replace(delivery, body=b"")
         self._held.append(_Held(asyncio.get_running_loop().time(), number, name, without_body))
         if self._checking is None:
-            self._checking = asyncio.create_task(self._check_until_empty())
+            duty = restarted("Acknowledging messages", self._check_until_empty, log.error)
+            self._checking = watched(asyncio.create_task(duty))
 
     async def close(self) -> None:
         """Stop; what is not acknowledged goes back to its queue, where others see that it has landed."""

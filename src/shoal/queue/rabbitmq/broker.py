@@ -23,6 +23,7 @@ from aiormq.exceptions import (
 from pamqp.commands import Basic
 
 from shoal.core.errors import QueueError, QueueFull
+from shoal.core.tasks import watched
 from shoal.queue.patience import Obedience, Patience
 from shoal.queue.rabbitmq.names import QueueName
 from shoal.queue.rabbitmq.translate import ERRORS, is_passing, is_unwelcome, reason_of, translated
@@ -230,7 +231,7 @@ class Broker:
 
     def _return(self, delivery: Delivery) -> None:
         """Put back a message that came when nobody waited for it any more."""
-        returning = asyncio.ensure_future(self.put_back(delivery))
+        returning = watched(asyncio.ensure_future(self.put_back(delivery)))
         self._returning.add(returning)
         returning.add_done_callback(self._returning.discard)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from shoal.core.errors import QueueError
+from shoal.core.tasks import watched
 from shoal.queue.rabbitmq.memory import ONLY, Memory
 
 REPORT_EVERY = 1.0  # seconds between two reports on one way
@@ -41,7 +42,7 @@ class Losses:
         again = await self._report(run_id, number, way)
         if again is not None and (number, way) not in self._looking:
             look = self._look_again(run_id, number, way, again)
-            self._looking[number, way] = asyncio.create_task(look)
+            self._looking[number, way] = watched(asyncio.create_task(look))
 
     async def _report(self, run_id: str, number: int, way: int) -> float | None:
         """Tell Redis, and return in how many seconds to look again."""

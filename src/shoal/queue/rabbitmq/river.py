@@ -8,6 +8,7 @@ from hashlib import sha1
 from pamqp.commands import Basic
 
 from shoal.core.errors import QueueError, QueueFull, UnknownRun
+from shoal.core.tasks import watched
 from shoal.queue.intake import Intake
 from shoal.queue.rabbitmq import bundle
 from shoal.queue.rabbitmq.acks import LateAcks
@@ -66,7 +67,7 @@ class River:
         now = asyncio.get_running_loop().time()
         if self._sweeping is None and now >= self._next_sweep:
             self._next_sweep = now + SWEEP_EVERY
-            self._sweeping = asyncio.create_task(self._sweep())
+            self._sweeping = watched(asyncio.create_task(self._sweep()))
         if self._sweeping:
             await asyncio.wait([self._sweeping], timeout=within)
 

@@ -1,0 +1,101 @@
+"""Every task that the source starts is supervised: awaited where it was made, watched, or listed here."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import shoal
+
+SOURCE = Path(shoal.__file__).parent
+MAKERS = {"create_task", "ensure_future"}
+
+# Tasks that something else supervises, by file and function.
+SUPERVISED = {
+    "worker/background.py": {"start": "its callback ends the worker"},
+    "worker/keeper.py": {"_duty": "the keeper waits for all its duties, and ends the worker when one fails"},
+    "fleet/single.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
+    "fleet/outlet.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
+    "fleet/hired.py": {"__aenter__": "its callback says so; who waits for the run is told by `check`"},
+    "fleet/drivers/local.py": {"_hire": "its callback says so, and another worker is started later"},
+    "fetch/browser/gate.py": {"_accept": "one connection of the browser, which is closed by its callback"},
+    "fetch/browser/house.py": {"_make_ready": "awaited by the page that takes the tab"},
+    "fetch/browser/tab.py": {"_work": "part of one visit, which has a timeout"},
+    "fetch/browser/fetcher.py": {"_begin": "closes a tab or a browser; the visit it was for is over"},
+}
+
+
+def enclosing(tree):
+    """Yield every call that makes a task, with its function and the nodes around it, the nearest first."""
+
+    def visit(node, around):
+        if isinstance(node, ast.Call) and _called(node) in MAKERS:
+            functions = [one for one in around if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+            yield node, functions[0] if functions else None, around
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, [node, *around])
+
+    yield from visit(tree, [])
+
+
+def _called(call):
+    return getattr(call.func, "attr", getattr(call.func, "id", None))
+
+
+def is_safe(call, function, around):
+    """Tell whether a task is watched, in a group, or awaited in the function that makes it."""
+    if any(isinstance(one, ast.Call) and _called(one) == "watched" for one in around):
+        return True
+    if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", None) == "group":
+        return True
+    kept = next((one for one in around if isinstance(one, ast.Assign | ast.AnnAssign)), None)
+    targets = kept.targets if isinstance(kept, ast.Assign) else [kept.target] if kept else []
+    names = {one.id for one in targets if isinstance(one, ast.Name)}
+    awaited = (inner for one in ast.walk(function) if isinstance(one, ast.Await) for inner in ast.walk(one))
+    return any(isinstance(one, ast.Name) and one.id in names for one in awaited)
+
+
+def unsupervised(code):
+    """Return the functions in which a task is made that nobody looks after."""
+    return [
+        function.name if function else "<module>"
+        for call, function, around in enclosing(ast.parse(code))
+        if function is None or not is_safe(call, function, around)
+    ]
+
+
+def test_every_task_is_supervised():
+    found = {
+        str(file.relative_to(SOURCE)): names
+        for file in sorted(SOURCE.rglob("*.py"))
+        if (names := Counter(unsupervised(file.read_text())))
+    }
+    listed = {file: Counter(dict.fromkeys(reasons, 1)) for file, reasons in SUPERVISED.items()}
+    assert found == listed, "wrap it in watched(…), await it, or give the reason in SUPERVISED"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "asyncio.create_task(work())",
+        "self.task = asyncio.create_task(work())",
+        "task = asyncio.create_task(work())\n    tasks.add(task)",
+        "task = loop.create_task(work())\n    task.add_done_callback(tasks.discard)",
+        "future = asyncio.ensure_future(work())",
+    ],
+)
+def test_a_task_that_nobody_looks_after_is_found(body):
+    assert unsupervised(f"async def begin(self):\n    {body}\n") == ["begin"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.task = watched(asyncio.create_task(work()))",
+        "task = asyncio.create_task(work())\n    await asyncio.wait([task])",
+        "async with asyncio.TaskGroup() as group:\n        group.create_task(work())",
+    ],
+)
+def test_a_task_that_is_looked_after_is_not(body):
+    assert unsupervised(f"async def begin(self):\n    {body}\n") == []
