@@ -105,6 +105,10 @@ class Looking(Noting):
             if is_meant and row.order > begin:
                 yield _status(row)
 
+    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+        self.books.run(run_id)
+        return {row.id for row in self.books.of_run(run_id)} & set(ids)
+
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:

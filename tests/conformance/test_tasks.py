@@ -8,6 +8,7 @@ import pytest
 from shoal.core.errors import UnknownRun
 from shoal.core.model import MINUTE, SECOND, Bury, Done, Reject, Retry, Run, Task, TaskState, TaskStatus
 from shoal.queue.contract import Queue
+from shoal.queue.intake import task_id
 from tests.conformance.backends import Clock, Place
 from tests.conformance.helpers import (
     HOUR,
@@ -229,3 +230,19 @@ async def test_long_listings_come_whole_and_each_task_once(queue: Queue) -> None
     stats = await queue.stats(run.id)
     for state in TaskState:
         assert sum(status.state is state for status in found) == getattr(stats, state), state
+
+
+async def test_it_is_known_which_tasks_have_entered_a_run_whatever_became_of_them(queue: Queue) -> None:
+    run = await start(queue, *pages(6), max_attempts=1)
+    other = await start(queue, page(9))
+    leases = await claim(queue, run, limit=3)
+    await queue.settle([Done(leases[0], items=[1]), Done(leases[1]), Bury(leases[2], "broken")])
+    ids = [task_id(run, task) for task in pages(6)]
+    strange = [task_id(other, page(9)), "0" * 32, "nonsense"]
+    assert await queue.entered(run.id, [*ids, *strange]) == set(ids)
+    assert await queue.entered(run.id, []) == set()
+
+
+async def test_which_tasks_have_entered_an_unknown_run_is_an_error(queue: Queue) -> None:
+    with pytest.raises(UnknownRun):
+        await queue.entered("nowhere", ["0" * 32])

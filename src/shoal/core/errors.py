@@ -13,6 +13,7 @@ ShoalError
 │   ├── MissingDriver         the backend's extra is not installed
 │   ├── UnknownRun
 │   ├── UnknownLetter         the run has no such dead letter
+│   ├── UnknownTask           the run has no such task
 │   ├── RunConflict           the run exists, but not as asked for
 │   ├── ScraperBusy           another process runs this scraper now
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
@@ -172,6 +173,18 @@ class UnknownLetter(QueueError):
         self.run_id, self.letter_id = run_id, letter_id
         super().__init__(
             f"Run {run_id} has no dead letter {letter_id!r}. List them with: shoal dead list {run_id}"
+        )
+
+
+class UnknownTask(QueueError):
+    """The run has no such task; `task_ids` are all that it does not have."""
+
+    def __init__(self, run_id: str, task_ids: list[str]) -> None:
+        self.run_id, self.task_ids = run_id, task_ids
+        more = f" and {len(task_ids) - 1:,} others" if len(task_ids) > 1 else ""
+        super().__init__(
+            f"Run {run_id} has no task {shorten(task_ids[0])!r}{more}. "
+            "Check that the id is one of this run, as `run.ids` or `report.ids` of `run.enqueue` has it"
         )
 
 

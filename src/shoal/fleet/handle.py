@@ -209,6 +209,7 @@ class RunHandle:
         seen: set[int] = set()
         last, chosen = after, None if ids is None else set(ids)
         waiting = Waiting(self.queue, self.id, chosen or ())
+        await waiting.check()
         async for snapshot in self.watch():
             is_last = snapshot.is_over
             if chosen is not None:
@@ -224,7 +225,10 @@ class RunHandle:
                 return
 
     async def result(self, task_id: str, timeout: timedelta | None = None) -> list[Any]:
-        """Return the items of one task when it is done; raises TaskDied, TaskExpired and TimeoutError."""
+        """Return the items of one task when it is done, an empty list if it gave none.
+
+        Raises UnknownTask at once for an id that the run does not have, TaskDied, TaskExpired, TimeoutError.
+        """
         return (await self.items_of([task_id], timeout))[task_id]
 
     async def items_of(self, ids: Sequence[str], timeout: timedelta | None = None) -> dict[str, list[Any]]:

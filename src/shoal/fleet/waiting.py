@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from shoal.core.errors import TaskDied, TaskExpired
+from shoal.core.errors import TaskDied, TaskExpired, UnknownTask
 from shoal.core.model import Stats, TaskState
 from shoal.fleet.progress import Snapshot
 from shoal.queue.contract import Queue
@@ -29,6 +29,14 @@ class Waiting:
         self._seen: Stats | None = None
         self._last = 0
         self._next_listing = 0.0
+
+    async def check(self) -> None:
+        """Raise UnknownTask if one of them has never entered the run: it would have no result for ever."""
+        known: set[str] = set()
+        for some in _chunks(list(self._left)):
+            known |= await self._queue.entered(self._run_id, some)
+        if unknown := sorted(self._left - known):
+            raise UnknownTask(self._run_id, unknown)
 
     @property
     def is_over(self) -> bool:
@@ -104,6 +112,7 @@ async def outcomes(
 ) -> Waiting:
     """Wait until all of these tasks have ended; a strict wait ends with the first that failed."""
     waiting = Waiting(queue, run_id, ids)
+    await waiting.check()
     async for snapshot in snapshots:
         await waiting.look(snapshot, is_last=snapshot.is_over)
         if waiting.is_over or (strict and waiting.errors):

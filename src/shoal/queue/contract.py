@@ -222,6 +222,10 @@ class Queue(ABC):
         """
 
     @abstractmethod
+    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+        """Return those of these ids that are of tasks which have ever entered the run."""
+
+    @abstractmethod
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:

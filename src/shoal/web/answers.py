@@ -24,6 +24,7 @@ from shoal.core.errors import (
     UnknownLetter,
     UnknownRun,
     UnknownScraper,
+    UnknownTask,
     shorten,
 )
 from shoal.web.plain import rendered
@@ -72,7 +73,7 @@ def trouble(
 def status_of(error: ShoalError) -> int:
     """Return the status that an error is answered with."""
     match error:
-        case UnknownRun() | UnknownLetter() | UnknownScraper():
+        case UnknownRun() | UnknownLetter() | UnknownTask() | UnknownScraper():
             return 404
         case RunConflict() | ScraperBusy():
             return 409

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import shoal
-from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, RunConflict, TaskDied
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, RunConflict, TaskDied, UnknownTask
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.named import read_sources
 from shoal.web import deeds
@@ -248,6 +248,13 @@ async def test_a_chosen_few_are_waited_for_while_the_run_goes_on(any_bench):
         ann, nobody, refused = report.ids
         assert refused is None and (report.added, report.invalid) == (2, 1)
         assert await run.result(ann, MINUTE) == [{"hello": "ann"}]
+        for unknown in ("0" * 32, "ann"):
+            with pytest.raises(UnknownTask, match=f"has no task '{unknown}'"):
+                await run.result(unknown, MINUTE)
+        with pytest.raises(UnknownTask):
+            await run.wait([ann, "0" * 32], MINUTE)
+        with pytest.raises(UnknownTask):
+            assert [item async for item in run.results(ids=["0" * 32])] == []
         with pytest.raises(TaskDied, match="no such person"):
             await run.result(nobody, MINUTE)
         assert (await run.wait([ann, nobody], MINUTE)).remaining == 1

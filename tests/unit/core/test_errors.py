@@ -52,6 +52,7 @@ FACTS = {
     MissingDriver: ("postgresql", "postgres"),
     UnknownRun: ("20260215_120000_ab12",),
     errors.UnknownLetter: ("20260215_120000_ab12", "0" * 32),
+    errors.UnknownTask: ("20260215_120000_ab12", ["0" * 32]),
     errors.UnknownScraper: ("boks", ["books"]),
     RunConflict: ("20260215_120000_ab12", "belongs to scraper 'books'"),
     SchemaTooNew: (7, 6),

@@ -316,6 +316,9 @@ class PostgresQueue(Queue):
         async for status in Listing(self._server, run_id, step, ids).tasks(states, after):
             yield status
 
+    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+        return await reading.entered(self._server, self.run(run_id), known_ids(ids))
+
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:

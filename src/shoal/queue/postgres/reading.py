@@ -79,6 +79,12 @@ async def named_letters(
                 yield _dead(row)
 
 
+async def entered(server: Server, run: Awaitable[Run], ids: list[bytes]) -> set[str]:
+    """Return the ids among these that are of tasks of a run."""
+    rows = await server.fetch(QUERIES["entered"], (await run).id, ids)
+    return {row["id"].hex() for row in rows}
+
+
 async def hosts(server: Server, run: Awaitable[Run] | None, after: str | None) -> AsyncIterator[HostStatus]:
     """Stream the hosts, of one run or of all."""
     query, args = ("hosts_of_run", [(await run).id]) if run else ("hosts", [])

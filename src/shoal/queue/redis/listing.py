@@ -119,7 +119,8 @@ class Listing(Reader):
                 if states is None or status.state in states:
                     yield status
         if not afloat and (states is None or TaskState.COMPLETED in states):
-            for one, step in [pair for pair in unmet.values() if await self._has_entered(pair[0])]:
+            seen = await self.entered([one for one, _ in unmet.values()])
+            for one, step in [pair for pair in unmet.values() if pair[0].hex() in seen]:
                 yield TaskStatus(id=one.hex(), step=step, state=TaskState.COMPLETED, items=0)
 
     def _of(self, shard: int, state: TaskState, mark: Mark) -> Marked:
@@ -275,9 +276,19 @@ class Listing(Reader):
     def _is_meant(self, one: bytes) -> bool:
         return self._ids is None or one in self._ids
 
-    async def _has_entered(self, one: bytes) -> bool:
-        shard = int.from_bytes(one[:4], "big") % self._shards
-        return bool(await self._server.call("seen_tasks", shard, self._number, one, key_of(one)))
+    async def entered(self, ids: Sequence[bytes]) -> set[str]:
+        """Return the ids among these that are of tasks which have entered the run."""
+        by_shard: dict[int, list[bytes]] = {}
+        for one in ids:
+            by_shard.setdefault(int.from_bytes(one[:4], "big") % self._shards, []).append(one)
+        found: set[str] = set()
+        for shard, mine in by_shard.items():
+            for start in range(0, len(mine), PAGE):
+                some = mine[start : start + PAGE]
+                words = [word for one in some for word in (one, key_of(one))]
+                places = await self._server.call("seen_tasks", shard, self._number, *words)
+                found |= {some[int(place) - 1].hex() for place in places}
+        return found
 
 
 def _completed(one: Stored, entry: Entry) -> TaskStatus:

@@ -403,6 +403,9 @@ class RedisQueue(Queue):
         async for status in found:
             yield status
 
+    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+        return await Listing(self._server, self._shards, await self._number(run_id)).entered(known_ids(ids))
+
     async def _is_afloat(self, number: int) -> bool:
         """Say whether tasks of a run are elsewhere."""
         return False

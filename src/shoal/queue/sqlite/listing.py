@@ -116,6 +116,13 @@ def named(
     return [found[seq].status(place_of(BY_ID, one)) for one, seq in marks if seq in found]
 
 
+def entered(store: Store, run_id: str, ids: Collection[bytes]) -> set[str]:
+    """Return the ids among these that are of tasks of the run."""
+    run = runs.known(store, run_id).no
+    marks = store.read("task_named", list[list[Any]], run=run, ids=as_json([one.hex() for one in ids]))
+    return {one for one, _ in marks}
+
+
 def _marks(store: Store, run: int, spot: Spot, step: str | None, size: int) -> list[list[Any]]:
     """Return the places of the next tasks in a table, each with the task's seq at its end."""
     if spot.table == BY_ID:

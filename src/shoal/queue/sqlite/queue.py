@@ -226,6 +226,9 @@ class SqliteQueue(Queue):
             async for status in self._stream(spot, listing.PAGE, listing.tasks, run_id, step, wanted):
                 yield status
 
+    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+        return await self._reader.call(listing.entered, run_id, known_ids(ids))
+
     async def _stream(
         self,
         after: Mark,
