@@ -16,8 +16,10 @@ from shoal.core.events import (
     Level,
 )
 from shoal.fleet.logs import Library
+from shoal.queue import patience
 from shoal.worker.keeper import Ending
 
+AWAY_EVERY = 60.0  # seconds
 STOPS = {1: "finishing", 2: "handing back"}
 
 
@@ -30,12 +32,23 @@ class RollCall:
         self.logs, self.run_id = logs, run_id
         self.restarts = 0
         self._manned: set[int] = set()
+        self._said_away = 0.0  # when a worker last said that it cannot go on without the queue
 
     def entry(self, number: int, worker_id: str) -> "Entry":
         """Begin the entry of a worker, who may take the place of one that died."""
         is_new = number not in self._manned
         self._manned.add(number)
         return Entry(self, number, worker_id, BORN if is_new else RESTARTED)
+
+    def is_shown(self, event: Event) -> bool:
+        """Tell whether a warning of a worker is shown; that it lacks the queue, once a minute for all."""
+        if event.name != QUEUE_AWAY:
+            return event.name == SAID
+        # That it waits for the queue, the launcher says of itself, and the workers wait for the same one.
+        if event.fields.get("logger") == patience.__name__ or event.at - self._said_away < AWAY_EVERY:
+            return False
+        self._said_away = event.at
+        return True
 
     def stopping(self, times: int, in_hand: int) -> None:
         """Write down that the crew was asked to stop."""
@@ -78,7 +91,7 @@ class Entry:
     def told(self, event: Event) -> None:
         """Write down what the worker told; a warning of a library is shown as if it were printed."""
         self._own.put(event, **self._about)
-        if event.level >= Level.WARNING and event.name in (SAID, QUEUE_AWAY):
+        if event.level >= Level.WARNING and self._roll.is_shown(event):
             self._roll.on_output(str(event.fields.get("message", "")))
 
     def _note(self, level: Level, name: str, **facts: Any) -> None:

@@ -52,6 +52,8 @@ class Teller(Watcher):
         """Pass on what was said through Python's own logging."""
         if event.name == QUEUE_AWAY:
             self._note_away()
+        elif event.name == QUEUE_BACK:
+            self._away_since = None  # it is told once
         self._tell(event)
 
     def claimed(self, leases: Sequence[Lease]) -> None:

@@ -17,7 +17,7 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.queue.namespace import take_namespace, with_namespace
-from shoal.queue.patience import Obedience, Patience
+from shoal.queue.patience import Obedience, Outage, Patience
 from shoal.queue.postgres.alive import (
     ANSWER_WITHIN,
     CLOSE_WITHIN,
@@ -62,7 +62,7 @@ class Server:
         self._url, namespace = _split(url)
         self.address = with_namespace(_without_password(url), namespace)
         self.schema = schema_of(namespace)
-        self._patience = patience
+        self._patience, self._outage = patience, Outage(self.address)
         self._pool: Any = None
 
     async def open(self) -> None:
@@ -163,10 +163,12 @@ class Server:
 
     async def _persist(self, attempt: Callable[[bool], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        patience, obedience = Patience(self.address, self._patience), Obedience()
+        patience, obedience = Patience(self._outage, self._patience), Obedience()
         while True:
             try:
-                return await attempt(patience.tries > 0)
+                answer = await attempt(patience.tries > 0)
+                self._outage.end()
+                return answer
             except _PASSING as error:
                 obedience.check()
                 await patience.again(_reason(error), error)

@@ -24,7 +24,7 @@ from pamqp.commands import Basic
 
 from shoal.core.errors import QueueError, QueueFull
 from shoal.core.tasks import watched
-from shoal.queue.patience import Obedience, Patience
+from shoal.queue.patience import Obedience, Outage, Patience
 from shoal.queue.rabbitmq.names import QueueName
 from shoal.queue.rabbitmq.translate import ERRORS, is_passing, is_unwelcome, reason_of, translated
 
@@ -127,7 +127,7 @@ class Broker:
 
     def __init__(self, urls: Sequence[str], shown: str, *, patience: timedelta) -> None:
         self.address = shown
-        self._patience = patience
+        self._patience, self._outage = patience, Outage(self.address)
         first = random.randrange(len(urls))  # so that a fleet spreads over the nodes of a cluster
         self._out, self._in = Link(urls, first), Link(urls, first)
         self._declared: set[str] = set()
@@ -258,12 +258,13 @@ class Broker:
 
     async def _persist(self, link: Link, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        patience, obedience = Patience(self.address, self._patience), Obedience()
+        patience, obedience = Patience(self._outage, self._patience), Obedience()
         while True:
             start = link.starts
             try:
                 answer = await _uncancelled(attempt)
                 obedience.check()
+                self._outage.end()
                 return answer
             except (*ERRORS, _Missing) as error:
                 obedience.check()

@@ -13,7 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
-from shoal.queue.patience import Obedience, Patience
+from shoal.queue.patience import Obedience, Outage, Patience
 from shoal.queue.redis.address import read
 from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
@@ -55,7 +55,7 @@ class Server:
         self.address = self._address.shown
         self.is_cluster = self._address.cluster
         self._prefix = f"shoal.{self._address.namespace}" if self._address.namespace else "shoal"
-        self._patience = patience
+        self._patience, self._outage = patience, Outage(self.address)
         self._skew = skew
         self._client: Any = None
         self._has_run = False
@@ -199,11 +199,12 @@ class Server:
 
     async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until there is an answer or patience is over."""
-        patience, obedience = Patience(self.address, self._patience), Obedience()
+        patience, obedience = Patience(self._outage, self._patience), Obedience()
         while True:
             try:
                 answer = await attempt()
                 obedience.check()
+                self._outage.end()
                 return answer
             except (exceptions.RedisError, OSError, TimeoutError) as error:
                 obedience.check()
