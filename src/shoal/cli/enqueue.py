@@ -70,17 +70,20 @@ async def fill(
     from shoal.cli.seeds import Refused
     from shoal.core.errors import InvalidInput
     from shoal.fleet.filling import queued_row
-    from shoal.fleet.lifecycle import check_not_cancelled, is_new, kept_if_accepted
+    from shoal.fleet.launch import open_run
+    from shoal.fleet.lifecycle import is_new, kept_if_accepted
 
     fresh = await is_new(queue, run_id)
-    run = await queue.start_run(job.scraper.name, settings=job.scraper.run_settings(), run_id=run_id)
-    check_not_cancelled(run)
-    async with kept_if_accepted(queue, run, is_new=fresh):
-        with Refused(rejects, invalid) as refused:
-            async with refused.feed(queue, job, seeds, run) as feed:
-                report = await queue.enqueue(run.id, feed, on_invalid=feed.invalid)
-        if fresh and refused.count and not report.added and invalid != "dead":
-            raise InvalidInput(f"Nothing could be queued ({refused.count:,} invalid), and no run was made.")
-    if run.state.has_ended:
+    with Refused(rejects, invalid) as refused:
+        async with refused.feed(queue, job, seeds) as feed:
+            # A source that cannot be read makes no run, not even for a moment: workers may wait for one.
+            await feed.begin(strict=invalid == "raise")
+            run = await open_run(queue, job.scraper, run_id=run_id)
+            async with kept_if_accepted(queue, run, is_new=fresh):
+                report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
+                if fresh and refused.count and not report.added and invalid != "dead":
+                    why = f"Nothing could be queued ({refused.count:,} invalid), and no run was made."
+                    raise InvalidInput(why)
+    if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
         say(f"Run {run.id} has ended: {run.reason}. Its tasks wait until: shoal resume {run.id}")
     return queued_row(job, run, report, refused.count)

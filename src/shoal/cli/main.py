@@ -16,6 +16,7 @@ from shoal.core.errors import (
     MissingDriver,
     NobodyListens,
     QueueUnavailable,
+    RunConflict,
     ScraperBusy,
     ShoalError,
     UnknownLetter,
@@ -71,7 +72,9 @@ def exit_code(error: ShoalError) -> Exit:
             return Exit.BUSY
         case QueueUnavailable() | ExportUnavailable() | NobodyListens():
             return Exit.UNAVAILABLE
-        case InvalidInput() | UnknownQueue() | UnknownRun() | UnknownLetter() | MissingDriver():
+        case (
+            InvalidInput() | UnknownQueue() | UnknownRun() | UnknownLetter() | RunConflict() | MissingDriver()
+        ):
             return Exit.USAGE
         case _:
             return Exit.FAILED

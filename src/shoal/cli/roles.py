@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from shoal.core.model import Run
 from shoal.fleet.cluster import PLACES, place_of
 from shoal.fleet.crew import CrewEnding
 from shoal.fleet.launch import Job, Summary
+from shoal.fleet.lifecycle import not_left_empty
 from shoal.fleet.named import seeds_of
 from shoal.fleet.progress import Snapshot
 from shoal.fleet.project import Entry, Project
-from shoal.fleet.roles import Coordinator, Station, run_to_coordinate
+from shoal.fleet.roles import Coordinator, Station, filling_lock, run_to_coordinate
 from shoal.queue.contract import Queue
 
 
@@ -120,10 +121,16 @@ async def _carry_out(
     queue: Queue, project: Project, entry: Entry, job: Job, run_id: str | None, teller: Teller
 ) -> Ended:
     plan, seeds = project.cluster, seeds_of(entry)
-    run = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
-    out = _place(plan.storage.results, entry, run)
-    coordinator = Coordinator(queue, job, run, teller, out)
-    with Refused(_place(plan.coordinator.rejects, entry, run)) as refused:
+    async with AsyncExitStack() as stack:
+        # Who is refused by the lock has made no run.
+        lock = await stack.enter_async_context(filling_lock(queue, job.scraper.name, run_id))
+        run = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
+        is_empty = run_id is None and not (await queue.stats(run.id)).tasks
+        await stack.enter_async_context(not_left_empty(queue, run, is_new=is_empty))
+        await lock.name_run(run.id)
+        out = _place(plan.storage.results, entry, run)
+        coordinator = Coordinator(queue, job, run, teller, out, lock)
+        refused = stack.enter_context(Refused(_place(plan.coordinator.rejects, entry, run)))
         async with refused.feed(queue, job, seeds, run) as feed:
             return await coordinator.carry_out(feed), out, job
 

@@ -216,7 +216,7 @@ async def _locally(
     run = await queue.run(run_id)
     job = job_of(run.scraper)
     if job.scraper.name != run.scraper:
-        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {job.scraper.name!r}")
+        raise RunConflict.of_another(run_id, run.scraper, job.scraper.name)
     with books_of(job, run) as logs:
         hired = LocalWorkers(queue, job, run, nursery=nursery, on_event=say, on_output=say, logs=logs)
         async with hired as workers:

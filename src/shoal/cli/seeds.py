@@ -45,7 +45,9 @@ class Refused:
         self._stack.close()
 
     @asynccontextmanager
-    async def feed(self, queue: Queue, job: Job, seeds: Seeds, run: Run) -> AsyncIterator[Filling]:
+    async def feed(
+        self, queue: Queue, job: Job, seeds: Seeds, run: Run | None = None
+    ) -> AsyncIterator[Filling]:
         """Yield the tasks of the sources on their way into a run, routed as the project wants it."""
         opened = open_filling(
             queue,
@@ -57,7 +59,7 @@ class Refused:
             on_report=self._report,
         )
         async with opened as filling:
-            yield filling.into(run)
+            yield filling.into(run) if run else filling
 
     def note(self, refusal: Refusal) -> None:
         """Take note of one."""

@@ -195,6 +195,12 @@ class RunConflict(QueueError):
         self.run_id, self.reason = run_id, reason
         super().__init__(f"Run {run_id!r} {reason}")
 
+    @classmethod
+    def of_another(cls, run_id: str, owner: str, scraper: str) -> "RunConflict":
+        """Return the error for a run that belongs to another scraper than the one named."""
+        advice = "Name that scraper, or a run of this one. List them with: shoal runs"
+        return cls(run_id, f"belongs to scraper {owner!r}, not {scraper!r}. {advice}")
+
 
 class ScraperBusy(QueueError):
     """The scraper is at work already, and may not run twice at once."""

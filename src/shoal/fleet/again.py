@@ -55,7 +55,7 @@ async def earlier_run(queue: Queue, scraper: Scraper, *, but: str | None = None)
         )
     run = await queue.run(wanted)
     if run.scraper != scraper.name:
-        raise RunConflict(run.id, f"belongs to scraper {run.scraper!r}, not {scraper.name!r}")
+        raise RunConflict.of_another(run.id, run.scraper, scraper.name)
     return run
 
 

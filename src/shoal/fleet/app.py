@@ -215,7 +215,7 @@ class App:
             return await self.queue.stats(newest.id)
         run = await self.queue.run(run_id)
         if run.scraper != name:
-            raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {name!r}")
+            raise RunConflict.of_another(run_id, run.scraper, name)
         return await self.queue.stats(run_id)
 
     async def workers(self) -> Sequence[WorkerStatus]:

@@ -18,6 +18,7 @@ from shoal.discover.routing import Routes
 from shoal.discover.source import Refusal
 from shoal.fleet.deadseeds import DeadSeeds
 from shoal.fleet.launch import Job
+from shoal.fleet.lifecycle import reopened
 from shoal.fleet.retyping import worker_command
 from shoal.fleet.seeds import OnReport, Seeds, task_of
 from shoal.queue.contract import Queue
@@ -181,8 +182,10 @@ async def enter(
 async def fill(
     queue: Queue, job: Job, run: Run, routes: Routes, seeds: Seeds, *, on_invalid: OnInvalid = "skip"
 ) -> FillReport:
-    """Enter the tasks of all sources into a run that is there."""
+    """Enter the tasks of all sources into a run that is there; raises RunConflict if it cannot go on."""
     refusals = Refusals()
+    # A run that has ended goes on, or says what is in the way: nobody would do what is added to it.
+    run = await reopened(queue, await queue.run(run.id), job.scraper)
     opened = open_filling(queue, job.scraper, seeds, routes, on_invalid=on_invalid, on_refusal=refusals.note)
     async with opened as filling:
         return await enter(queue, run, filling, refusals)

@@ -179,7 +179,7 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
     if run_id:
         run = await queue.run(run_id)
         if run.scraper != scraper.name:
-            raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {scraper.name!r}")
+            raise RunConflict.of_another(run_id, run.scraper, scraper.name)
         return await reopened(queue, run, scraper)
     for run in await queue.runs():
         is_open = run.scraper == scraper.name and not run.state.has_ended

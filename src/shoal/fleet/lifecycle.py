@@ -1,9 +1,9 @@
 """The beginning and the end of a run: reopened, ended at its limit, cancelled, deleted, or taken back."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from shoal.core.errors import InvalidInput, RunConflict, ScraperBusy, UnknownRun
+from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
 from shoal.core.model import Run, RunState, Stats
 from shoal.fleet.progress import Snapshot
 from shoal.queue.contract import Queue
@@ -23,7 +23,7 @@ async def reopened(queue: Queue, run: Run, scraper: Scraper) -> Run:
         raise RunConflict(
             run.id,
             f"has used its budget: {used:,} pages are done, max_pages is {most:,}, and {stats.remaining:,} "
-            f"tasks are left. Go on with: --resume {run.id} --set max_pages={used + most}",
+            f"tasks are left. Raise it: type the same command with --set max_pages={used + most}",
         )
     await raise_budget(queue, run.id, most)
     return await queue.resume(run.id)
@@ -71,16 +71,32 @@ async def is_new(queue: Queue, run_id: str | None) -> bool:
 
 
 @asynccontextmanager
-async def kept_if_accepted(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
-    """Delete a run that was just made if its start is refused, or if nothing has entered it."""
+async def not_left_empty(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
+    """Delete a run that was just made if filling it fails before anything has entered."""
     try:
         yield
-    except (InvalidInput, ScraperBusy):
-        if is_new and _is_untouched(await queue.stats(run.id)):
-            await purge(queue, run.id)
+    except Exception:
+        await _purge_if(queue, run, is_new, lambda stats: not stats.tasks)
         raise
+
+
+@asynccontextmanager
+async def kept_if_accepted(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
+    """Delete a run that was just made if its start is refused, or if nothing has entered it."""
+    async with not_left_empty(queue, run, is_new=is_new):
+        try:
+            yield
+        except (InvalidInput, ScraperBusy):
+            await _purge_if(queue, run, is_new, _is_untouched)
+            raise
     if is_new and not (await queue.stats(run.id)).tasks:
         await purge(queue, run.id)
+
+
+async def _purge_if(queue: Queue, run: Run, is_new: bool, condition: Callable[[Stats], bool]) -> None:
+    with suppress(QueueError):  # why the start failed is raised; or it was purged already
+        if is_new and condition(await queue.stats(run.id)):
+            await purge(queue, run.id)
 
 
 def _is_untouched(stats: Stats) -> bool:

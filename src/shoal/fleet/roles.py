@@ -55,6 +55,11 @@ class Silent:
 SILENT = Silent()
 
 
+def filling_lock(queue: Queue, scraper: str, run_id: str | None = None) -> single.ScraperLock:
+    """Return the lock that a coordinator holds."""
+    return single.ScraperLock(queue, scraper, [single.FILLING], run_id=run_id)
+
+
 async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
     """Return the run to carry through: the one named, the one that was cut short, or a new one."""
     if run_id or not resume:
@@ -97,6 +102,7 @@ class Coordinator:
     run: Run
     audience: Audience
     results: str | None = None
+    lock: single.ScraperLock | None = None  # for filling, held by whoever made the run
     _state: str = field(default=FILLING, init=False)
 
     async def carry_out(self, feed: Filling) -> Summary:
@@ -104,9 +110,8 @@ class Coordinator:
         began, me = time.monotonic(), new_worker_id()
         async with AsyncExitStack() as stack:
             stack.enter_context(books_of(self.job, self.run))
-            await stack.enter_async_context(
-                single.ScraperLock(self.queue, self.run.scraper, [single.FILLING], run_id=self.run.id)
-            )
+            lock = self.lock or filling_lock(self.queue, self.run.scraper, self.run.id)
+            await stack.enter_async_context(lock)
             outlet = await stack.enter_async_context(Outlet(self.queue, self.run.id, self.results))
             before = (await self.queue.stats(self.run.id)).completed
             self.audience.joined(self.run)
@@ -227,7 +232,8 @@ class Station:
             if job.scraper.name == run.scraper:
                 return job, run
         known = ", ".join(sorted(job.scraper.name for job in self._jobs))
-        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}; served here are {known}")
+        advice = f"Name it: shoal start {run.scraper} --role worker --run {run_id}"
+        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}; served here are {known}. {advice}")
 
     async def _attend(self, job: Job, endings: dict[str, CrewEnding]) -> None:
         """Serve the runs of one scraper, one after the other."""

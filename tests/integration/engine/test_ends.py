@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+import os
 import shlex
 
 import pytest
 
+from shoal import connect
 from shoal.cli.exits import Exit
 from shoal.core.errors import RunConflict
 from shoal.core.model import SECOND, RunState, Task
+from shoal.discover.routing import Routes
+from shoal.fleet.filling import fill
 from shoal.fleet.scaler import Scaler
 from shoal.fleet.scaling import Bounds
+from shoal.fleet.seeds import Seeds
 from shoal.queue.open import open_queue
 from shoal.worker.allowance import Allowance
 from tests.integration.engine.origin import Answer, Origin
@@ -99,7 +104,12 @@ async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(
     again = await typed(
         "run", "pages.py", "--resume", row["run_id"], "--set", "max_pages=5", *LOCAL, folder=folder
     )
-    assert again.code == Exit.FAILED and "has used its budget: 5 pages are done" in again.err
+    assert again.code == Exit.USAGE and "has used its budget: 5 pages are done" in again.err
+    assert "--set max_pages=10" in again.err
+    more = ("enqueue", "pages.py", "--url", f"{origin.url}/more", "--run", row["run_id"], *LOCAL)
+    refused = await typed(*more, "--set", "max_pages=5", folder=folder)
+    assert refused.code == Exit.USAGE and "type the same command with --set max_pages=10" in refused.err
+    assert (await runs(folder))[0]["remaining"] == 6, "nothing has entered"
     command = done.err.partition("More:     shoal ")[2].splitlines()[0]
     more = await typed(*shlex.split(command), "--json", folder=folder)
     assert more.code == Exit.LIMIT_REACHED, more.err
@@ -306,3 +316,57 @@ async def test_a_fleet_in_a_log_shows_its_whole_table(folder, origin):
     assert done.code == Exit.OK, done.err
     (line,) = [line for line in done.err.splitlines() if states[0] in line]
     assert line.split()[:5] == ["1", *(f"{state}," for state in states[:2]), states[2], "3"]
+
+
+@pytest.mark.parametrize("source", [("--from-run", "nowhere"), ("--urls-file", "none.txt")])
+@pytest.mark.parametrize("command", ["enqueue", "run"])
+async def test_a_source_that_cannot_be_read_leaves_no_run_behind(folder, command, source):
+    failed = await typed(command, "pages.py", *source, *LOCAL, folder=folder)
+    assert failed.code == Exit.USAGE, failed.err
+    assert await runs(folder) == []
+
+
+async def test_a_run_is_made_when_its_first_source_has_been_read(folder, origin):
+    os.mkfifo(folder / "urls.txt")
+    filling = await start("enqueue", "pages.py", "--urls-file", "urls.txt", "--json", *LOCAL, folder=folder)
+    # To open it takes as long as nobody reads it.
+    async with asyncio.timeout(30):
+        writer = await asyncio.to_thread(open, folder / "urls.txt", "w")
+    with writer:
+        assert await runs(folder) == []
+        writer.write(f"{origin.url}/1\n")
+    out, err = await asyncio.wait_for(filling.communicate(), 30)
+    assert filling.returncode == Exit.OK, err
+    assert [row["run_id"] for row in await runs(folder)] == [json.loads(out)["run_id"]]
+
+
+async def test_tasks_for_a_run_that_ended_at_its_limit_let_it_go_on_or_are_refused(any_bench, origin):
+    origin.answer = two_ways_on
+    await any_bench.run(ENDLESS.format(most=3), [f"{origin.url}/"], run_id="r")
+    name = f"{any_bench.folder}/scraper.py:endless"
+    async with connect(any_bench.queue_url, folder=any_bench.folder) as app:
+        run = await app.run("r")
+        before = (await run.stats()).tasks
+        more = [f"{origin.url}/more"]
+        job = app.job(name)
+        with pytest.raises(RunConflict, match="--set max_pages=6"):
+            await fill(app.queue, job, run.info, Routes(), Seeds(urls=more))
+        assert (await run.stats()).tasks == before
+        job = app.job(name, settings={"max_pages": 9})
+        assert (await fill(app.queue, job, run.info, Routes(), Seeds(urls=more))).added == 1
+        assert (await app.queue.run("r")).state is RunState.RUNNING
+
+
+async def test_a_run_of_another_scraper_is_refused_with_what_to_type(folder, origin):
+    (folder / "others.py").write_text(SCRAPER.replace('"pages"', '"others"'))
+    queued = await typed(
+        "enqueue", "pages.py", f"--url={origin.url}/1", "--run", "mine", *LOCAL, folder=folder
+    )
+    assert queued.code == Exit.OK
+    for words in (
+        ("enqueue", "others.py", f"--url={origin.url}/2", "--run"),
+        ("run", "others.py", "--resume"),
+    ):
+        refused = await typed(*words, "mine", *LOCAL, folder=folder)
+        assert refused.code == Exit.USAGE, refused.err
+        assert "belongs to scraper 'pages', not 'others'" in refused.err and "shoal runs" in refused.err

@@ -15,6 +15,7 @@ from shoal.discover.combine import combine
 from shoal.discover.feed import Feed
 from shoal.fleet.named import seeds_of
 from shoal.fleet.project import Project
+from shoal.fleet.roles import filling_lock
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -214,3 +215,21 @@ async def test_the_file_of_the_page_can_be_read(tmp_path):
     project = Project.find(tmp_path)
     assert project.cluster.workers.partitions == ("CA", "NY")
     assert seeds_of(project.scrapers["books"]).file == "urls.csv"
+
+
+async def test_a_coordinator_that_is_refused_by_the_lock_makes_no_run(folder):
+    file = folder / "shoal.toml"
+    file.write_text(file.read_text().replace("[coordinator]", "[coordinator]\nresume = false"))
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        async with filling_lock(queue, "names"):
+            code, _, err = await ended(await start(*COORDINATOR, "names", folder=folder))
+        assert code == Exit.BUSY, err
+        assert await queue.runs() == []
+
+
+async def test_a_coordinator_whose_source_cannot_be_read_leaves_no_run_behind(folder):
+    (folder / "urls.txt").unlink()
+    code, _, err = await ended(await start(*COORDINATOR, "pages", folder=folder))
+    assert code == Exit.USAGE, err
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        assert await queue.runs() == []

@@ -113,7 +113,7 @@ class PostgresQueue(Queue):
         )
         run = await self.run(run_id)
         if run.scraper != scraper:
-            raise RunConflict(run_id, f"belongs to the scraper {run.scraper!r}, not {scraper!r}")
+            raise RunConflict.of_another(run_id, run.scraper, scraper)
         return run
 
     async def _has_run(self, run_id: str) -> bool:

@@ -25,7 +25,7 @@ class Runs:
         answer = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
         fields = fields_of(answer)
         if fields["scraper"] != scraper:
-            raise RunConflict(run_id, f"belongs to the scraper {fields['scraper']!r}, not {scraper!r}")
+            raise RunConflict.of_another(run_id, fields["scraper"], scraper)
         await self._spread(fields)
         return run_from(fields)
 

@@ -59,7 +59,7 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None)
     )
     row = known(store, run_id)
     if row.scraper != scraper:
-        raise RunConflict(run_id, f"belongs to scraper {row.scraper!r}, not {scraper!r}")
+        raise RunConflict.of_another(run_id, row.scraper, scraper)
     return row.run()
 
 
