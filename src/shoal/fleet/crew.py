@@ -142,8 +142,8 @@ class Crew:
                 raise first from errors
             raise DutyFailed("Looking after a worker", first) from errors
 
-    def _make_way(self) -> None:
-        self._on_event("Another process has taken this scraper over, for this one was silent; stopping.")
+    def _make_way(self, why: str) -> None:
+        self._on_event(f"{why} Stopping.")
         self.stop()
 
     async def _man(self, nursery: Nursery, number: int, ending: CrewEnding) -> None:

@@ -51,9 +51,10 @@ class ScraperLock:
         self._me = new_worker_id()
         self._notes: dict[str, Note] = {}
         self._entered = 0
-        self._entering = asyncio.Lock()
+        self._entering, self._holding = asyncio.Lock(), asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
-        self._on_lost: list[Callable[[], object]] = []
+        self._on_lost: list[Callable[[str], object]] = []
+        self._held_at = 0.0  # when it was last renewed, by this process's clock
 
     async def __aenter__(self) -> Self:
         async with self._entering:
@@ -86,14 +87,15 @@ class ScraperLock:
             with suppress(QueueError):
                 await self._hold()
 
-    def when_lost(self, stop: Callable[[], object]) -> None:
-        """Call this when another process has taken the lock, because this one was silent for too long."""
+    def when_lost(self, stop: Callable[[str], object]) -> None:
+        """Call this with the reason when the lock is lost: another took it, or renewing it failed."""
         self._on_lost.append(stop)
 
     async def _acquire(self) -> None:
         try:
             for key in self._keys:
                 self._notes[key] = await self._take(key)
+            self._held_at = asyncio.get_running_loop().time()
         except BaseException:
             await self._release()
             raise
@@ -112,25 +114,48 @@ class ScraperLock:
         while True:
             await asyncio.sleep(RENEW_EVERY)
             with suppress(QueueError):
-                if not await self._hold():
-                    for stop in self._on_lost:
-                        stop()
+                if taker := await self._hold():
+                    self._lose(self._taken_by(taker))
                     return
 
-    def _stopped_renewing(self, task: asyncio.Task[None]) -> None:
-        if failure_of(task):
-            for stop in self._on_lost:
-                stop()
+    def _taken_by(self, taker: _Holder) -> str:
+        silent = asyncio.get_running_loop().time() - self._held_at
+        run = f" for run {taker.run_id}" if taker.run_id else ""
+        return (
+            f"Another process has taken scraper {self._scraper!r} over: {taker.holder}{run}. "
+            f"This one could not renew its lock for {silent:.0f} s."
+        )
 
-    async def _hold(self) -> bool:
-        for key, note in list(self._notes.items()):
-            # One that ran out while this process slept is taken again, unless another has it by now.
-            renewed = await self._write(key, note.stamp) or await self._write(key, None)
-            if renewed is None:
-                del self._notes[key]
-                return False
-            self._notes[key] = renewed
-        return True
+    def _stopped_renewing(self, task: asyncio.Task[None]) -> None:
+        if error := failure_of(task):
+            self._lose(f"The lock of scraper {self._scraper!r} is lost: {DutyFailed('Renewing it', error)}.")
+
+    def _lose(self, why: str) -> None:
+        for stop in self._on_lost:
+            stop(why)
+
+    async def _hold(self) -> _Holder | None:
+        """Renew the lock; return who has it, if that is another process."""
+        # One at a time: of two that renew at once, the slower would take the other's note for a foreign one.
+        async with self._holding:
+            for key in list(self._notes):
+                if taker := await self._hold_one(key):
+                    del self._notes[key]
+                    return taker
+            self._held_at = asyncio.get_running_loop().time()
+            return None
+
+    async def _hold_one(self, key: str) -> _Holder | None:
+        stamp: int | None = self._notes[key].stamp
+        while (renewed := await self._write(key, stamp)) is None:
+            found = (await self._queue.notes(TOPIC, [key])).get(key)
+            held = msgspec.json.decode(found.value, type=_Holder) if found else None
+            if held and held.holder != self._me:
+                return held
+            # One that ran out while this process slept is taken again.
+            stamp = found.stamp if found else None
+        self._notes[key] = renewed
+        return None
 
     async def _release(self) -> None:
         notes, self._notes = self._notes, {}

@@ -2,16 +2,18 @@
 
 import asyncio
 import socket
+from datetime import timedelta
 
 import pytest
 
 import shoal
 from shoal.cli.exits import Exit
-from shoal.core.errors import ScraperBusy
+from shoal.core.errors import DutyFailed, QueueUnavailable, ScraperBusy
 from shoal.fleet import single
 from shoal.fleet.roles import Station
 from shoal.fleet.single import FILLING, TOPIC, WORKING, ScraperLock
 from shoal.queue.open import open_queue
+from tests.integration.engine.faults import Fault, FaultyQueue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
 
@@ -79,16 +81,53 @@ async def test_what_a_refused_one_had_taken_already_is_given_back(queue):
 
 async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_its_lock(queue, monkeypatch):
     monkeypatch.setattr(single, "RENEW_EVERY", 0.05)
-    lost = asyncio.Event()
+    lost: asyncio.Queue[str] = asyncio.Queue()
     lock = ScraperLock(queue, "pages", [WORKING])
-    lock.when_lost(lost.set)
+    lock.when_lost(lost.put_nowait)
     async with lock:
         other = b'{"holder":"elsewhere-1-abcd","run_id":"r2"}'
         await queue.write_notes(TOPIC, {f"{WORKING} pages": other})
-        async with asyncio.timeout(10):
-            await lost.wait()
+        why = await asyncio.wait_for(lost.get(), 10)
+    assert "Another process has taken scraper 'pages' over: elsewhere-1-abcd for run r2." in why
     with pytest.raises(ScraperBusy, match=r"elsewhere-1-abcd works on run r2. .*shoal watch r2"):
         await ScraperLock(queue, "pages", [WORKING]).__aenter__()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2], ids=["at once", "slowly"])
+async def test_a_queue_that_was_away_for_a_while_does_not_make_another_process_of_this_one(
+    queue, monkeypatch, seconds
+):
+    monkeypatch.setattr(single, "RENEW_EVERY", 0.02)
+    monkeypatch.setattr(single, "HELD_FOR", timedelta(seconds=0.1))
+    faulty, lost = FaultyQueue(queue), []
+    lock = ScraperLock(faulty, "pages", [WORKING])
+    lock.when_lost(lost.append)
+
+    async def slow(*args, **options):
+        await asyncio.sleep(seconds)
+
+    async with lock:
+        faulty.faults["swap_note"] = Fault(lambda: QueueUnavailable("db", "it is away"), 5)
+        faulty.before["swap_note"] = slow
+        async with asyncio.timeout(10):
+            while faulty.faults["swap_note"].times or faulty.calls["swap_note"] < 12:
+                await lock.name_run("r1")  # while it is renewed in the background, too
+                await asyncio.sleep(0.01)
+    assert lost == []
+    assert await queue.notes(TOPIC) == {}
+
+
+async def test_a_renewal_that_fails_is_said_by_its_name_and_no_other_process_is_blamed(queue, monkeypatch):
+    monkeypatch.setattr(single, "RENEW_EVERY", 0.02)
+    faulty = FaultyQueue(queue)
+    lost: asyncio.Queue[str] = asyncio.Queue()
+    lock = ScraperLock(faulty, "pages", [WORKING])
+    lock.when_lost(lost.put_nowait)
+    with pytest.raises(DutyFailed, match="TypeError: no such thing"):
+        async with lock:
+            faulty.faults["swap_note"] = Fault(lambda: TypeError("no such thing"), 1)
+            why = await asyncio.wait_for(lost.get(), 10)
+    assert why == "The lock of scraper 'pages' is lost: Renewing it failed: TypeError: no such thing."
 
 
 async def held(site):
