@@ -19,14 +19,16 @@ def ask(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
     import uvloop
 
     async def opened() -> T:
+        from shoal.cli.stopping import ended_in_peace
         from shoal.core.tasks import supervise
         from shoal.core.values import read_duration
         from shoal.queue.open import PATIENCE, open_queue
 
         given = os.environ.get("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else PATIENCE
-        async with open_queue(url, patience=patience) as queue:
-            return await supervise(work(queue))
+        with ended_in_peace():
+            async with open_queue(url, patience=patience) as queue:
+                return await supervise(work(queue))
 
     return uvloop.run(opened())
 

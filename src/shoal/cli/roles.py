@@ -1,7 +1,6 @@
 """The roles of `shoal start`, before people's eyes."""
 
 import asyncio
-import signal
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -17,7 +16,7 @@ from shoal.cli.live import LINE_EVERY, put_message, put_progress
 from shoal.cli.look import line_of
 from shoal.cli.run import closing_words, exit_code
 from shoal.cli.seeds import Refused
-from shoal.cli.stopping import obey_signals
+from shoal.cli.stopping import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.fleet.cluster import PLACES, place_of
@@ -110,8 +109,7 @@ async def _coordinate(
     working = asyncio.gather(
         *(_carry_out(queue, project, entry, job, run_id, teller) for entry, job in pairs)
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
+    on_signals(lambda advice: working.cancel())
     with suppress(asyncio.CancelledError):
         return await working
     return None

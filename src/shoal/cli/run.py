@@ -1,5 +1,6 @@
 """`shoal run`: enqueue, work with live progress, write the results, and say how it went."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -99,6 +100,7 @@ async def carry_out(
     from shoal.cli.seeds import Refused
     from shoal.cli.stopping import obey_signals
     from shoal.fleet.again import pages_again
+    from shoal.fleet.crew import Crew
     from shoal.fleet.launch import launch, lock_of, open_run
     from shoal.fleet.lifecycle import is_new, kept_if_accepted
     from shoal.fleet.outlet import Outlet
@@ -115,19 +117,31 @@ async def carry_out(
         outlet = Outlet(queue, run.id, out)
         show = stack.enter_context(Show(as_json=as_json, logs=job.logs))
         refused = stack.enter_context(Refused(rejects, invalid))
-        async with refused.feed(queue, job, seeds, run) as feed:
-            summary = await launch(
-                queue,
-                job,
-                run,
-                show,
-                seeds=feed,
-                on_invalid=feed.invalid,
-                on_crew=lambda crew: obey_signals(crew, show.said),
-                outlet=outlet,
-                known=known,
-                lock=lock,
-            )
+        crews: list[Crew] = []
+
+        def begin(crew: Crew) -> None:
+            crews.append(crew)
+            obey_signals(crew, show.said)
+
+        try:
+            async with refused.feed(queue, job, seeds, run) as feed:
+                summary = await launch(
+                    queue,
+                    job,
+                    run,
+                    show,
+                    seeds=feed,
+                    on_invalid=feed.invalid,
+                    on_crew=begin,
+                    outlet=outlet,
+                    known=known,
+                    lock=lock,
+                )
+        except asyncio.CancelledError:
+            if not crews:
+                # What has entered before is not entered again.
+                show.said(f"Stopped while it was filled. Go on: the same command with --run {run.id}")
+            raise
         return replace(summary, refused=refused.count)
 
 

@@ -1,7 +1,5 @@
 """`shoal scale`: as many workers on a run as it can use, from none to a most, and back."""
 
-import asyncio
-import signal
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -187,14 +185,14 @@ async def _elsewhere(
     once: bool,
     until_drained: bool,
 ) -> None:
+    from shoal.cli.stopping import on_signals
     from shoal.fleet.scaler import Scaler
 
     scaler = Scaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=say)
     if once:
         tell(await scaler.look())
         return
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, scaler.stop)
+    on_signals(lambda advice: scaler.stop())
     await scaler.run(until_drained=until_drained)
     say("Stopped scaling; the workers stay as they are.")
 
