@@ -1,9 +1,11 @@
 """From a scraper's name to the job of running it: the same for commands, programs and the JSON API."""
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, ShoalError, UnknownScraper
 from shoal.core.model import NOTHING, Run
@@ -13,6 +15,7 @@ from shoal.fleet.rows import scraper_row
 
 # A file that is loaded changes the path on which modules are looked for.
 _loading = Lock()
+AGAIN_AFTER = 10.0  # seconds after a scraper could not be loaded
 
 
 def load(project: Project, name: str) -> Loaded:
@@ -88,11 +91,41 @@ def job_of_run(project: Project, queue_url: str, run: Run) -> Job:
     raise UnknownScraper(run.scraper, list(project.scrapers))
 
 
-def loaded_rows(project: Project) -> list[dict[str, Any]]:
-    """Return the scrapers of a project as `shoal scrapers --json` has them."""
+class ScraperRows:
+    """The scrapers of a project as `shoal scrapers --json` has them; a file is loaded when it has changed."""
 
-    def row(entry: Entry) -> dict[str, Any]:
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._known: dict[str, _Known] = {}
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return a row for each scraper; safe in several threads."""
         with _loading:
-            return scraper_row(entry, project.folder)
+            return [self._row(entry) for entry in self._project.scrapers.values()]
 
-    return [row(entry) for entry in project.scrapers.values()]
+    def _row(self, entry: Entry) -> dict[str, Any]:
+        known, stamp = self._known.get(entry.name), _stamp(entry, self._project.folder)
+        if known and known.stamp == stamp and time.monotonic() < known.until:
+            return known.row
+        row = scraper_row(entry, self._project.folder)
+        # What is wrong with a file may be mended elsewhere: in a module that it imports.
+        until = time.monotonic() + AGAIN_AFTER if row["says"] else float("inf")
+        self._known[entry.name] = _Known(stamp, until, row)
+        return row
+
+
+class _Known(NamedTuple):
+    stamp: tuple[int, int] | None
+    until: float
+    row: dict[str, Any]
+
+
+def _stamp(entry: Entry, folder: Path) -> tuple[int, int] | None:
+    """Return what tells a file from its next version; None for a module, which is imported once anyway."""
+    place = entry.reference(folder)
+    path = Path(place) if place.endswith(".py") else Path(place.rpartition(":")[0])
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

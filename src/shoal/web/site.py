@@ -11,6 +11,7 @@ from starlette.requests import Request
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact, redactor
 from shoal.fleet.app import App
+from shoal.fleet.jobs import ScraperRows
 from shoal.web.sampler import Sampler
 from shoal.worker.hiding import secrets_of
 
@@ -95,6 +96,10 @@ class Site:
     app: App
     sampler: Sampler
     settings: WebSettings
+    scraper_rows: ScraperRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scraper_rows", ScraperRows(self.app.project))
 
     @property
     def redact(self) -> Redact:

@@ -104,6 +104,25 @@ async def test_the_scrapers_are_those_of_the_project(reader):
     assert (row["name"], row["steps"], row["says"]) == ("books", "listing, book", None)
 
 
+async def test_a_scraper_is_loaded_when_its_file_has_changed_and_not_at_every_request(house, reader):
+    file, mark = house.folder / "books.py", house.folder / "loads"
+    counting = f"with open({str(mark)!r}, 'a') as mark:\n    mark.write('x')\n"
+
+    async def rows(code):
+        file.write_text(code)
+        return [(await reader.get("/api/scrapers")).json()["rows"] for _ in range(5)]
+
+    code = file.read_text()
+    assert [row["steps"] for (row,) in await rows(counting + code)] == ["listing, book"] * 5
+    assert mark.read_text() == "x"
+    changed = counting + code.replace("def book(", "def volume(")
+    assert [row["steps"] for (row,) in await rows(changed)] == ["listing, volume"] * 5
+    assert mark.read_text() == "xx"
+    assert all("ValueError" in row["says"] for (row,) in await rows(f"{counting}raise ValueError"))
+    assert mark.read_text() == "xxx"
+    assert [row["says"] for (row,) in await rows(code)] == [None] * 5, "as soon as it is mended"
+
+
 async def test_metrics_and_health_are_there(house, reader):
     await house.filled()
     assert 'shoal_queue_tasks{scraper="books",state="dead"} 1.0' in (await reader.get("/metrics")).text

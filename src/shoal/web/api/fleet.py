@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from shoal.core.model import Counts
-from shoal.fleet.jobs import loaded_rows
 from shoal.fleet.overview import host_row, worker_row
 from shoal.fleet.progress import counts_as_json
 from shoal.fleet.staleness import state_of
@@ -92,7 +91,7 @@ async def all_tokens(site: TheSite, limit: Limit = LIMIT, after: After = None) -
 @router.get("/scrapers", response_model=schema.Listed[schema.ScraperRow])
 async def scrapers(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
     """List the scrapers of the project."""
-    rows = await asyncio.to_thread(loaded_rows, site.app.project)
+    rows = await asyncio.to_thread(site.scraper_rows.all)
     told = [row | {"says": row["says"] and site.redact(row["says"])} for row in rows]
     return listed(await page(each(told), lambda row: row["name"], limit=limit, after=after), dict)
 
