@@ -1,6 +1,6 @@
 """Queues that break one rule each: negative controls for the random histories."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -190,7 +190,7 @@ class KeepsReleasedAttempts(ModelQueue):
 class ChargesTheAbandoned(ModelQueue):
     """An abandoned task is treated as if its worker had died of it."""
 
-    async def abandon(self, worker_id: str) -> int:
+    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
         abandoned = self.books.held_by(worker_id)
         for row in abandoned:
             self.books.take_back(row)

@@ -1,6 +1,6 @@
 """The queue contract as plain Python: the specification that every backend is compared with."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import assert_never
@@ -243,10 +243,13 @@ class ModelQueue(Looking):
         self.books.wake_and_expire(self.books.rows.values())
         return count
 
-    async def abandon(self, worker_id: str) -> int:
+    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
         abandoned = self.books.held_by(worker_id)
         for row in abandoned:
-            self.books.release(row)
+            if row.entry.step in once:
+                self.books.fail(row, error_text(reason), bury=True)
+            else:
+                self.books.release(row)
         return len(abandoned)
 
 

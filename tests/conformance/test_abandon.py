@@ -281,3 +281,35 @@ async def test_an_extend_at_the_same_time_saves_no_lease(queue: Queue) -> None:
     abandoned, *_ = await asyncio.gather(queue.abandon(DEAD), *extends)
     assert abandoned == 100
     assert await queue.extend(leases) == [Fate.STALE] * 100
+
+
+async def test_abandoned_tasks_of_steps_at_most_once_are_buried_with_the_reason_and_the_others_go_back(
+    queue: Queue,
+) -> None:
+    steps = {"order": ("buy", "pay"), "look": ("list",)}
+    tasks = [page(f"{step}{n}", step=step) for names in steps.values() for step in names for n in range(3)]
+    run = await start(queue, *tasks, max_attempts=3)
+    other = await start(queue, page("other", step="buy"), run_id="other")
+    leases = await claim_all(queue, run, DEAD)
+    (elsewhere,) = await claim_all(queue, other, DEAD)
+    (alive,) = await claim_all(queue, await start(queue, page("mine", step="buy")), ALIVE)
+    assert len(leases) == 9
+    assert await queue.abandon(DEAD, once=steps["order"], reason="WorkerDied: it was killed") == 10
+    stats = await queue.stats(run.id)
+    assert (stats.pending, stats.leased, stats.dead) == (3, 0, 6)
+    letters = [*await the_dead(queue, run), *await the_dead(queue, other)]
+    assert {letter.error for letter in letters} == {"WorkerDied: it was killed"}
+    assert {letter.task.step for letter in letters} == set(steps["order"])
+    assert {letter.attempts for letter in letters} == {1}
+    assert {letter.history[-1].worker_id for letter in letters} == {DEAD}
+    assert {lease.task.step for lease in await claim_all(queue, run, ALIVE)} == set(steps["look"])
+    assert set(await queue.settle([Done(lease) for lease in [*leases, elsewhere]])) == {Fate.STALE}
+    assert await queue.settle([Done(alive)]) == [Fate.ACCEPTED], "that of another worker stays"
+    assert await queue.replay(run.id) == 6
+
+
+async def test_nothing_is_buried_where_no_step_is_at_most_once(queue: Queue) -> None:
+    run = await start(queue, *pages(3), max_attempts=1)
+    await claim_all(queue, run, DEAD)
+    assert await queue.abandon(DEAD, once=["another step"], reason="unused") == 3
+    assert (await queue.stats(run.id)).pending == 3

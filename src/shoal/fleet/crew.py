@@ -19,7 +19,7 @@ from shoal.fleet.rollcall import RollCall
 from shoal.fleet.single import ScraperLock
 from shoal.fleet.whereabouts import new_worker_id
 from shoal.queue.contract import Queue
-from shoal.worker.keeper import Ending, Keeper, StepLimit
+from shoal.worker.keeper import Ending, Keeper, StepLimit, once_steps
 from shoal.worker.line import Order
 from shoal.worker.nursery import Nursery
 from shoal.worker.release import release_leases
@@ -233,7 +233,7 @@ class Crew:
 
     async def _release(self, worker_id: str) -> None:
         try:
-            await release_leases(self._queue, worker_id, at_most_once=self._order.at_most_once)
+            await release_leases(self._queue, worker_id, once=once_steps(self._limits))
         except QueueError:
             return  # they run out
         except Exception as error:

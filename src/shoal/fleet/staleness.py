@@ -110,7 +110,8 @@ async def release(queue: Queue, holders: Iterable[Holder]) -> int:
     """
     count = await queue.reclaim()
     for worker_id, at_most_once in {(holder.worker_id, holder.at_most_once) for holder in holders}:
-        count += await release_leases(queue, worker_id, at_most_once=at_most_once)
+        if not at_most_once:  # it may be only silent
+            count += await release_leases(queue, worker_id)
     return count
 
 

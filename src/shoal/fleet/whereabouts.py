@@ -48,8 +48,19 @@ async def hand_back(queue: Queue, run: Run) -> int:
     count = 0
     for worker in await queue.workers(run.id):
         if worker.leased and is_dead(worker) and not _lives_on(worker):
-            count += await release_leases(queue, worker.worker_id, at_most_once=is_at_most_once(worker))
+            once = once_steps_of(worker)
+            if once is not None:
+                count += await release_leases(queue, worker.worker_id, once=once)
     return count
+
+
+def once_steps_of(worker: WorkerStatus) -> list[str] | None:
+    """Return the steps whose tasks a worker tries once at most, by its heartbeats; None if they name none.
+
+    Those of earlier versions say only that there are such steps: what such a worker holds must run out.
+    """
+    said = worker.info.get("at_most_once")
+    return None if said is True else [str(step) for step in said or ()]
 
 
 def is_at_most_once(worker: WorkerStatus) -> bool:

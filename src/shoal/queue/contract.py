@@ -164,11 +164,12 @@ class Queue(ABC):
         """
 
     @abstractmethod
-    async def abandon(self, worker_id: str) -> int:
-        """Hand back every lease of a worker that is known to be dead, and return how many.
+    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
+        """End every lease of a worker that is known to be dead, and return how many.
 
         Each goes as by a Release of its holder, in whatever run it is: the attempt is given back, and what
-        the worker may still say of it is STALE.
+        the worker may still say of it is STALE. Tasks of the steps `once`, which are tried once at most, go
+        as by a Bury with this reason.
         """
 
     # Looking

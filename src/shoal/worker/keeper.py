@@ -43,7 +43,7 @@ from shoal.worker.liveness import LOOK_EVERY, Liveness, Look, Trouble
 from shoal.worker.marks import Marks, make_file
 from shoal.worker.nursery import Nursery, WorkerProcess, read_pipe
 from shoal.worker.procfs import STOPPED, pid_scope, state_of_process
-from shoal.worker.release import release_leases
+from shoal.worker.release import ONCE, release_leases
 from shoal.worker.tally import Tally
 
 RUNNING, FROZEN = "running", "frozen"  # what heartbeats say
@@ -77,6 +77,11 @@ class StepLimit(NamedTuple):
     at_most_once: bool = False
 
 
+def once_steps(limits: Mapping[str, StepLimit]) -> list[str]:
+    """Return the steps whose tasks are tried once at most."""
+    return sorted(name for name, limit in limits.items() if limit.at_most_once)
+
+
 class Keeper:
     """Starts one worker process and looks after it until it has ended."""
 
@@ -96,7 +101,7 @@ class Keeper:
         self._queue, self._nursery, self._on_output = queue, nursery, on_output
         self._on_told, self._condition = on_told, Condition(order)
         self._last_lines: deque[str] = deque(maxlen=20)
-        self._limits = limits
+        self._limits, self._once = limits, once_steps(limits)
         self._longest = max(limit.time for limit in limits.values())
         self._liveness = Liveness.within(order.lease, self._seconds)
         self._taken: dict[int, float] = {}  # when each lease came, by the time that the keeper was awake
@@ -284,8 +289,8 @@ class Keeper:
         info["pid_scope"] = pid_scope()
         if self.order.sharing:
             info["sharing"] = self.order.sharing.mode
-        if self.order.at_most_once:
-            info["at_most_once"] = True
+        if self._once:
+            info["at_most_once"] = self._once
         with suppress(QueueError):
             await self._queue.beat(self.order.worker_id, run_id=self.order.run_id, state=state, info=info)
 
@@ -338,7 +343,8 @@ class Keeper:
                 )
         with suppress(QueueError):
             # What it claimed and could not tell any more.
-            await release_leases(self._queue, self.order.worker_id, at_most_once=self.order.at_most_once)
+            how = ending.message or "ended"
+            await release_leases(self._queue, self.order.worker_id, once=self._once, how=how)
         ending.tally, ending.settled = self.tally, self._settled
         ending.last_lines = list(self._last_lines)
         await self._beat_once("ended" if self._ending else "died")
@@ -371,7 +377,7 @@ class Keeper:
         limit = self._limits.get(lease.task.step)
         if limit and limit.at_most_once:
             # Nobody can tell which pages were asked for.
-            return Bury(lease, f"WorkerDied: the worker {how}, and this task is tried once at most")
+            return Bury(lease, f"WorkerDied: the worker {how}, and {ONCE}")
         return self._charged(number, lease, how) if number in guilty else Release(lease)
 
     def _charged(self, number: int, lease: Lease, how: str) -> Outcome:

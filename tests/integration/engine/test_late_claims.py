@@ -34,7 +34,10 @@ async def held_up(url):
     await connection.close()
 
 
-async def test_leases_that_come_after_their_worker_s_end_are_handed_back_soon(postgres_url, tmp_path):
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+async def test_leases_that_come_after_their_worker_s_end_are_handed_back_or_buried_soon(
+    postgres_url, tmp_path, delivery
+):
     bench, pids = Bench(tmp_path, postgres_url), []
     bench.witness.on_saw = lambda snapshot, crew: pids.extend(crew.pids)
     async with open_queue(postgres_url) as queue:
@@ -44,7 +47,8 @@ async def test_leases_that_come_after_their_worker_s_end_are_handed_back_soon(po
     async with asyncio.timeout(45):  # a lease is waited for a minute
         async with locking.transaction():
             await locking.execute("LOCK TABLE shoal.lane IN EXCLUSIVE MODE")
-            running = asyncio.create_task(bench.run(CODE, [], run_id="late", resume=True))
+            code = CODE.replace("retries=2", f"delivery={delivery!r}")
+            running = asyncio.create_task(bench.run(code, [], run_id="late", resume=True))
             await held_up(postgres_url)
             while not pids:
                 await asyncio.sleep(0.05)
@@ -53,7 +57,14 @@ async def test_leases_that_come_after_their_worker_s_end_are_handed_back_soon(po
                 await asyncio.sleep(0.05)
         summary = await running
     await locking.close()
-    assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (5, 0)
+    done, dead = summary.snapshot.stats.completed, summary.snapshot.stats.dead
+    if delivery == "at_least_once":
+        assert (done, dead) == (5, 0)
+        return
+    # What the dead worker's claim brought is not handed out again; the rest is done by the next one.
+    assert done + dead == 5 and dead
+    errors = {letter.error for letter in await bench.dead("late")}
+    assert errors == {"WorkerDied: the worker died, and this task is tried once at most"}
 
 
 SLOW = """

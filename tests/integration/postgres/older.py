@@ -4,6 +4,7 @@ from typing import Any
 
 # What each version must find undone. The functions that its migration drops are there again by name.
 _UNDO = {
+    11: "DROP FUNCTION shoal.abandon_or_bury",
     10: "ALTER TABLE shoal.host DROP COLUMN slowdown",
     9: "ALTER TABLE shoal.run DROP COLUMN reason",
     8: """

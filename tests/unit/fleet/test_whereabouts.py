@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.core.model import SECOND, WorkerStatus
+from shoal.core.model import MINUTE, SECOND, Task, WorkerStatus
 from shoal.fleet.whereabouts import MISSED, hand_back, is_dead, new_worker_id, whereabouts
 from shoal.queue.open import open_queue
 
@@ -108,9 +108,24 @@ async def test_a_live_worker_of_the_same_host_name_in_another_pid_namespace_keep
             process.communicate("")
 
 
-async def test_of_a_dead_worker_that_works_at_most_once_nothing_is_handed_back(tmp_path, gone):
-    from shoal.core.model import MINUTE, Task
+async def test_what_a_dead_worker_held_at_most_once_is_buried_at_once_and_the_rest_handed_back(
+    tmp_path, gone
+):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        run = await queue.start_run("s", run_id="r")
+        steps = ("buy", "look")
+        await queue.enqueue("r", [Task(url=f"https://{step}.test/", step=step) for step in steps])
+        await queue.beat(gone, run_id="r", info={**whereabouts(), "at_most_once": ["buy"]})
+        assert len((await queue.claim(gone, run_id="r", limit=2, lease=MINUTE)).leases) == 2
+        assert await hand_back(queue, run) == 2
+        (letter,) = [letter async for letter in queue.dead("r")]
+        assert letter.task.step == "buy" and "tried once at most" in letter.error
+        assert (await queue.stats("r")).pending == 1
 
+
+async def test_of_an_older_worker_that_does_not_say_which_steps_are_at_most_once_nothing_is_handed_back(
+    tmp_path, gone
+):
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
         run = await queue.start_run("s", run_id="r")
         await queue.enqueue("r", [Task(url="https://a.test/1")])

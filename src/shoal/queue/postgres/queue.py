@@ -240,10 +240,10 @@ class PostgresQueue(Queue):
             pass
         return count
 
-    async def abandon(self, worker_id: str) -> int:
+    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
         newest = await self._server.value(sql.QUERIES["newest_token"])
-        count = 0
-        while ended := (await self._server.once(sql.ABANDON, worker_id, newest, SWEEP))[0][0]:
+        count, how = 0, (list(once), error_text(reason))
+        while ended := (await self._server.once(sql.ABANDON, worker_id, newest, SWEEP, *how))[0][0]:
             count += int(ended)
         return count
 

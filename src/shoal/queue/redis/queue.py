@@ -289,17 +289,18 @@ class RedisQueue(Queue):
             count += int(lost)
         return count, int(left)
 
-    async def abandon(self, worker_id: str) -> int:
-        calls = (self._abandon(shard, worker_id) for shard in range(self._shards))
+    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
+        how = (error_text(reason), *once)
+        calls = (self._abandon(shard, worker_id, how) for shard in range(self._shards))
         return sum(await asyncio.gather(*calls))
 
-    async def _abandon(self, shard: int, worker_id: str) -> int:
+    async def _abandon(self, shard: int, worker_id: str, how: Sequence[str]) -> int:
         count = 0
         # Every run that has a lease is in this list.
         for number in await self._server.command("ZRANGE", self._server.key(shard, "overdue"), 0, -1):
             place = FIRST_PAGE
             while True:
-                ended, place = await self._server.once("abandon", shard, worker_id, number, place)
+                ended, place = await self._server.once("abandon", shard, worker_id, number, place, *how)
                 count += int(ended)
                 if place == FIRST_PAGE:
                     break

@@ -178,8 +178,8 @@ class SqliteQueue(Queue):
             count += lost
         return count
 
-    async def abandon(self, worker_id: str) -> int:
-        return await self._writer.call(workers.abandon, worker_id)
+    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
+        return await self._writer.call(workers.abandon, worker_id, list(once), error_text(reason))
 
     # Looking
 

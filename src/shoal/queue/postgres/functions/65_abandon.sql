@@ -1,11 +1,13 @@
--- Hand back some leases of a worker that is dead, as if it had released them; those whose token is not above `p_newest`, so that a worker that
--- goes on claiming does not keep its caller here for ever. Zero when none is left.
+-- Hand back some leases of a worker that is dead, as if it had released them, and bury those of the steps `p_once`; those whose token is not above
+-- `p_newest`, so that a worker that goes on claiming does not keep its caller here for ever. Zero when none is left.
 --
 -- The table holds live leases only and workers die seldom, so it is read through: an index on the worker would cost every claim and every extend.
 --
 -- Leases that another call holds are passed over, and waited for only when there are no others. Whoever waits here has locked no lease yet, so that
 -- nobody waits in a circle; and a lease that was held only to be extended, or by a call that failed, is not forgotten.
-CREATE OR REPLACE FUNCTION shoal.abandon(p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int) RETURNS int
+CREATE OR REPLACE FUNCTION shoal.abandon_or_bury(
+    p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int, p_once text[], p_reason text
+) RETURNS int
 LANGUAGE plpgsql SET jit = off AS $$
 DECLARE
     told   bigint[] := shoal.answered(p_call, p_again);
@@ -27,9 +29,12 @@ BEGIN
         picked := ARRAY(SELECT task FROM shoal.lease WHERE worker = p_worker AND token <= p_newest LIMIT 1 FOR UPDATE);
     END IF;
     FOR held IN
-        SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens, array_agg('F'::text) AS letters,
-               array_agg(NULL::text) AS errors, array_agg(0) AS none, array_agg(NULL::interval) AS never
-        FROM shoal.lease l WHERE l.task = ANY (picked) GROUP BY l.run ORDER BY l.run
+        SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens,
+               array_agg(CASE WHEN s.step = ANY (p_once) THEN 'B' ELSE 'F' END) AS letters,
+               array_agg(CASE WHEN s.step = ANY (p_once) THEN p_reason END) AS errors,
+               array_agg(0) AS none, array_agg(NULL::interval) AS never
+        FROM shoal.lease l LEFT JOIN shoal.section s ON s.id = l.section
+        WHERE l.task = ANY (picked) GROUP BY l.run ORDER BY l.run
     LOOP
         SELECT * INTO owner FROM shoal.run r WHERE r.id = held.run;
         CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` clears what it left
@@ -45,3 +50,7 @@ BEGIN
     END IF;
     RETURN total;
 END $$;
+
+-- What workers of the version before call.
+CREATE OR REPLACE FUNCTION shoal.abandon(p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int) RETURNS int
+LANGUAGE sql AS $$ SELECT shoal.abandon_or_bury(p_call, p_again, p_worker, p_newest, p_limit, '{}', NULL) $$;

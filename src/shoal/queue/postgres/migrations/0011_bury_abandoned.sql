@@ -1,0 +1,2 @@
+-- Functions only: shoal.abandon_or_bury (see 65_abandon.sql).
+SELECT 1;
