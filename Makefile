@@ -1,8 +1,8 @@
 # `make` alone lists the targets. Every target does its own set-up.
 
 PYTHON ?= python3
-# Tests wait for servers and leases half of the time.
-JOBS ?= 3
+# Tests wait for servers and leases more than half of the time.
+JOBS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-long check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories setup servers pins clean
+.PHONY: help demo test test-long quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,15 +20,19 @@ help:
 demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the results
 	@$(BIN)/shoal demo $(ARGS)
 
-# Tests marked `alone` measure time, so they run after the others and by themselves; there may be none (exit code 5).
-test: setup ## Run every test against real servers; ARGS='-k claim' narrows it
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not alone and not long' $(ARGS)
-	$(BIN)/python -m pytest -q -m 'alone and not long' $(ARGS) || [ $$? -eq 5 ]
+# Every promise on every backend, the parts of it that wait in parallel.
+test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not long and not alone' $(ARGS)
 
-test-long: setup ## Run the tests that take minutes each
-	$(BIN)/python -m pytest -q -m long $(ARGS)
+# Tests marked `alone` measure time, so they run after the others and by themselves. ARGS may leave none (exit code 5).
+test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix, timing
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'long and not alone' $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? -eq 5 ]
 
-check: lint types imports test ## Lint, types, import contracts and tests: what CI runs
+quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not alone' -k 'unit or sqlite' $(ARGS) tests/unit tests/conformance
+
+check: lint types imports test test-long ## Lint, types, import contracts and all tests: what CI runs
 
 fix: $(VENV)/installed ## Format the code and repair what ruff can
 	$(BIN)/python -m ruff check --fix .

@@ -18,10 +18,11 @@ from tests.servers.postgres_talk import PostgresTalk
 from tests.servers.process import ServerMissing
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisCluster, RedisServer
+from tests.tiers import TestTiers
 
 Server = TypeVar("Server")
 TEMPLATE = "shoal_template"
-_numbers = itertools.count(1)
+_numbers, _clones = itertools.count(1), itertools.count(1)
 
 # How long an example takes, and how long it takes to draw one, says more of the machine than of the code.
 settings.register_profile("shoal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +31,7 @@ settings.load_profile("shoal")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(TestReporting())
+    config.pluginmanager.register(TestTiers())
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,12 @@ def postgres_template(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def postgres_database(postgres: PostgresServer, postgres_template: str) -> Iterator[str]:
+def postgres_database(postgres: PostgresServer, postgres_template: str) -> str:
     """The name of a fresh, migrated database."""
-    name = f"test_{next(_numbers)}"
-    postgres.clone(postgres_template, name)
-    yield name
-    postgres.sql(f"DROP DATABASE {name} WITH (FORCE)")
+    number = next(_clones)
+    # The one before goes in the same process of psql, of which a test would else wait for two.
+    postgres.clone(postgres_template, f"test_{number}", instead_of=f"test_{number - 1}")
+    return f"test_{number}"
 
 
 @pytest.fixture
@@ -111,7 +113,7 @@ def redis() -> Iterator[RedisServer]:
 @pytest.fixture
 def redis_url(redis: RedisServer) -> str:
     """The address of the private Redis, emptied."""
-    redis.cli("FLUSHALL")
+    redis.flush()
     return redis.url()
 
 

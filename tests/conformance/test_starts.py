@@ -271,6 +271,7 @@ class Hosts:
         await self.queue.settle(outcomes)
 
 
+@pytest.mark.short_for(seed=0)
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
     queue: Queue, clock: Clock, seed: int

@@ -96,11 +96,12 @@ class PostgresServer(ServerProcess):
         """Return the command that reads statements for a database from stdin."""
         return [self._bin / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", self.socket_url(database)]
 
-    def clone(self, template: str, name: str) -> None:
-        """Make a database that is a copy of another one, which nobody may be connected to."""
+    def clone(self, template: str, name: str, *, instead_of: str = "") -> None:
+        """Make a copy of a database that nobody is connected to, and drop another one if it is there."""
         # PostgreSQL 15 began to write copies to the log page by page, which takes up to four times as long.
         strategy = "STRATEGY file_copy" if self._version >= 150_000 else ""
-        self.sql(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}")
+        drop = [f"DROP DATABASE IF EXISTS {instead_of} WITH (FORCE)"] if instead_of else []
+        self.sql(*drop, f"CREATE DATABASE {name} TEMPLATE {template} {strategy}")
 
     @cached_property
     def _version(self) -> int:

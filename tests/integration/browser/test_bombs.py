@@ -54,6 +54,7 @@ async def measured(browser):
         looking.cancel()
 
 
+@pytest.mark.short_for(kind="text/html")
 @pytest.mark.parametrize("kind", ["text/html", "application/json"])
 @pytest.mark.parametrize("packed", PACKED)
 async def test_a_bomb_ends_its_own_page_and_the_browser_stays_small(browse, origin, packed, kind):

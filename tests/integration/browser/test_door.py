@@ -68,6 +68,7 @@ def trying(urls: list[str], turns: int = 1) -> bytes:
     return html(f"<body><iframe name=inner></iframe><script>{script}</script>")
 
 
+@pytest.mark.long
 async def test_no_spelling_of_an_inner_address_is_reached_as_a_page_or_a_redirect(browse, origin, canary):
     browser = browse(only(origin), context="session")
 

@@ -61,6 +61,7 @@ def folders() -> set[str]:
     return {path.name for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}{os.getpid()}-*")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["task", "session"])
 async def test_browsers_are_recycled_and_nothing_grows(browse, origin, context):
     browser = browse(context=context, max_pages=max(10, PAGES // 5), wait="#made")
@@ -87,6 +88,7 @@ async def test_browsers_are_recycled_and_nothing_grows(browse, origin, context):
     assert folders() == set()
 
 
+@pytest.mark.long
 @in_both
 async def test_after_a_crowd_of_pages_one_tab_is_ready_and_no_other_is_open(browse, origin):
     browser = browse()
@@ -98,6 +100,7 @@ async def test_after_a_crowd_of_pages_one_tab_is_ready_and_no_other_is_open(brow
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 @in_both
 async def test_crowds_of_one_visitor_after_another_have_no_more_tabs_than_there_are(browse, origin):
     browser = browse(context="session", tabs=3)
@@ -125,6 +128,7 @@ async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin
     assert (await fetch(browser, url)).status == 200
 
 
+@pytest.mark.short_for(context="session")
 @in_both
 @pytest.mark.parametrize("context", ["task", "session"])
 async def test_a_tab_that_crashes_before_its_page_is_asked_for_costs_nothing(browse, origin, context):
@@ -310,6 +314,7 @@ async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
     assert not list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
 
 
+@pytest.mark.long
 @in_both
 async def test_visitors_and_ways_come_and_go_and_tabs_stay_few(browse, origin):
     browser = browse(context="session", tabs=2)

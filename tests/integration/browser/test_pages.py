@@ -285,6 +285,7 @@ def size(picture: bytes) -> tuple[int, int]:
     return struct.unpack(">II", picture[16:24])
 
 
+@pytest.mark.short_for(context="session")
 @in_both
 @pytest.mark.parametrize("context", ["task", "session"])
 async def test_a_picture_is_of_the_view_or_of_the_full_page(browse, origin, context):

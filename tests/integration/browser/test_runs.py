@@ -46,6 +46,7 @@ async def run(folder, urls, *options, settings="", step=PLAIN, file="shop.py", q
     return ended.rows[-1], items
 
 
+@pytest.mark.short_for(how="auto")
 @pytest.mark.parametrize("how", ["setting", "auto"])
 async def test_pages_that_scripts_write_are_scraped(shops, tmp_path, how):
     site, products = shops

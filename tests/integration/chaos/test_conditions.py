@@ -82,6 +82,7 @@ def test_a_file_that_another_program_writes_to_is_locked(tmp_path):
     connection.close()
 
 
+@pytest.mark.long
 def test_a_broker_with_an_alarm_says_so_until_it_is_over(rabbitmq):
     undo = alarm(rabbitmq).begin()
     try:

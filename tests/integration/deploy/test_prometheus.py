@@ -53,6 +53,7 @@ def test_every_alert_is_seen_to_fire_and_to_stay_silent():
     assert {one["alertname"] for one in tried if not one.get("exp_alerts")} == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("expr", ["vector(1) > 2", "vector(1)"], ids=["never", "always"])
 def test_an_alert_that_fires_never_or_always_would_be_noticed(promtool, tmp_path, expr):
     (plan,) = documents(ALERTS)

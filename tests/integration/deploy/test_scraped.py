@@ -101,6 +101,7 @@ def folder(tmp_path):
         yield tmp_path
 
 
+@pytest.mark.long
 async def test_alerts_and_dashboard_are_filled_by_a_real_run(prometheus, folder):
     ports = prometheus.targets
     serve = ("metrics", "--listen", ports["shoal-queue"])

@@ -120,6 +120,7 @@ def test_redis_is_well_without_a_password(redis_as_deployed):
     assert codes[0] == 0 and codes[1] != 0
 
 
+@pytest.mark.long
 async def test_the_pages_are_well_once_they_answer(tmp_path, secrets):
     token, port = tmp_path / "web_token", str(free_port())
     token.write_text(secrets["web_token"])

@@ -5,6 +5,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.integration.discover.making import HOME, MIB, write_urls
 
 ROOT = Path(__file__).parents[3]
@@ -25,6 +27,7 @@ async def probe(kind, argument=""):
     return json.loads(output)
 
 
+@pytest.mark.long
 async def test_a_large_url_file_streams_in_the_memory_of_a_small_one(tmp_path):
     path = tmp_path / "urls.txt"
     _, bad = write_urls(path, 200_000)
@@ -33,6 +36,7 @@ async def test_a_large_url_file_streams_in_the_memory_of_a_small_one(tmp_path):
     assert answer["grown"] < 10 * MIB
 
 
+@pytest.mark.long
 async def test_a_tree_of_sitemaps_streams_in_the_memory_of_one_file():
     answer = await probe("tree", 20)
     assert (answer["seen"], answer["urls"], answer["files"]) == (100_000, 100_000, 21)

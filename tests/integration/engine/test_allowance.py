@@ -34,6 +34,7 @@ def two_ways_on(path):
     return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>", after=0.02)
 
 
+@pytest.mark.short_for(sharing=None)
 @pytest.mark.parametrize("sharing", [None, "auto"])
 async def test_many_workers_together_ask_for_as_many_pages_as_a_run_may_have(any_bench, origin, sharing):
     origin.answer = two_ways_on

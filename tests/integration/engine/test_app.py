@@ -67,6 +67,7 @@ async def test_gather_returns_the_items_of_each_payload_in_order(app):
     assert found == [[{"hello": name}] for name in names]
 
 
+@pytest.mark.long
 async def test_one_gather_after_another_does_not_find_the_scraper_busy(app):
     for n in range(6):
         assert await app.gather("profiles", [{"name": str(n)}], workers=1, timeout=MINUTE)

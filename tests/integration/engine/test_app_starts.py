@@ -154,6 +154,7 @@ async def test_an_error_after_a_run_was_made_names_the_run(app):
     assert refused.value.run_id == (await app.queue.runs())[0].id
 
 
+@pytest.mark.long
 async def test_urls_stream_in_from_generators_of_both_kinds_and_are_never_held(app):
     def urls():
         for number in range(30_000):

@@ -63,6 +63,7 @@ def jobs(running):
     return jobs
 
 
+@pytest.mark.short_for(at_once=4)
 @pytest.mark.parametrize("at_once", [1, 4])
 @pytest.mark.parametrize("step", ["job", "page", "thread"])
 async def test_no_more_steps_run_than_there_may_be_at_once(queue, jobs, running, step, at_once):

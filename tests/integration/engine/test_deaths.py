@@ -45,6 +45,7 @@ async def outcome(bench, summary):
     return items, letters
 
 
+@pytest.mark.short_for(kind="async def")
 @pytest.mark.parametrize(
     ("trouble", "word"),
     [
@@ -65,6 +66,7 @@ async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     assert all(word in error for error in letters.values())
 
 
+@pytest.mark.short_for(kind="def")
 @pytest.mark.parametrize(
     ("trouble", "kind"),
     [

@@ -58,6 +58,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.2)
 
 
+@pytest.mark.short_for(error="unknown")
 @pytest.mark.parametrize("times", [1, float("inf")], ids=["once", "always"])
 @pytest.mark.parametrize("error", [strange, unknown])
 @pytest.mark.parametrize("verb", VERBS)
@@ -92,6 +93,7 @@ async def test_a_worker_that_can_settle_nothing_ends_when_its_leases_would_run_o
         assert len(here.ledger.in_hand) == PAGES, "its keeper can hand them back"
 
 
+@pytest.mark.short_for(error="full")
 @pytest.mark.parametrize("error", [full, read_only])
 @pytest.mark.parametrize("verb", ["claim", "settle", "stats"])
 async def test_a_store_that_is_full_or_read_only_is_waited_for_and_that_is_said_once(

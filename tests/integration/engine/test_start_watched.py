@@ -68,6 +68,7 @@ async def worker(folder):
         os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 async def test_a_machine_of_a_cluster_counts_all_runs_that_it_serves_and_keeps_their_logs(folder, worker):
     url = await metrics_url(worker)
     for _ in range(2):

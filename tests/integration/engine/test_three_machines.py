@@ -219,6 +219,7 @@ async def cut_and_join(scene):
     return held, meanwhile
 
 
+@pytest.mark.long
 async def test_the_tasks_of_a_machine_that_is_cut_off_are_done_by_others_and_its_late_results_refused(scene):
     held, meanwhile = await cut_and_join(scene)
     first, _, last = scene.works
@@ -247,6 +248,7 @@ async def test_the_tasks_of_a_machine_that_is_cut_off_are_done_by_others_and_its
     assert WRONG - 300 < ahead.total_seconds() < WRONG
 
 
+@pytest.mark.long
 async def test_without_a_fence_the_late_results_are_stored_a_second_time(scene, server):
     definition = server.sql(DEFINITION)
     assert FENCE in definition

@@ -4,6 +4,8 @@ import runpy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from shoal.queue.sqlite import settle as settling
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.integration import chaos
@@ -32,6 +34,7 @@ async def test_a_history_of_many_clients_breaks_no_rule_and_has_seen_all_there_i
     assert min(counted.completed, counted.gaps, counted.lost_leases, counted.refused) > 0
 
 
+@pytest.mark.long
 async def test_a_client_that_asks_and_says_that_it_did_not_is_convicted(tmp_path):
     record = await play(on(tmp_path), Cast(seed=7, most_waiting=40, seconds=1.5, clients=3, liars=1))
     assert list(judge(record)) == ["hasty"]
@@ -44,6 +47,7 @@ async def test_a_store_without_a_fence_is_convicted(tmp_path, monkeypatch):
     assert list(judge(record)) == ["doubled"]
 
 
+@pytest.mark.long
 async def test_a_client_whose_clock_is_not_the_stores_is_convicted(tmp_path):
     record = await play(
         on(tmp_path, ahead=[1]), Cast(seed=7, most_waiting=40, drain_timeout=AT_ONCE, seconds=6.0, clients=3)

@@ -133,6 +133,7 @@ async def test_a_standby_that_each_commit_waits_for_takes_over_and_nothing_is_lo
     assert set(fleet.asked.values()) == {1}
 
 
+@pytest.mark.long
 async def test_a_standby_that_lags_costs_the_moments_it_has_missed_and_no_more(servers):
     run = await start_run(servers.url)
     assert await fill(servers.url, run, range(TASKS - 100)) == TASKS - 100
@@ -169,6 +170,7 @@ CRAWL = """
 """
 
 
+@pytest.mark.long
 async def test_workers_and_their_launcher_go_on_by_themselves(servers, tmp_path):
     await servers.wait_for_the_standby_at_each_commit()
     bench, moving = Bench(tmp_path, servers.url), []

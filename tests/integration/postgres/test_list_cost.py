@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from shoal.core.model import Bury, Done, TaskState
 from shoal.queue.postgres.listing import BLOCKS, Spot, sized
 from shoal.queue.postgres.sql import QUERIES
@@ -73,6 +75,7 @@ def calls_behind(queue, run):
     return lists | {"dead letters": (queue.dead(run.id), lambda place: of_dead(run, place))}
 
 
+@pytest.mark.long
 async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_one(queue, direct):
     short, long = await filled(queue, 1_200, "short"), await filled(queue, 12_000, "long")
     await prepared(direct)

@@ -113,6 +113,7 @@ async def test_a_delay_that_an_outcome_brought_is_kept_after_a_restart_of_redis(
         assert 10 * SECOND < grant.next_due <= 20 * SECOND
 
 
+@pytest.mark.long
 async def test_a_queue_is_opened_as_soon_as_its_broker_is_there(memory, caplog):
     late = or_skip(RabbitServer)
     opening = asyncio.create_task(RabbitQueue.open(late.with_state(memory.url())))

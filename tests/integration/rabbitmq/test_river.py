@@ -45,6 +45,7 @@ async def test_tasks_wait_in_the_broker_in_bundles_a_queue_for_each_priority(que
     assert (await queue.stats(run.id)).pending == 1_030
 
 
+@pytest.mark.long
 async def test_a_url_in_the_broker_takes_less_than_30_bytes_of_redis(queue, direct):
     run = await start(queue)
     before = (await direct.info("memory"))["used_memory"]
@@ -83,6 +84,7 @@ async def test_a_free_host_is_found_behind_the_backlog_of_a_blocked_one(queue):
     assert len(await claim_all(queue, run, limit=500)) == 3_000
 
 
+@pytest.mark.long
 async def test_what_waits_in_the_broker_costs_a_claim_nothing(queue, direct):
     small = await start(queue, *(page(n, f"h{n % 20}.example") for n in range(400)), run_id="small")
     large = await start(queue, *(page(n, f"h{n % 20}.example") for n in range(10_000)), run_id="large")
@@ -177,6 +179,7 @@ async def test_a_bundle_that_redis_has_lost_enters_anew(queue, direct):
 # What else the broker does
 
 
+@pytest.mark.long
 async def test_a_long_delay_is_spent_in_a_waiting_room_of_the_broker(queue, depths, direct):
     run = await start(queue, page(1, delay=HOUR), page(2, delay=11 * SECOND), page(3, delay=SECOND))
     assert [await depths.of(run, kind) for kind in ("wait-2560s", "wait-10s")] == [1, 1]

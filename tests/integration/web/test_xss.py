@@ -66,6 +66,7 @@ def test_there_are_enough_payloads_and_no_two_are_the_same():
     assert len(set(PAYLOADS)) == len(PAYLOADS) >= ENOUGH
 
 
+@pytest.mark.long
 async def test_nothing_that_was_scraped_runs_on_any_page_or_event(place, visitor, monkeypatch):
     show_everything(monkeypatch)
     run, entered = await poisoned(place)
@@ -100,6 +101,7 @@ async def test_nothing_runs_that_comes_by_an_event_while_the_page_is_open(place,
         assert await tab.does(HERE) == []
 
 
+@pytest.mark.long
 async def test_a_page_that_does_not_escape_is_convicted_by_the_same_test(browser):
     at = bind("127.0.0.1", 0)
     made = await window(browser)

@@ -94,6 +94,7 @@ def test_values_that_are_there_twice_count_once():
     assert combine("https://a.test/{x}", {"x": [1, "1", 2]}).count == 2
 
 
+@pytest.mark.long
 def test_the_targets_of_51_states_are_made_in_seconds():
     cities = [(f"state {number % 51}", f"city {number}") for number in range(2_581)]
     categories = [f"category {number}" for number in range(120)]

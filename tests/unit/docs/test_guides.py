@@ -160,6 +160,7 @@ async def pending(queue, run_id):
         }
 
 
+@pytest.mark.long
 async def test_a_table_that_is_half_done_moves_over_with_its_ids(listings, tmp_path):
     queue = f"sqlite:///{tmp_path}/queue.db"
     (tmp_path / "left.csv").write_text(left_csv(listings))

@@ -4,6 +4,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
+import pytest
+
 from shoal.core.ask import Ask
 from shoal.core.model import Task
 from shoal.scrape.budgets import CALENDAR, FACETS, PAIRS, VALUE_BITS, VARIANTS, Budgets
@@ -101,6 +103,7 @@ def test_filters_in_ever_new_combinations_are_cut_and_named():
     assert dropped == {"trap: a.test (filters)": 1000 - len(passed)}
 
 
+@pytest.mark.long
 def test_a_parameter_that_enumerates_pages_is_not_cut():
     gate = gate_of()
     urls = [f"{HOME}viewtopic.php?f={n % 7}&t={n}&start={s}" for n in range(1_500) for s in (0, 20)]

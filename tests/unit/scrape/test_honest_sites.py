@@ -136,6 +136,7 @@ def rendered(site, url):
     return (heading + "".join(f'<a href="{link.replace("&", "&amp;")}">x</a>' for link in links)).encode()
 
 
+@pytest.mark.short_for(order="any")
 @pytest.mark.parametrize("order", ["oldest first", "any"])
 @pytest.mark.parametrize(
     "site", [shop, wiki, forum, content_system, one_long_list, one_folder, newspaper, code_host]

@@ -82,6 +82,7 @@ def crawl(scraper, order):
     return Counter(fetched.values()), dropped
 
 
+@pytest.mark.short_for(order="oldest first")
 @pytest.mark.parametrize(
     ("make", "order"),
     [

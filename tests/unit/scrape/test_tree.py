@@ -84,6 +84,7 @@ def measured(call, made="bomb"):
     return said, int(grown)
 
 
+@pytest.mark.short_for(length=300000)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("length", [60_000, 300_000, 2_000_000])
 def test_a_page_that_would_take_gigabytes_is_stopped_in_time(length):
@@ -92,6 +93,7 @@ def test_a_page_that_would_take_gigabytes_is_stopped_in_time(length):
     assert grown < 512
 
 
+@pytest.mark.short_for(call="bomb(26_000, 2)")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("call", ["bomb(26_000)", "bomb(26_000, 2)", "'<html a%d>' * 2000"])
 def test_a_short_page_is_parsed_in_one_go_since_it_cannot_take_much(call):

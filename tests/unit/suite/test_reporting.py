@@ -61,6 +61,7 @@ def test_after_it(): pass
     assert "1 failed, 1 passed" in told
 
 
+@pytest.mark.long
 def test_a_test_that_cannot_be_interrupted_is_named_and_the_others_go_on(run):
     told = run(
         """

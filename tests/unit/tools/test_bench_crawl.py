@@ -77,6 +77,7 @@ def test_pages_are_the_same_every_time_and_of_the_size_of_real_ones():
     assert 20 <= min(links) <= max(links) <= 200
 
 
+@pytest.mark.long
 def test_every_page_can_be_reached_from_the_index():
     manual = Manual(250)
     numbers = {f"{ORIGIN}{path}": number for number, path in enumerate(manual.paths)}

@@ -51,6 +51,7 @@ async def fleet(loop, seed, *, workers=8, pages=2_000, share=True, **host):
     return api, queue
 
 
+@pytest.mark.short_for(seed=0)
 @pytest.mark.parametrize("is_fixed", [True, False])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_request_comes_too_many_and_the_budget_is_used(seed, is_fixed):

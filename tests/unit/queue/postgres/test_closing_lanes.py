@@ -174,6 +174,7 @@ def is_lost(world: World) -> bool:
     return ended and not world.served and not world.lane.due
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "protocol", [note_my_own_id_if_i_began_after_the_mark, wait_for_those_who_store_tasks]
 )

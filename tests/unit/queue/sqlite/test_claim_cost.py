@@ -75,12 +75,14 @@ def few(store, asked):
     return steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hosts", [200, 40_000], ids=["deep", "wide"])
 def test_two_hundred_thousand_waiting_tasks_do_not_make_a_claim_dearer(few, store, asked, hosts):
     fill(store, "many", 200_000, hosts)
     assert steps_of_a_claim(store, "many", asked) < 2 * few
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["paused", "asked just now", "full"])
 def test_ninety_nine_blocked_hosts_in_a_hundred_do_not_make_a_claim_dearer(few, store, asked, how):
     fill(store, "blocked", 500 * FREE, 100 * FREE, host_delay=timedelta(milliseconds=250))
