@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from shoal.core.model import ZERO, Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
 from shoal.queue.contract import DEFAULT_LEASE, Fence
@@ -143,11 +143,24 @@ class KeepsAttemptsOnReplay(Ledger):
 
 
 class ForgetsCompletedKeys(Ledger):
-    def add(self, run_id: str, entry: Entry) -> bool:
+    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
         row = self.rows.get(entry.id.hex())
         if row and row.state is State.COMPLETED:
             del self.rows[row.id]
         return super().add(run_id, entry)
+
+
+class QueuesWhatOtherRunsHaveQueued(Ledger):
+    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
+        return super().add(run_id, entry._replace(scraper_key=None))
+
+
+class KnowsItsOwnTasks(Ledger):
+    """What a run has queued itself is known, and no duplicate."""
+
+    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
+        found = super().add(run_id, entry)
+        return "known" if found == "duplicate" and entry.scraper_key else found
 
 
 class KeepsNotesForEver(Ledger):
@@ -257,6 +270,8 @@ BROKEN_BOOKS: list[type[Ledger]] = [
     LosesHistory,
     KeepsAttemptsOnReplay,
     ForgetsCompletedKeys,
+    QueuesWhatOtherRunsHaveQueued,
+    KnowsItsOwnTasks,
     KeepsNotesForEver,
     SaysDrainedTooEarly,
     OversleepsDelays,

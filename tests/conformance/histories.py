@@ -74,6 +74,7 @@ class Histories(RuleBasedStateMachine):
         """Forget the last example: its runs are purged, and its hosts are long free."""
         for run in await self.bench.queue.runs():
             await self.bench.queue.purge(run.id)
+        await self.bench.queue.forget("books")
         await self._free_hosts()
         await self._both("write_notes", TOPIC, dict.fromkeys(NOTE_KEYS))
         await self._wait(HOUR)

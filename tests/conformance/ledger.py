@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import (
@@ -149,6 +149,7 @@ class Ledger:
     rejects: list[tuple[str, StoredReject]] = field(default_factory=list)
     beats: dict[Worker, Beat] = field(default_factory=dict)
     tallies: defaultdict[Worker, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    known: dict[tuple[str, bytes], datetime] = field(default_factory=dict)  # by scraper and key
     notes: dict[tuple[str, str], Kept] = field(default_factory=dict)  # by topic and key
     last_order: int = 0
     last_token: int = 0
@@ -163,12 +164,19 @@ class Ledger:
     def of_run(self, run_id: str) -> Iterator[Row]:
         return (row for row in self.rows.values() if row.run_id == run_id)
 
-    def add(self, run_id: str, entry: Entry) -> bool:
-        """Let a task in, unless its key has ever entered."""
+    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
+        """Let a task in, unless its key has ever entered the run, or another run of the scraper lately."""
         task_id = entry.id.hex()
         if task_id in self.rows:
-            return False
+            return "duplicate"
         now = self.now()
+        if entry.scraper_key is not None:
+            run = self.run(run_id)
+            place = run.scraper, entry.scraper_key
+            if self.known.get(place, now) > now:
+                return "known"
+            assert run.settings.dedup is not None
+            self.known[place] = now + run.settings.dedup
         self.last_order += 1
         self.rows[task_id] = Row(
             id=task_id,
@@ -179,7 +187,7 @@ class Ledger:
             due_at=now + entry.delay,
             expires_at=now + entry.ttl if entry.ttl else None,
         )
-        return True
+        return "added"
 
     # Time passes
 

@@ -107,11 +107,21 @@ class ModelQueue(Looking):
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
         report = EnqueueReport()
-        intake = Intake(run_id, self.books.run(run_id).settings)
+        run = self.books.run(run_id)
+        intake = Intake(run_id, run.settings, run.scraper)
         async for batch, invalid in intake.batches(tasks, on_invalid):
-            added = sum([self.books.add(run_id, entry) for entry in batch])
-            report += EnqueueReport(added=added, duplicate=len(batch) - added, invalid=invalid)
+            fates = [self.books.add(run_id, entry) for entry in batch]
+            report += EnqueueReport(
+                added=fates.count("added"),
+                duplicate=fates.count("duplicate"),
+                known=fates.count("known"),
+                invalid=invalid,
+            )
         return report
+
+    async def forget(self, scraper: str) -> int:
+        keys = [place for place in self.books.known if place[0] == scraper]
+        return sum([self.books.known.pop(place) > self.books.now() for place in keys])
 
     async def claim(
         self,
@@ -171,7 +181,8 @@ class ModelQueue(Looking):
         for data in [*outcome.items, *(reject.data for reject in outcome.rejects)]:
             encode_item(data)
         run = self.books.runs.get(outcome.lease.run_id)
-        intake = Intake(outcome.lease.run_id, run.settings if run else RunSettings())
+        settings, scraper = (run.settings, run.scraper) if run else (RunSettings(), None)
+        intake = Intake(outcome.lease.run_id, settings, scraper)
         return [intake.entry(task) for task in outcome.follow]
 
     def _obey(self, outcome: Outcome, follow: list[Entry]) -> Fate:

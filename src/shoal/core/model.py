@@ -43,6 +43,8 @@ class RunSettings:
     per_host: int = 4
     max_attempts: int = 3
     ttl: timedelta | None = None
+    dedup: timedelta | None = None  # how long other runs of the scraper leave out what this one queues
+    dedup_steps: tuple[str, ...] = ()  # for these steps; for all if none is named
 
 
 class RunState(StrEnum):
@@ -73,17 +75,22 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueReport:
-    """What became of the tasks handed to `enqueue`."""
+    """What became of the tasks handed to `enqueue`.
+
+    A duplicate is in the run already; a known one was queued by another run of the scraper: see `dedup`.
+    """
 
     added: int = 0
     duplicate: int = 0
     invalid: int = 0
+    known: int = 0
 
     def __add__(self, other: "EnqueueReport") -> "EnqueueReport":
         return EnqueueReport(
             added=self.added + other.added,
             duplicate=self.duplicate + other.duplicate,
             invalid=self.invalid + other.invalid,
+            known=self.known + other.known,
         )
 
 

@@ -123,8 +123,13 @@ class Queue(ABC):
     ) -> EnqueueReport:
         """Stream tasks in, each key of a (run, step) once.
 
+        With `RunSettings.dedup`, a key that another run of the scraper queued lately is left out as known.
         A task that cannot be queued is counted, handed to `on_invalid` with its position, and stops nothing.
         """
+
+    @abstractmethod
+    async def forget(self, scraper: str) -> int:
+        """Forget what runs with `dedup` of this scraper queued, and return how many tasks were known."""
 
     @abstractmethod
     async def claim(

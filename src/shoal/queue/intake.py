@@ -47,22 +47,30 @@ class Entry(NamedTuple):
     ttl: timedelta | None
     delay: timedelta
     depth: int
+    scraper_key: bytes | None = None  # the same in every run of the scraper; None where `dedup` is off
 
 
 class Intake:
-    """The door of one run: turns tasks into entries, or says why it cannot."""
+    """The door of one run: turns tasks into entries, or says why it cannot.
 
-    def __init__(self, run_id: str, settings: RunSettings) -> None:
+    Without the name of the scraper it gives ids, and no keys for `dedup`.
+    """
+
+    def __init__(self, run_id: str, settings: RunSettings, scraper: str | None = None) -> None:
         self._ttl = settings.ttl
-        self._hash = blake2b(digest_size=12, key=blake2b(run_id.encode(), digest_size=32).digest())
+        self._hash = _hash_for(run_id)
+        dedups = settings.dedup is not None and scraper is not None
+        self._scraper_hash = _hash_for(scraper or "") if dedups else None
+        self._dedup_steps = frozenset(settings.dedup_steps)
 
     def entry(self, task: Task) -> Entry:
         """Check one task; raises InvalidTask."""
         _check_fields(task)
         url, host = _canonical(task)
         payload = _payload(task)
+        identity = task.key or _identity(task, url, payload)
         return Entry(
-            self.fingerprint(task.step, task.key or _identity(task, url, payload)),
+            self.fingerprint(task.step, identity),
             host,
             url,
             task.step,
@@ -73,6 +81,7 @@ class Intake:
             shorter(self._ttl, task.ttl),
             task.delay,
             task.depth,
+            self._scraper_key(task.step, identity) if self._scraper_hash else None,
         )
 
     async def batches(
@@ -102,10 +111,24 @@ class Intake:
         The shared beginning keeps the links of a page on neighbouring index pages; the rest is
         keyed BLAKE2, so that a hostile site cannot provoke a false "seen".
         """
-        digest = self._hash.copy()
-        digest.update(f"{step}\0{identity}".encode())
-        site = identity[: identity.find("/", 8)]
-        return crc32(site.encode()).to_bytes(4, "big") + digest.digest()
+        return _fingerprint(self._hash, step, identity)
+
+    def _scraper_key(self, step: str, identity: str) -> bytes | None:
+        """Return the key of a task in all runs of the scraper; it begins like the task's id."""
+        if self._scraper_hash is None or (self._dedup_steps and step not in self._dedup_steps):
+            return None
+        return _fingerprint(self._scraper_hash, step, identity)
+
+
+def _hash_for(name: str) -> blake2b:
+    return blake2b(digest_size=12, key=blake2b(name.encode(), digest_size=32).digest())
+
+
+def _fingerprint(keyed: blake2b, step: str, identity: str) -> bytes:
+    digest = keyed.copy()
+    digest.update(f"{step}\0{identity}".encode())
+    site = identity[: identity.find("/", 8)]
+    return crc32(site.encode()).to_bytes(4, "big") + digest.digest()
 
 
 def task_id(run: Run, task: Task) -> str:

@@ -54,6 +54,10 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting("max_attempts", f"must be at least 1, got {settings.max_attempts}")
     if settings.ttl is not None and settings.ttl <= ZERO:
         raise InvalidSetting("ttl", f"must be more than zero, got {settings.ttl}")
+    if settings.dedup is not None and not ZERO < settings.dedup <= LONGEST_TTL:
+        raise InvalidSetting(
+            "dedup", f"must be more than zero and at most a hundred years, got {settings.dedup}"
+        )
 
 
 def steered(run: Run, wanted: RunState) -> Run:

@@ -4,6 +4,21 @@ from typing import Any
 
 # What each version must find undone. The functions that its migration drops are there again by name.
 _UNDO = {
+    12: """
+        DROP TABLE shoal.known;
+        ALTER TABLE shoal.run DROP COLUMN dedup, DROP COLUMN dedup_steps;
+        DROP FUNCTION shoal.enqueue, shoal.settle;
+        CREATE FUNCTION shoal.enqueue(
+            uuid, boolean, text, text[], text[], text[], int[], bytea[], int[], int[], smallint[], int[],
+            interval[], interval[], text[], text[], text[]
+        ) RETURNS int LANGUAGE sql AS 'SELECT 0';
+        CREATE FUNCTION shoal.settle(
+            uuid, boolean, text, bytea[], bigint[], text[], interval[], text[], interval[], interval[],
+            int[], int[], int[], bytea[], text[], int[], bytea[], text[], text[], int[], text[], text[],
+            text[], int[], bytea[], int[], int[], smallint[], int[], interval[], interval[],
+            text[], text[], text[], boolean[], int[], int[]
+        ) RETURNS bigint[] LANGUAGE sql AS 'SELECT NULL::bigint[]';
+    """,
     11: "DROP FUNCTION shoal.abandon_or_bury",
     10: "ALTER TABLE shoal.host DROP COLUMN slowdown",
     9: "ALTER TABLE shoal.run DROP COLUMN reason",

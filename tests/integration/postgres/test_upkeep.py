@@ -205,3 +205,14 @@ async def test_claims_are_not_held_up_by_what_purges_left_before(empty_postgres_
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         assert await bare.fetchval("SELECT count(*) FROM shoal.bundle") == 0
         assert not await claim_all(queue, run)
+
+
+async def test_keys_that_other_runs_knew_are_deleted_when_their_time_is_over(queue, direct, postgres_url):
+    clock = ServerClock(postgres_url)
+    await start(queue, *pages(3_000), dedup=HOUR)
+    await clock.forward(HOUR / 2)
+    await start(queue, page("young"), dedup=HOUR)
+    await clock.forward(HOUR / 2 + SECOND)
+    await queue.reclaim()
+    assert await direct.fetchval("SELECT count(*) FROM shoal.known") == 1
+    await clock.close()

@@ -36,6 +36,26 @@ async def test_enqueue_counts_each_key_once(shaky, queue):
     assert (await queue.stats(run.id)).pending == 100
 
 
+async def test_enqueue_does_not_find_its_own_tasks_known_from_another_run(shaky, queue):
+    earlier = await start(queue, *pages(10), dedup=HOUR)
+    run = await start(queue, dedup=HOUR)
+    async with shaky.on("enqueue") as it:
+        report = await it.enqueue(run.id, [*pages(100), page(1)])
+    assert report == EnqueueReport(added=90, known=11)
+    assert (await queue.stats(run.id)).pending == 90
+    assert (await queue.stats(earlier.id)).pending == 10
+
+
+async def test_settle_does_not_find_its_own_follow_ups_known_from_another_run(shaky, queue):
+    await start(queue, *pages(10), dedup=HOUR)
+    run = await start(queue, page("listing"), dedup=HOUR)
+    (lease,) = await claim_all(queue, run)
+    async with shaky.on("settle") as it:
+        assert await it.settle([Done(lease, follow=pages(100))]) == [Fate.ACCEPTED]
+    stats = await queue.stats(run.id)
+    assert (stats.pending, stats.completed) == (90, 1)
+
+
 async def test_the_tasks_of_a_lost_claim_are_handed_to_the_same_worker(shaky, queue):
     run = await start(queue, *pages(5, "a.example"), *pages(5, "b.example"), max_attempts=1)
     async with shaky.on("claim") as it:

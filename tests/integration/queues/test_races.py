@@ -1,5 +1,7 @@
 """Many processes at once: no host is held twice, no task is lost or done twice, no key enters twice."""
 
+from datetime import timedelta
+
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
@@ -46,3 +48,18 @@ async def test_sixteen_producers_with_keys_in_common_store_each_key_once(queue, 
     assert sum(report["added"] for report in reports) == keys
     assert sum(report["duplicate"] for report in reports) == 16 * 1000 - keys
     assert (await queue.stats(run.id)).pending == keys
+
+
+@pytest.mark.alone
+async def test_eight_producers_with_runs_of_their_own_and_dedup_queue_each_key_once(queue, stand):
+    settings = RunSettings(dedup=timedelta(days=30))
+    runs = [await queue.start_run("books", settings=settings) for _ in range(8)]
+    orders = [
+        {"url": stand.url, "name": f"producer-{n}", "run": run.id, "pages": [n * 200, n * 200 + 1000]}
+        for n, run in enumerate(runs)
+    ]
+    keys = 7 * 200 + 1000
+    reports = await reports_of(PRODUCER, orders)
+    assert sum(report["added"] for report in reports) == keys
+    assert sum(report["known"] for report in reports) == 8 * 1000 - keys
+    assert sum([(await queue.stats(run.id)).pending for run in runs]) == keys

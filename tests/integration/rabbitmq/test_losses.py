@@ -167,6 +167,17 @@ async def test_tasks_that_are_gone_from_the_broker_are_given_up_and_may_enter_ag
     assert len(await claim_all(queue, run, limit=100)) == 300
 
 
+async def test_tasks_that_are_gone_may_enter_again_though_their_keys_are_known_to_other_runs(
+    queue, depths, later
+):
+    run = await start(queue, *pages(20), dedup=HOUR)
+    assert await empty(depths, run, "p0") == 1
+    assert await give_up(queue, run, later) == []
+    assert (await queue.enqueue(run.id, pages(20))).added == 20
+    other = await start(queue, dedup=HOUR)
+    assert (await queue.enqueue(other.id, pages(20))).known == 20
+
+
 async def test_delayed_tasks_that_are_gone_from_the_broker_are_given_up(queue, depths, later, caplog):
     tasks = [page(n, f"h{n % 3}.example", delay=MINUTE, step=f"s{n % 2}") for n in range(30)]
     run = await start(queue, *tasks, page("later", delay=HOUR), page("now"))

@@ -1,12 +1,16 @@
 """A pending URL is small, and a run that is purged leaves nothing behind."""
 
+from datetime import timedelta
+
 import pytest
 
 from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
+from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, claim_all, page, start
 
 MOST_PER_URL = 150  # bytes; the queue is to hold millions
 URLS, HOSTS = 200_000, 2_000
+WEEK = timedelta(days=7)
 
 
 def shop(count):
@@ -27,6 +31,59 @@ async def test_a_pending_url_takes_less_than_150_bytes(queue, direct):
     assert buckets == 0, f"{buckets} buckets of seen keys are no longer compact"
 
 
+@pytest.mark.alone
+async def test_a_key_that_other_runs_know_takes_less_than_24_bytes_and_expires_by_itself(queue, direct):
+    plain = await _bytes_for(queue, direct, RunSettings(host_delay=ZERO))
+    with_dedup = await _bytes_for(queue, direct, RunSettings(host_delay=ZERO, dedup=WEEK))
+    assert (with_dedup - plain) / URLS < 24, f"{(with_dedup - plain) / URLS:.1f} bytes"
+    assert await direct.eval(_ODD_BUCKETS.replace("*:seen:*", "*:known:*:*:*"), 0) == 0
+    assert await direct.eval(_LASTING, 0) == 0
+
+
+async def _bytes_for(queue, direct, settings):
+    await direct.flushdb()
+    await queue.migrate()
+    run = await queue.start_run("books", settings=settings)
+    before = (await direct.info("memory"))["used_memory"]
+    assert (await queue.enqueue(run.id, shop(URLS))).added == URLS
+    return (await direct.info("memory"))["used_memory"] - before
+
+
+async def test_what_other_runs_know_expires_after_nine_eighths_of_its_time(queue, direct):
+    run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(60_000)), dedup=WEEK)
+    keys = [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]
+    assert len(keys) > 200  # the buckets of every group were split
+    left = [timedelta(milliseconds=await direct.pttl(key)) for key in keys]
+    assert min(left) + MINUTE >= WEEK
+    assert max(left) <= WEEK + WEEK / 8
+    await queue.purge(run.id)
+    assert await direct.eval(_LASTING, 0) == 0
+
+
+async def test_sets_whose_time_is_over_leave_the_list_of_their_scraper(redis_url, direct):
+    skew = [ZERO]
+    async with await RedisQueue.open(redis_url, skew=lambda: skew[0]) as queue:
+        for _ in range(20):
+            await start(queue, page(), dedup=WEEK)
+            skew[0] += 2 * WEEK
+    assert len(await direct.hgetall("{shoal:0}:dedup:books")) == 1
+
+
+async def test_what_is_forgotten_leaves_nothing_behind(queue, direct):
+    await start(queue, *(page(n) for n in range(60_000)), dedup=WEEK)
+    assert await queue.forget("books") == 60_000
+    assert not [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]
+
+
+_LASTING = """
+local lasting = 0
+for _, pattern in ipairs({'*known:*', '*dedup:*'}) do
+    for _, key in ipairs(redis.call('KEYS', pattern)) do
+        if redis.call('PTTL', key) < 0 then lasting = lasting + 1 end
+    end
+end
+return lasting
+"""
 _ODD_BUCKETS = """
 local odd = 0
 for _, key in ipairs(redis.call('KEYS', '*:seen:*')) do

@@ -15,6 +15,9 @@ MAKE_OLDER = """
     ALTER TABLE host DROP COLUMN earlier;
     ALTER TABLE run DROP COLUMN reason;
     ALTER TABLE host DROP COLUMN slowdown;
+    DROP TABLE known;
+    ALTER TABLE run DROP COLUMN dedup;
+    ALTER TABLE run DROP COLUMN dedup_steps;
     PRAGMA user_version = 2
 """
 

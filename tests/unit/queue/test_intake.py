@@ -29,6 +29,23 @@ def test_step_and_run_belong_to_the_identity():
     assert len(ids) == 3
 
 
+def test_the_key_of_a_scraper_is_the_same_in_all_its_runs_and_in_no_other():
+    settings = RunSettings(dedup=MINUTE)
+    task = Task(url="https://a.example/")
+    key = Intake("run", settings, "books").entry(task).scraper_key
+    assert Intake("other", settings, "books").entry(task).scraper_key == key
+    assert key[:4] == Intake("other", settings, "books").entry(task).id[:4]  # for the shard of a cluster
+    assert Intake("run", settings, "shoes").entry(task).scraper_key != key
+    assert Intake("run", settings, "books").entry(Task(url=task.url, step="detail")).scraper_key != key
+
+
+def test_without_dedup_or_for_another_step_there_is_no_key_of_the_scraper():
+    task = Task(url="https://a.example/", step="listing")
+    settings = RunSettings(dedup=MINUTE, dedup_steps=("article",))
+    for intake in (Intake("run", RunSettings(), "books"), Intake("run", settings, "books"), INTAKE):
+        assert intake.entry(task).scraper_key is None
+
+
 def test_the_pages_of_a_host_share_the_beginning_of_their_ids():
     ids = {INTAKE.entry(Task(url=f"https://a.example/{number}")).id for number in range(50)}
     assert len(ids) == 50

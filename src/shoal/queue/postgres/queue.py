@@ -46,6 +46,7 @@ from shoal.queue.postgres.wire import (
     lease_from,
     outcome_columns,
     run_from,
+    scraper_keys,
 )
 from shoal.queue.rules import (
     STEERED_FROM,
@@ -110,6 +111,8 @@ class PostgresQueue(Queue):
             settings.per_host,
             settings.max_attempts,
             settings.ttl,
+            settings.dedup,
+            list(settings.dedup_steps),
         )
         run = await self.run(run_id)
         if run.scraper != scraper:
@@ -171,9 +174,24 @@ class PostgresQueue(Queue):
         fresh = {entry.id: entry for entry in reversed(batch)}
         if not fresh:
             return EnqueueReport()
-        rows = await self._server.once(sql.ENQUEUE, run_id, *entry_columns(list(fresh.values())))
-        added = int(rows[0][0])
-        return EnqueueReport(added=added, duplicate=len(batch) - added)
+        entries = list(fresh.values())
+        keys = scraper_keys(entries)
+        rows = await self._server.once(sql.ENQUEUE, run_id, *entry_columns(entries), keys)
+        added, known = map(int, rows[0])
+        report = EnqueueReport(added=added, duplicate=len(entries) - added - known, known=known)
+        if keys is None or len(entries) == len(batch):
+            return report + EnqueueReport(duplicate=len(batch) - len(entries))
+        # Those that come twice are known or duplicates, as the first was: the server tells.
+        firsts = {id(entry) for entry in entries}
+        return report + await self._put(run_id, [entry for entry in batch if id(entry) not in firsts])
+
+    async def forget(self, scraper: str) -> int:
+        count = 0
+        after: bytes | None = b""
+        while after is not None:
+            known, after = (await self._server.fetch(sql.QUERIES["forget"], scraper, after, SWEEP))[0]
+            count += known
+        return count
 
     async def claim(
         self,
@@ -256,7 +274,8 @@ class PostgresQueue(Queue):
 
     async def _intake(self, run_id: str) -> Intake:
         if run_id not in self._intakes:
-            self._intakes[run_id] = Intake(run_id, (await self.run(run_id)).settings)
+            run = await self.run(run_id)
+            self._intakes[run_id] = Intake(run_id, run.settings, run.scraper)
         return self._intakes[run_id]
 
     async def _door(self, run_id: str) -> Intake:

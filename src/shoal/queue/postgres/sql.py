@@ -46,7 +46,7 @@ _CLAIM = (
     *("text", "bytea", "bigint"),
 )
 
-ENQUEUE = _call("enqueue", *_ONCE, *ENTRY_TYPES)
+ENQUEUE = _call("enqueue", *_ONCE, *ENTRY_TYPES, "text::bytea[]")
 CLAIM = _call("claim", *_ONCE, *_CLAIM)
 SETTLE = _call("settle", *_ONCE, *OUTCOME_TYPES)
 EXTEND = _call("extend", "bytea[]", "bigint[]", "interval")

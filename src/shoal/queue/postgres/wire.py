@@ -36,7 +36,7 @@ OUTCOME_TYPES = (
     *("text::int[]", "text::bytea[]", "text::text[]"),
     *("text::int[]", "text::bytea[]", "text::text[]", "text::text[]", "text::int[]"),
     *ENTRY_TYPES,
-    *("bool[]", "text::int[]", "text::int[]"),
+    *("bool[]", "text::int[]", "text::int[]", "text::bytea[]"),
 )
 
 DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
@@ -122,7 +122,15 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         None if all(outcome.asked for outcome in outcomes) else [not outcome.asked for outcome in outcomes],
         numbers([position for position, _ in also]),
         numbers([place for _, place in also]),
+        scraper_keys([entry for _, entry in sent]),
     ]
+
+
+def scraper_keys(entries: Sequence[Entry]) -> str | None:
+    """Return the column of the keys that all runs of a scraper share; None where no task has one."""
+    if not any(entry.scraper_key for entry in entries):
+        return None
+    return texts([f"\\x{entry.scraper_key.hex()}" if entry.scraper_key else None for entry in entries])
 
 
 def _others(
@@ -190,6 +198,8 @@ def run_from(row: Row) -> Run:
             per_host=row["per_host"],
             max_attempts=row["max_attempts"],
             ttl=row["ttl"],
+            dedup=row["dedup"],
+            dedup_steps=tuple(row["dedup_steps"]),
         ),
     )
 

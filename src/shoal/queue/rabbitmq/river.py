@@ -174,7 +174,8 @@ class River:
 
     async def _enter_anew(self, run_id: str, made: str, parcels: Sequence[Parcel]) -> int:
         elements = (one.element for one in parcels)
-        return int(await self._memory.once("enqueue", ONLY, run_id, columns(parcels), made, *elements))
+        added, _ = await self._memory.once("enqueue", ONLY, run_id, columns(parcels), made, *elements)
+        return int(added)
 
     def _letters(self, cargo: Cargo) -> list[Letter]:
         queue = self.queues(cargo.run_id, cargo.number).of(cargo.way)

@@ -175,17 +175,28 @@ class RedisQueue(Queue):
         await self._forward(
             run_id, [shard for shard, (_, sends) in zip(by_shard, answers, strict=True) if sends]
         )
-        added = sum(added for added, _ in answers)
-        return EnqueueReport(added=added, duplicate=len(batch) - added)
+        return sum((report for report, _ in answers), EnqueueReport())
 
     async def _put_on(
         self, shard: int, run_id: str, parcels: Sequence[Parcel], at: str = ""
-    ) -> tuple[int, bool]:
-        """Let tasks in at a shard; return how many were new, and whether some are for another shard."""
+    ) -> tuple[EnqueueReport, bool]:
+        """Let tasks in at a shard; say what became of them, and whether some are for another shard."""
         homes = homes_of(parcels, self._shards)
         elements = (one.element for one in parcels)
-        added = int(await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements))
-        return added, any(home != shard for home in homes)
+        answer = await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements)
+        added, known = map(int, answer)
+        report = EnqueueReport(added=added, duplicate=len(parcels) - added - known, known=known)
+        return report, any(home != shard for home in homes)
+
+    async def forget(self, scraper: str) -> int:
+        return sum(await asyncio.gather(*(self._forget(shard, scraper) for shard in range(self._shards))))
+
+    async def _forget(self, shard: int, scraper: str) -> int:
+        count, numbers = await self._server.call("forget_known", shard, scraper)
+        for number in numbers:
+            while await self._server.call("clear_known", shard, number):
+                pass
+        return int(count)
 
     async def _forward(self, run_id: str, shards: Sequence[int], ripe: Sequence[int] = ()) -> None:
         """Hand over what waits in the outboxes of shards, and once more what was delivered a while ago."""
@@ -309,10 +320,10 @@ class RedisQueue(Queue):
     async def _deliver(self, target: int, run_id: str, at: str, parcels: Sequence[Parcel]) -> bool:
         """Let tasks in that another shard has sent; return whether some have to be sent on."""
         try:
-            added, sends = await self._put_on(target, run_id, parcels, at)
+            report, sends = await self._put_on(target, run_id, parcels, at)
         except UnknownRun:
             return False  # purged meanwhile
-        return added > 0 and sends
+        return report.added > 0 and sends
 
     async def _once(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
         return await self._introduced(self._server.once, script, shard, run_id, *args)
@@ -329,7 +340,8 @@ class RedisQueue(Queue):
 
     async def _intake(self, run_id: str, *, anew: bool = False) -> Intake:
         if anew or run_id not in self._intakes:
-            self._intakes[run_id] = Intake(run_id, (await self.run(run_id)).settings)
+            run = await self.run(run_id)
+            self._intakes[run_id] = Intake(run_id, run.settings, run.scraper)
         return self._intakes[run_id]
 
     async def _door(self, run_id: str) -> Intake:

@@ -10,7 +10,19 @@ from shoal.queue.redis.server import Argument, Server
 from shoal.queue.redis.wire import fields_of, run_from, settings_fields
 from shoal.queue.rules import STEERED_FROM, steered
 
-COPIED = ("number", "id", "scraper", "delay", "per_host", "max_attempts", "ttl", "state", "started")
+COPIED = (
+    "number",
+    "id",
+    "scraper",
+    "delay",
+    "per_host",
+    "max_attempts",
+    "ttl",
+    "state",
+    "started",
+    "dedup",
+    "dedup_steps",
+)
 HOME = 0
 
 
@@ -102,7 +114,7 @@ class Runs:
     async def _tell(self, shard: int, fields: dict[str, str]) -> None:
         if shard == HOME:
             return
-        copied: list[Argument] = [word for name in COPIED for word in (name, fields[name])]
+        copied: list[Argument] = [word for name in COPIED for word in (name, fields.get(name, ""))]
         await self._server.call("adopt", shard, fields["id"], fields["number"], fields["version"], *copied)
 
     async def _pairs(self, name: str) -> list[tuple[int, str]]:

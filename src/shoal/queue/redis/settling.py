@@ -14,6 +14,7 @@ from shoal.queue.redis.wire import (
     homes_of,
     micros,
     pack,
+    pack_parcels,
     parcel,
     shard_of_host,
     shard_of_key,
@@ -91,7 +92,7 @@ class Settlement:
                 elsewhere.setdefault(shard, []).append(one)
         for shard, parcels in elsewhere.items():
             self.sent.append((place, shard))
-            self.sent_blobs.append(pack(parcels))
+            self.sent_blobs.append(pack_parcels(parcels))
 
     def arguments(self) -> list[Argument]:
         """Return what `settle.lua` reads."""

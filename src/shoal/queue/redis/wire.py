@@ -30,11 +30,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 pack = msgspec.msgpack.Encoder().encode
 unpack = msgspec.msgpack.decode
+_encode_json = msgspec.json.Encoder().encode
+_steps = msgspec.json.Decoder(tuple[str, ...]).decode
 
 _HEAD = struct.Struct(">2s16s3sBI").pack
 _NO_HISTORY = b"\xc0"
 _FIVE, _NINE = b"\x95", b"\x99"  # the heads of arrays: what the scripts keep has none
 
+GROUPS = 64  # of a set of keys, as in `46_seen.lua`
 ELEMENT_HEAD = 18  # bytes; all of an element that stands in a lane for a task that may expire
 
 
@@ -146,6 +149,7 @@ class Parcel(NamedTuple):
     ttl: int
     delay: int
     element: bytes
+    scraper_key: str = ""
 
 
 _leases = msgspec.msgpack.Decoder(list[LeaseRow]).decode
@@ -195,12 +199,18 @@ def parcel(entry: Entry) -> Parcel:
         ttl,
         delay,
         head + fields + _NO_HISTORY,
+        "" if entry.scraper_key is None else scraper_key_of(entry.scraper_key),
     )
 
 
 def key_of(task_id: bytes) -> str:
     """Return the number under which a task's id is noted as seen."""
     return str(int.from_bytes(task_id[8:], "big", signed=True))
+
+
+def scraper_key_of(key: bytes) -> str:
+    """Return a key that all runs of a scraper share as its group and its number: see `46_seen.lua`."""
+    return f"{key[7] % GROUPS}:{key_of(key)}"
 
 
 def shard_of_key(parcel: Parcel, shards: int) -> int:
@@ -233,6 +243,7 @@ def columns(parcels: Sequence[Parcel], homes: Sequence[int] = (), of: Sequence[i
     section_of = [sections.setdefault(one.section, len(sections) + 1) for one in parcels]
     ttls = [one.ttl for one in parcels]
     delays = [one.delay for one in parcels]
+    keys = [one.scraper_key for one in parcels]
     return pack(
         [
             list(hosts),
@@ -245,8 +256,14 @@ def columns(parcels: Sequence[Parcel], homes: Sequence[int] = (), of: Sequence[i
             delays if any(delays) else [],
             of,
             homes,
+            keys if any(keys) else [],
         ]
     )
+
+
+def pack_parcels(parcels: Sequence[Parcel]) -> bytes:
+    """Pack tasks for an outbox; one without a scraper key as versions that know none read it."""
+    return pack([one if one.scraper_key else one[:-1] for one in parcels])
 
 
 # In
@@ -384,6 +401,10 @@ def settings_fields(scraper: str, settings: RunSettings) -> list[Any]:
         settings.max_attempts,
         "ttl",
         "" if settings.ttl is None else micros(settings.ttl),
+        "dedup",
+        "" if settings.dedup is None else micros(settings.dedup),
+        "dedup_steps",
+        _encode_json(settings.dedup_steps),
     ]
 
 
@@ -406,5 +427,8 @@ def run_from(fields: Mapping[str, str]) -> Run:
             per_host=int(fields["per_host"]),
             max_attempts=int(fields["max_attempts"]),
             ttl=duration(int(fields["ttl"])) if fields["ttl"] else None,
+            # A run that an earlier version made has neither.
+            dedup=duration(int(fields["dedup"])) if fields.get("dedup") else None,
+            dedup_steps=_steps(fields.get("dedup_steps") or "[]"),
         ),
     )

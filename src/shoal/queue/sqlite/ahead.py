@@ -37,13 +37,12 @@ class Ahead:
     def __init__(self, writer: Desk, run_id: str) -> None:
         self.report = EnqueueReport()
         self._writer, self._run_id = writer, run_id
-        self._size = 0
-        self._writing: asyncio.Future[int] | None = None
+        self._writing: asyncio.Future[EnqueueReport] | None = None
 
     async def add(self, batch: Sequence[Entry]) -> None:
         """Wait for the last batch, and begin this one."""
         await self._finish()
-        self._size, self._writing = len(batch), self._writer.post(enqueue, self._run_id, batch)
+        self._writing = self._writer.post(enqueue, self._run_id, batch)
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,5 +61,4 @@ class Ahead:
     async def _finish(self) -> None:
         if self._writing is not None:
             writing, self._writing = self._writing, None
-            added = await writing
-            self.report += EnqueueReport(added=added, duplicate=self._size - added)
+            self.report += await writing

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from shoal.core.errors import UnknownRun
 from shoal.core.model import (
     NOTHING,
     DeadFilter,
     DeadLetter,
+    Done,
     EnqueueReport,
     ExpiredTask,
     Fate,
@@ -32,7 +34,19 @@ from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
 from shoal.queue.intake import Intake, encode_item, ids_of
 from shoal.queue.places import check_keys, numbers_of, page_sizes, parts_of
 from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim, known_ids
-from shoal.queue.sqlite import dead, hosts, listing, notes, purge, reading, runs, settle, sweep, workers
+from shoal.queue.sqlite import (
+    dead,
+    hosts,
+    known,
+    listing,
+    notes,
+    purge,
+    reading,
+    runs,
+    settle,
+    sweep,
+    workers,
+)
 from shoal.queue.sqlite.ahead import BATCH, Ahead, with_breaks
 from shoal.queue.sqlite.claim import Wish, claim
 from shoal.queue.sqlite.database import PATIENCE, Address
@@ -61,6 +75,7 @@ class SqliteQueue(Queue):
         self._synchronous = address.synchronous
         self._writer = Desk(Writer(address, now))
         self._reader = Desk(Reader(address, now))
+        self._intakes: dict[str, Intake] = {}
 
     @classmethod
     async def open(
@@ -110,6 +125,7 @@ class SqliteQueue(Queue):
         self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
     ) -> Run:
         check_run(scraper, settings, run_id)
+        self._intakes.pop(run_id or "", None)
         return await self._writer.call(runs.start, scraper, settings, run_id)
 
     async def run(self, run_id: str) -> Run:
@@ -131,6 +147,7 @@ class SqliteQueue(Queue):
         return await self._writer.call(runs.steer, run_id, RunState.CANCELLED)
 
     async def purge(self, run_id: str) -> None:
+        self._intakes.pop(run_id, None)
         await self._writer.call(purge.forget, run_id)
         while await self._writer.call(purge.clear):
             pass
@@ -143,11 +160,18 @@ class SqliteQueue(Queue):
         run = await self.run(run_id)
         refused = 0
         async with Ahead(self._writer, run_id) as ahead:
-            batches = Intake(run_id, run.settings).batches(with_breaks(tasks), on_invalid, BATCH)
+            intake = Intake(run_id, run.settings, run.scraper)
+            batches = intake.batches(with_breaks(tasks), on_invalid, BATCH)
             async for batch, invalid in batches:
                 refused += invalid
                 await ahead.add(batch)
         return ahead.report + EnqueueReport(invalid=refused)
+
+    async def forget(self, scraper: str) -> int:
+        count, after = 0, known.FIRST
+        while page := await self._writer.call(known.forget, scraper, after):
+            count, after = count + page[0], page[1]
+        return count
 
     async def claim(
         self,
@@ -165,7 +189,19 @@ class SqliteQueue(Queue):
         return await self._writer.call(claim, wish)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
-        return await self._writer.call(settle.settle, settle.prepare(outcomes))
+        bringing = {one.lease.run_id for one in outcomes if isinstance(one, Done) and one.follow}
+        intakes = {run_id: await self._intake(run_id) for run_id in bringing}
+        return await self._writer.call(settle.settle, settle.prepare(outcomes, intakes))
+
+    async def _intake(self, run_id: str) -> Intake:
+        """Return a run's intake, also for a run that was purged: its outcomes are stale, not wrong."""
+        if run_id not in self._intakes:
+            try:
+                run = await self.run(run_id)
+            except UnknownRun:
+                return Intake(run_id, RunSettings())
+            self._intakes[run_id] = Intake(run_id, run.settings, run.scraper)
+        return self._intakes[run_id]
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)

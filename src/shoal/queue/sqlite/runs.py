@@ -7,6 +7,7 @@ from shoal.core.model import Run, RunSettings, RunState
 from shoal.queue.rules import STEERED_FROM, new_run_id, steered
 from shoal.queue.sqlite.moment import duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.texts import as_json
 
 
 class RunRow(msgspec.Struct, array_like=True, frozen=True):
@@ -22,6 +23,8 @@ class RunRow(msgspec.Struct, array_like=True, frozen=True):
     ttl: int | None
     started_at: int
     reason: str
+    dedup: int | None
+    dedup_steps: tuple[str, ...]
 
     def run(self) -> Run:
         settings = RunSettings(
@@ -29,6 +32,8 @@ class RunRow(msgspec.Struct, array_like=True, frozen=True):
             per_host=self.per_host,
             max_attempts=self.max_attempts,
             ttl=optional_duration(self.ttl),
+            dedup=optional_duration(self.dedup),
+            dedup_steps=self.dedup_steps,
         )
         return Run(
             id=self.id,
@@ -55,6 +60,8 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None)
         per_host=settings.per_host,
         max_attempts=settings.max_attempts,
         ttl=optional_micros(settings.ttl),
+        dedup=optional_micros(settings.dedup),
+        dedup_steps=as_json(settings.dedup_steps),
         now=now,
     )
     row = known(store, run_id)

@@ -1,12 +1,12 @@
 """Obeying outcomes: each whole or not at all, and only from the holder of the lease."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import assert_never
 
 import msgspec
 
-from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, RunSettings, error_text
+from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, error_text
 from shoal.queue.intake import Entry, Intake, encode_item
 from shoal.queue.sqlite.endings import Endings, Held
 from shoal.queue.sqlite.moment import micros
@@ -23,14 +23,20 @@ class Settlement(msgspec.Struct):
     follow: Sequence[Entry] = ()
 
 
-def prepare(outcomes: Iterable[Outcome]) -> list[Settlement]:
-    """Check what the outcomes carry; raises InvalidItem or InvalidTask."""
-    return [_prepared(outcome) if isinstance(outcome, Done) else Settlement(outcome) for outcome in outcomes]
+def prepare(outcomes: Iterable[Outcome], intakes: Mapping[str, Intake]) -> list[Settlement]:
+    """Check what the outcomes carry; raises InvalidItem or InvalidTask.
+
+    There is an intake for every run whose outcomes bring follow-up tasks.
+    """
+    return [
+        _prepared(outcome, intakes.get(outcome.lease.run_id))
+        if isinstance(outcome, Done)
+        else Settlement(outcome)
+        for outcome in outcomes
+    ]
 
 
-def _prepared(done: Done) -> Settlement:
-    # The store knows the run's time to live; here every task keeps its own.
-    intake = Intake(done.lease.run_id, RunSettings()) if done.follow else None
+def _prepared(done: Done, intake: Intake | None) -> Settlement:
     return Settlement(
         done,
         items=[encode_item(data) for data in done.items],

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.queue.sqlite import notes, purge
+from shoal.queue.sqlite import known, notes, purge
 from shoal.queue.sqlite.endings import Endings, Held
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.tally import DELAYED, EXPIRED, PENDING, Tally
@@ -58,7 +58,7 @@ def reclaim(store: Store) -> tuple[int, bool]:
         more = not all(let_time_pass(store, now, run=run))
     purge.clear(store)  # some of what a purge left that was cut short
     notes.fade(store)
-    return count, more
+    return count, known.expire(store, now) or more
 
 
 def take_back_lost(store: Store, now: int) -> int:

@@ -63,21 +63,31 @@ END $$;
 CREATE OR REPLACE FUNCTION shoal.enqueue(
     p_call uuid, p_again boolean, p_run_id text, p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
     p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
-    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[]
-) RETURNS int
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_keys bytea[] DEFAULT NULL,
+    OUT added int, OUT known int
+)
 LANGUAGE plpgsql AS $$
 DECLARE
-    told bigint[] := shoal.answered(p_call, p_again);
-    run  shoal.run;
-    done record;
+    told    bigint[] := shoal.answered(p_call, p_again);
+    run     shoal.run;
+    done    record;
+    may     int[];     -- 1 for each task that may enter, where that is asked
+    entered bigint[];
 BEGIN
     IF told IS NOT NULL THEN
-        RETURN told[1];
+        added := told[1];
+        known := coalesce(told[2], 0);
+        RETURN;
     END IF;
     run := shoal.known_run(p_run_id);
+    known := 0;
+    IF p_keys IS NOT NULL AND run.dedup IS NOT NULL THEN
+        SELECT l.of, l.known INTO may, known FROM shoal.leave_out_known(run, p_ids, p_keys, NULL, NULL) l;
+        entered := ARRAY[1];
+    END IF;
     SELECT * INTO done FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
-                                      p_ttl, p_delay, p_url, p_key, p_payload, NULL, NULL);
+                                      p_ttl, p_delay, p_url, p_key, p_payload, may, entered);
     PERFORM shoal.arm(done.lanes);
-    INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[done.added]);
-    RETURN done.added;
+    INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[done.added, known]);
+    added := done.added;
 END $$;

@@ -148,6 +148,7 @@ BEGIN
     PERFORM shoal.arm(lanes);
     more := shoal.expire(p_limit) >= p_limit OR more;
     more := shoal.fade(p_limit) >= p_limit OR more;
+    more := shoal.expire_known(p_limit) >= p_limit OR more;
     SELECT array_agg(r.ctid) INTO old FROM (
         SELECT ctid FROM shoal.receipt WHERE at < clock_timestamp() - interval '10 minutes' ORDER BY at LIMIT 10 * p_limit FOR UPDATE SKIP LOCKED
     ) r;

@@ -97,7 +97,7 @@ END $$;
 
 -- Obey the outcomes of one run's leases, with the items, rejects and follow-up tasks that belong to them (by position). Outcomes p_also_of bring
 -- the follow-up tasks at p_also too, besides those that p_follow_of names first.
--- Locks are taken in the order leases, hosts, tasks, lanes, so that two settlements never wait for each other in a circle.
+-- Locks are taken in the order leases, hosts, known keys, tasks, lanes, so that two settlements never wait for each other in a circle.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
     p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
@@ -107,7 +107,7 @@ CREATE OR REPLACE FUNCTION shoal.settle(
     p_follow_of int[], p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
     p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
     p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL,
-    p_also_of int[] DEFAULT '{}', p_also int[] DEFAULT '{}'
+    p_also_of int[] DEFAULT '{}', p_also int[] DEFAULT '{}', p_keys bytea[] DEFAULT NULL
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -151,6 +151,9 @@ BEGIN
         );
     END IF;
     IF cardinality(p_ids) > 0 AND cardinality(ended.accepted) > 0 THEN
+        IF p_keys IS NOT NULL AND run.dedup IS NOT NULL THEN
+            SELECT l.of INTO p_follow_of FROM shoal.leave_out_known(run, p_ids, p_keys, p_follow_of, ended.accepted) l;
+        END IF;
         SELECT * INTO added FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
                                            p_ttl, p_delay, p_url, p_key, p_payload, p_follow_of, ended.accepted);
         lanes := shoal.both(lanes, added.lanes);

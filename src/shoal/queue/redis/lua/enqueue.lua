@@ -1,5 +1,5 @@
 -- Let tasks into a run. ARGV  4 run, 5 columns, 6 the moment from which times count ('' for now), 7... elements
--- Answers how many were new.
+-- Answers how many were new, and how many another run has queued.
 
 local run = run_named(ARGV[4])
 if not run then
@@ -7,13 +7,13 @@ if not run then
 end
 local told = remembered()
 if told then
-    return tonumber(told)
+    return unpacked(told)
 end
-local added = put(run, unpacked(ARGV[5]), 7, nil, tonumber(ARGV[6]) or now)
+local added, known_before = put(run, unpacked(ARGV[5]), 7, nil, tonumber(ARGV[6]) or now)
 write_entered(run)
 write_counts(run)
 if added > 0 then
-    remember(added)
+    remember(pack({added, known_before}))
 end
 forget_acked()
-return added
+return {added, known_before}

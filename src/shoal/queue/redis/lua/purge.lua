@@ -43,27 +43,7 @@ local function purge_lanes()
     return #hosts > 0
 end
 
-local function purge_seen()
-    for group = 0, 63 do
-        local keys = tonumber(call('HGET', R .. 'seen', group))
-        if keys then
-            local last = max(1, floor(keys / 200)) - 1
-            local first = max(0, last - AT_ONCE + 1)
-            for bucket = first, last do
-                call('UNLINK', R .. 'seen:' .. group .. ':' .. bucket)
-            end
-            if first == 0 then
-                call('HDEL', R .. 'seen', group)
-            else
-                call('HSET', R .. 'seen', group, first * 200)
-            end
-            return true
-        end
-    end
-    return false
-end
-
-if purge_leases() or purge_lanes() or purge_seen() then
+if purge_leases() or purge_lanes() or unlink_buckets(R .. 'seen', AT_ONCE) then
     return 1
 end
 purge_lanes_of('')

@@ -3,9 +3,7 @@
 local R, seen = P .. ARGV[4] .. ':', {}
 for i = 5, #ARGV, 2 do
     local number = ARGV[i]:byte(8) % GROUPS
-    local keys = tonumber(call('HGET', R .. 'seen', number)) or 0
-    local buckets = max(1, floor(keys / FILL))
-    local bucket = bucket_of({buckets = buckets, level = level(buckets)}, ARGV[i + 1])
+    local bucket = bucket_of(group_of(call('HGET', R .. 'seen', number)), ARGV[i + 1])
     if call('SISMEMBER', R .. 'seen:' .. number .. ':' .. bucket, ARGV[i + 1]) == 1 then
         seen[#seen + 1] = (i - 3) / 2
     end

@@ -2,15 +2,15 @@
 
 -- Forget the keys of lost tasks. The count of keys stays: it says how many buckets there are.
 local function forget_lost(run, columns, first, accepted)
-    local keys, of = columns[3], columns[9]
+    local keys, of, scraper_keys = columns[3], columns[9], known.open(run, columns[11])
     for i, key in ipairs(keys) do
         local element = ARGV[first + i - 1]
         if (not accepted or accepted[of[i]])
             and call('SREM', run.R .. 'lost_prints', struct.unpack('>I4', element, 11)) == 1 then
             local number = element:byte(10) % GROUPS
-            local buckets = max(1, floor((tonumber(call('HGET', run.R .. 'seen', number)) or 0) / FILL))
-            local bucket = bucket_of({buckets = buckets, level = level(buckets)}, key)
+            local bucket = bucket_of(group_of(call('HGET', run.R .. 'seen', number)), key)
             call('SREM', run.R .. 'seen:' .. number .. ':' .. bucket, key)
+            known.remove(scraper_keys[i])
         end
     end
 end
@@ -25,7 +25,7 @@ local function put(run, columns, first, accepted, base)
         forget_lost(run, columns, first, accepted)
     end
     floating = true
-    local added = put_here(run, columns, first, accepted, base)
+    local added, left_out = put_here(run, columns, first, accepted, base)
     floating = false
-    return added
+    return added, left_out
 end

@@ -8,7 +8,7 @@
 -- a part of its keys.
 --
 -- Of the shard                         P = {shoal:0}:
---   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs (last number)
+--   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs and known (last numbers)
 --   runs        hash     run id -> number
 --   run:N       hash     settings and state of run N, how many of its tasks remain, ever entered, or were ever sent elsewhere
 --   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked, earlier starts with their gaps
@@ -21,6 +21,8 @@
 --   sending     intset   numbers of the runs that have an outbox or delivered entries
 --   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
 --   spreading   hash     run number -> run id, while other shards are told of a change (shard 0)
+--   dedup:S     hash     lifetime : eighth -> number of the set of keys that runs of scraper S queued in it, see 48_known.lua
+--   known:N     hash     group -> number of keys in set N;   known:N:G:K  intset  bucket K of group G. Both expire
 --   topics      hash     topic -> bytes of its values;   fading  zset  topic -> a moment before which none of its notes expires
 --   note:T      hash     key of a note -> stamp, when it was written, when it expires or 0, size;   value:T  hash  key -> value
 --   aged:T      zset     key -> when it was written;   fading:T  zset  key -> when it expires

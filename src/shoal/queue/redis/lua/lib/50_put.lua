@@ -1,59 +1,24 @@
 -- New tasks, each key of a run once.
---
--- Seen keys are 64-bit numbers in intsets of at most 512, which cost 8 bytes a key where a plain set costs 80. They are
--- spread over 64 groups by six bits that are not in the number, so that 70 bits tell keys apart, and over the buckets
--- of a group by linear hashing: one bucket for every 200 keys, and a new one takes its share from exactly one other.
 
-local GROUPS, FILL = 64, 200
 local seen_groups = {}
 
-local function level(buckets)
-    local size = 1
-    while size * 2 <= buckets do
-        size = size * 2
+local function seen_group(run, number)
+    if not seen_groups[number] then
+        seen_groups[number] = group_of(call('HGET', run.R .. 'seen', number))
     end
-    return size
+    return seen_groups[number]
 end
 
-local function bucket_of(group, key)
-    local number, size = tonumber(key:sub(-9)), group.level
-    local bucket = number % (size * 2)
-    return bucket < group.buckets and bucket or number % size
-end
-
-local function split(prefix, group)
-    local size, fresh = group.level, group.buckets
-    local old, moved = prefix .. (fresh - size), {}
-    for _, key in ipairs(call('SMEMBERS', old)) do
-        if tonumber(key:sub(-9)) % (size * 2) == fresh then
-            moved[#moved + 1] = key
-        end
-    end
-    tell('SADD', prefix .. fresh, moved)
-    tell('SREM', old, moved)
-    group.buckets = fresh + 1
-    group.level = level(group.buckets)
+-- Whether a key was noted before.
+local function is_seen(run, element, key)
+    local number = element:byte(10) % GROUPS
+    return call('SISMEMBER', run.R .. 'seen:' .. number .. ':' .. bucket_of(seen_group(run, number), key), key) == 1
 end
 
 -- Note a key; false when it was noted before.
 local function is_new(run, element, key)
     local number = element:byte(10) % GROUPS
-    local group = seen_groups[number]
-    if not group then
-        local keys = tonumber(call('HGET', run.R .. 'seen', number)) or 0
-        local buckets = max(1, floor(keys / FILL))
-        group = {keys = keys, buckets = buckets, level = level(buckets)}
-        seen_groups[number] = group
-    end
-    local prefix = run.R .. 'seen:' .. number .. ':'
-    if call('SADD', prefix .. bucket_of(group, key), key) == 0 then
-        return false
-    end
-    group.keys = group.keys + 1
-    if floor(group.keys / FILL) > group.buckets then
-        split(prefix, group)
-    end
-    return true
+    return add_key(run.R .. 'seen:' .. number .. ':', seen_group(run, number), key)
 end
 
 local function write_seen(run)
@@ -94,15 +59,19 @@ local function parcel(host, section, key, priority, ttl, delay, element)
 end
 
 -- Let tasks in: `columns` as wire.py packs them, their elements in ARGV from `first` on. Those of outcomes that were not
--- accepted stay out. Times count from `base`. A task whose key belongs to this shard and whose host to another is noted here
--- and sent there. Returns how many were new.
+-- accepted stay out, and so do those that another run has queued (see 48_known.lua). Times count from `base`. A task whose key
+-- belongs to this shard and whose host to another is noted here and sent there. Returns how many were new, and how many known.
 local function put(run, columns, first, accepted, base)
-    local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes = unpack(columns)
-    local added, here, away = 0, tonumber(KEYS[1]:match(':(%d+)}$')), {}
+    local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes, scraper_keys = unpack(columns)
+    local added, left_out, here, away = 0, 0, tonumber(KEYS[1]:match(':(%d+)}$')), {}
     local sections, met, mine = section_numbers(run, names), {}, {}
+    scraper_keys = known.open(run, scraper_keys)
     for i, key in ipairs(keys) do
-        local element = ARGV[first + i - 1]
-        if (not accepted or accepted[of[i]]) and is_new(run, element, key) then
+        local element, is_accepted = ARGV[first + i - 1], not accepted or accepted[of[i]]
+        if is_accepted and known.has(scraper_keys[i]) then
+            left_out = left_out + (is_seen(run, element, key) and 0 or 1)
+        elseif is_accepted and is_new(run, element, key) then
+            known.add(scraper_keys[i])
             local host, ttl, delay = hosts[host_of[i]], ttls[i] or 0, delays[i] or 0
             if (homes[i] or here) == here then
                 if not met[host] then
@@ -123,5 +92,6 @@ local function put(run, columns, first, accepted, base)
         send(run, shard, base, '\221' .. struct.pack('>I4', #parcels) .. table.concat(parcels))
     end
     write_seen(run)
-    return added
+    known.write()
+    return added, left_out
 end

@@ -1,0 +1,1 @@
+DELETE FROM known WHERE scraper = :scraper AND key > unhex(:after) AND key <= unhex(:last)
