@@ -46,6 +46,7 @@ LINES = {
         "cancel": "End a run for good; what it has found stays",
         "purge": "Delete a run with all that it has found",
         "dead": "List, show, replay and drop dead letters",
+        "forget": "Forget what runs of a scraper with --dedup have queued",
     },
     "Results": {
         "rejects": "List the items that failed validation, and why",

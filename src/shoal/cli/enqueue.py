@@ -26,6 +26,7 @@ def enqueue(
     *,
     rejects: options.Rejects = None,
     invalid: options.Invalid = "skip",
+    dedup: options.Dedup = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     run_id: Annotated[
         str | None, typer.Option("--run", help="Add to this run, or make one of this id.", metavar="RUN")
@@ -40,7 +41,8 @@ def enqueue(
     if not seeds:
         complain(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
-    job = crew.job(scraper, queue, urls=list(seeds.urls))
+    changes = options.setting("dedup", dedup)
+    job = crew.job(scraper, queue, urls=list(seeds.urls), changes=changes)
     report(ask(queue, lambda opened: fill(opened, job, seeds, rejects, run_id, invalid)), as_json)
 
 
@@ -49,9 +51,13 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
     if as_json:
         put_json(queued)
         return
+    if queued["run_id"] is None:
+        say(f"Nothing new: {counted(queued['known'], 'task')} known from earlier runs. No run was made.")
+        return
+    known = f"{queued['known']:,} known from earlier runs, " if queued["known"] else ""
     say(
         f"Run {queued['run_id']}: {counted(queued['enqueued'], 'task')} queued, "
-        f"{queued['duplicate']:,} were there already, {queued['invalid']:,} invalid."
+        f"{queued['duplicate']:,} were there already, {known}{queued['invalid']:,} invalid."
     )
     say(f"Start workers, here or elsewhere:  {queued['worker_command']}")
     if needs_secret(queued["worker_command"]):
@@ -81,9 +87,13 @@ async def fill(
             run = await open_run(queue, job.scraper, run_id=run_id)
             async with kept_if_accepted(queue, run, is_new=fresh):
                 report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
-                if fresh and refused.count and not report.added and invalid != "dead":
+                nothing = not (report.added or report.known)
+                if fresh and refused.count and nothing and invalid != "dead":
                     why = f"Nothing could be queued ({refused.count:,} invalid), and no run was made."
                     raise InvalidInput(why)
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
         say(f"Run {run.id} has ended: {run.reason}. Its tasks wait until: shoal resume {run.id}")
-    return queued_row(job, run, report, refused.count)
+    queued = queued_row(job, run, report, refused.count)
+    if report.known and await is_new(queue, run.id):
+        return queued | {"status": "nothing new", "run_id": None, "worker_command": None}
+    return queued

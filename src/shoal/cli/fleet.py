@@ -57,6 +57,7 @@ def fleet(
     ] = DEFAULT_STAGGER,
     rejects: options.Rejects = None,
     invalid: options.Invalid = "skip",
+    dedup: options.Dedup = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: options.Out = None,
     resume: options.Resume = None,
@@ -74,7 +75,9 @@ def fleet(
     if not (seeds or resume):
         complain(f"Nothing to begin with. Run: shoal fleet {scraper} --workers 10 --url https://…")
         raise typer.Exit(Exit.USAGE)
-    few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1, "changes": [f"max_pages={TEST_PAGES}"]}
+    # What a test has queued must not be left out by the run that follows.
+    changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else options.setting("dedup", dedup)
+    few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1}
     job = crew.job(
         scraper,
         queue,
@@ -82,6 +85,7 @@ def fleet(
         urls=list(seeds.urls),
         stagger=read_duration("--stagger", stagger),
         has_data=as_json or out == "-",
+        changes=changes,
         **(few if test else {}),
     )
     refuse_unfit(examined(job), as_json)
@@ -173,7 +177,7 @@ async def prepare(
     from shoal.cli.seeds import Refused
     from shoal.fleet.doctor import partitions_complete
     from shoal.fleet.launch import lock_of, open_run
-    from shoal.fleet.lifecycle import is_new, kept_if_accepted, purge
+    from shoal.fleet.lifecycle import is_new, kept_if_accepted, take_back
     from shoal.fleet.lineup import line_up
 
     fresh = not resume and await is_new(queue, run_id)
@@ -190,7 +194,7 @@ async def prepare(
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
         ready = Prepared(await line_up(queue, job, run), enqueued, refused.count, findings, fresh)
     if is_unfit(findings) and fresh:
-        await purge(queue, run.id)
+        await take_back(queue, run)
     return ready
 
 

@@ -27,6 +27,7 @@ SECTIONS = {
         "from_run",
         "items",
         "rejects",
+        "dedup",
     ),
     "How pages come": ("fetch", "proxies", "tor", "tokens", "allow_private"),
     "Keeping pages": ("again", "cache", "warc", "replay"),

@@ -42,10 +42,13 @@ async def fill_again(
 
     known = await pages_again(queue, job.scraper, but=run_id)
     queued = await fill(queue, job, seeds, rejects, run_id, invalid)
+    if queued["run_id"] is None:
+        return queued
     more = await queue.enqueue(queued["run_id"], known)
     return queued | {
         "enqueued": queued["enqueued"] + more.added,
         "duplicate": queued["duplicate"] + more.duplicate,
+        "known": queued["known"] + more.known,
     }
 
 

@@ -171,6 +171,15 @@ Replay = Annotated[
     str | None,
     typer.Option("--replay", help="Run on a recording, and ask nobody.", metavar="FILE|FOLDER"),
 ]
+Dedup = Annotated[
+    str | None,
+    typer.Option(
+        "--dedup",
+        help="Leave out what other runs of the scraper have queued, for this long: 30d, "
+        "'30d steps=article', off.",
+        metavar="TIME",
+    ),
+]
 Tor = Annotated[
     str | None,
     typer.Option(

@@ -35,6 +35,7 @@ def run(
     *,
     rejects: options.Rejects = None,
     invalid: options.Invalid = "skip",
+    dedup: options.Dedup = None,
     queue: options.Queue = options.DEFAULT_QUEUE,
     out: options.Out = None,
     resume: options.Resume = None,
@@ -63,7 +64,7 @@ def run(
         queue,
         nursery=nursery_for(queue),
         urls=list(seeds.urls),
-        changes=kept,
+        changes=[*kept, *options.setting("dedup", dedup)],
         has_data=as_json or out == "-",
     )
     if job.scraper.settings.mode == "distributed" and crew.workers is None and not resume:
@@ -202,6 +203,8 @@ def _parts(summary: "Summary") -> list[str]:
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     parts += [f"{stats.expired:,} expired"] if stats.expired else []
+    known = summary.enqueued.known
+    parts += [f"{known:,} known from earlier runs"] if known else []
     parts += [f"{summary.refused:,} refused"] if summary.refused else []
     return parts
 

@@ -234,6 +234,13 @@ class App:
         """Keep at least this gap between two requests to a host, in any run; zero lifts it."""
         await self.queue.slow_host(host.lower(), delay)
 
+    async def forget(self, scraper: str) -> int:
+        """Forget what runs of a scraper with `dedup` have queued, and return how many tasks were known.
+
+        The next run queues them again; what is in earlier runs stays.
+        """
+        return await self.queue.forget(await self._name(scraper))
+
     async def tokens(self) -> list[TokenStatus]:
         """Return the API tokens that the fleet knows: what is left of each."""
         return await tokens(self.queue)
@@ -260,7 +267,14 @@ class App:
         """
         tasks = [Task(step=step, payload=one) if step else Task(payload=one) for one in payloads]
         policy: OnInvalid = "skip" if return_exceptions else "raise"
-        handle = await self.start(scraper, tasks=tasks, run_id=run_id, workers=workers, on_invalid=policy)
+        handle = await self.start(
+            scraper,
+            tasks=tasks,
+            run_id=run_id,
+            workers=workers,
+            on_invalid=policy,
+            settings={"dedup": None},  # what earlier runs have queued has no result in this one
+        )
         ids = handle.ids
         waiting = await handle.outcomes(
             list({one for one in ids if one}), timeout, strict=not return_exceptions

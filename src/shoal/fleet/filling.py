@@ -173,6 +173,7 @@ async def enter(
     return FillReport(
         added=report.added,
         duplicate=report.duplicate,
+        known=report.known,
         invalid=filling.refused,
         refused=refusals.first,
         _name=lambda: filling.ids(run),
@@ -198,6 +199,7 @@ def queued_row(job: Job, run: Run, report: EnqueueReport, invalid: int) -> dict[
         "run_id": run.id,
         "enqueued": report.added,
         "duplicate": report.duplicate,
+        "known": report.known,
         "invalid": invalid,
         "worker_command": worker_command(job, run.id),
     }

@@ -167,6 +167,7 @@ class Summary:
             "pages_per_second": round(pages / self.seconds, 2) if self.seconds else 0.0,
             "remaining": stats.remaining,
             "invalid": self.refused,
+            "known": self.enqueued.known,
             **(self.compared.as_json() if self.compared else {}),
         }
 

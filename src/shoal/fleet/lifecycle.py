@@ -1,5 +1,6 @@
 """The beginning and the end of a run: reopened, ended at its limit, cancelled, deleted, or taken back."""
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -10,6 +11,8 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.allowance import Allowance, raise_budget
 from shoal.worker.not_followed import forget_links
+
+log = logging.getLogger(__name__)
 
 
 async def reopened(queue: Queue, run: Run, scraper: Scraper) -> Run:
@@ -76,7 +79,7 @@ async def not_left_empty(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterat
     try:
         yield
     except Exception:
-        await _purge_if(queue, run, is_new, lambda stats: not stats.tasks)
+        await _take_back_if(queue, run, is_new, lambda stats: not stats.tasks)
         raise
 
 
@@ -87,16 +90,32 @@ async def kept_if_accepted(queue: Queue, run: Run, *, is_new: bool) -> AsyncIter
         try:
             yield
         except (InvalidInput, ScraperBusy):
-            await _purge_if(queue, run, is_new, _is_untouched)
+            await _take_back_if(queue, run, is_new, _is_untouched)
             raise
     if is_new and not (await queue.stats(run.id)).tasks:
         await purge(queue, run.id)
 
 
-async def _purge_if(queue: Queue, run: Run, is_new: bool, condition: Callable[[Stats], bool]) -> None:
+async def _take_back_if(queue: Queue, run: Run, is_new: bool, condition: Callable[[Stats], bool]) -> None:
     with suppress(QueueError):  # why the start failed is raised; or it was purged already
         if is_new and condition(await queue.stats(run.id)):
-            await purge(queue, run.id)
+            await take_back(queue, run)
+
+
+async def take_back(queue: Queue, run: Run) -> None:
+    """Delete a run whose start was refused, unless other runs leave out what it has queued."""
+    tasks = (await queue.stats(run.id)).tasks
+    if not tasks or run.settings.dedup is None:
+        await purge(queue, run.id)
+        return
+    log.warning(
+        "Run %s stays, with %s tasks: other runs leave them out. Go on with it: --resume %s. "
+        "Or let them be queued again: shoal purge %s, and shoal forget",
+        run.id,
+        f"{tasks:,}",
+        run.id,
+        run.id,
+    )
 
 
 def _is_untouched(stats: Stats) -> bool:

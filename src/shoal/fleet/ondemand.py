@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from shoal.core.errors import InvalidSetting, NobodyListens
-from shoal.core.model import SECOND, Run
+from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.launch import Job
 from shoal.fleet.metrics_server import HERE, read_address
 from shoal.queue.contract import Queue
@@ -56,12 +56,17 @@ def standing_run_id(scraper: str) -> str:
 async def standing_run(queue: Queue, scraper: Scraper) -> Run:
     """Return the run that holds a scraper's calls, which is made at the first time."""
     run_id = standing_run_id(scraper.name)
-    return await queue.start_run(scraper.name, settings=scraper.run_settings(), run_id=run_id)
+    return await queue.start_run(scraper.name, settings=_standing_settings(scraper), run_id=run_id)
+
+
+def _standing_settings(scraper: Scraper) -> RunSettings:
+    # Who asks for a page wants it, whatever earlier runs have queued.
+    return replace(scraper.run_settings(), dedup=None, dedup_steps=())
 
 
 def outdated_words(run: Run, scraper: Scraper) -> str | None:
     """Return what to say where the scraper's settings are no longer those that the run was made with."""
-    if run.settings == scraper.run_settings():
+    if run.settings == _standing_settings(scraper):
         return None
     return (
         f"Run {run.id} keeps the rate, limits and retries that it was made with, not those that "

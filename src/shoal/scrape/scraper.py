@@ -123,7 +123,16 @@ class Scraper:
         """Return what the queue must know of a run of this scraper."""
         most = max((step.retries or 0 for step in self.steps.values()), default=0)
         once = all(map(self.at_most_once, self.steps.values())) if self.steps else None
-        return self.settings.run_settings(retries=most, once=once)
+        settings = self.settings.run_settings(retries=most, once=once)
+        return replace(settings, dedup_steps=self._dedup_steps(settings.dedup_steps))
+
+    def _dedup_steps(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the steps whose tasks other runs leave out, by name; raises InvalidSetting."""
+        for name in chosen:
+            if name not in self.steps:
+                raise InvalidSetting("dedup.steps", self._unknown_step(name))
+        # What stands for a seed that could not be queued has a step that is none of these.
+        return (chosen or tuple(self.steps)) if self.settings.dedup else ()
 
     def max_attempts(self, step: Step) -> int:
         """Return how often a task of a step is tried; `retry` may differ by error class."""

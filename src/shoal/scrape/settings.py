@@ -27,6 +27,7 @@ from shoal.core.values import (
 )
 from shoal.core.ways import ProxyRules
 from shoal.scrape.browsing import read_browser
+from shoal.scrape.dedup import DedupSettings, read_dedup
 from shoal.scrape.keeping import CacheSettings, read_cache, read_replay, read_warc
 from shoal.scrape.proxying import exits_of, read_proxies
 from shoal.scrape.retrying import NO_RETRY_SETTINGS, RetrySettings, read_retry
@@ -58,6 +59,7 @@ class ScraperSettings:
     timeout: timedelta = MINUTE
     lease: timedelta = 5 * MINUTE
     ttl: timedelta | None = None
+    dedup: DedupSettings | None = None
     robots: bool = True
     scope: Scope = field(default_factory=Scope.host)
     max_depth: int = 20
@@ -102,13 +104,18 @@ class ScraperSettings:
             # Nobody is asked: there is no host to spare, and what was recorded will not get better.
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
             changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
-            changed = replace(changed, retry=NO_RETRY_SETTINGS)
+            changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None)
         if changed.tor and changed.proxies:
             raise InvalidSetting("tor", "and proxies do not go together; turn one off, such as proxies=off")
         if changed.warc and changes.get("cache"):
             raise InvalidSetting("warc", "and cache do not go together: a kept page would not be recorded")
         if changed.warc:
             changed = replace(changed, cache=None)
+        if changed.dedup and (changed.again or changed.recrawl):
+            raise InvalidSetting(
+                "dedup",
+                "leaves out what earlier runs have queued, and again visits it; leave one of them out",
+            )
         if changed.at_most_once and changes.get("retries"):
             raise InvalidSetting(
                 "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
@@ -128,6 +135,8 @@ class ScraperSettings:
             per_host=exits * (self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)),
             max_attempts=1 if (self.at_most_once if once is None else once) else attempts,
             ttl=self.ttl,
+            dedup=self.dedup.lifetime if self.dedup else None,
+            dedup_steps=self.dedup.steps if self.dedup else (),
         )
 
     @property
@@ -216,6 +225,7 @@ _READERS: dict[str, Reader] = {
     "timeout": read_positive_duration,
     "lease": read_positive_duration,
     "ttl": _optional(read_positive_duration),
+    "dedup": read_dedup,
     "robots": read_flag,
     "scope": Scope.read,
     "max_depth": partial(read_whole, least=0),

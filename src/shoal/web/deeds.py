@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidSetting, UnknownScraper
-from shoal.core.model import DeadFilter, Run, Task
+from shoal.core.model import DeadFilter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet import lifecycle
@@ -31,6 +31,7 @@ SETTINGS = (
     "timeout",
     "lease",
     "ttl",
+    "dedup",
     "robots",
     "scope",
     "max_depth",
@@ -137,7 +138,7 @@ async def start(
     run = await open_run(app.queue, job.scraper, run_id=run_id)
     seeds = read_sources(urls, tasks, {})
     report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-    await note(app.queue, guest, "start", run.id, scraper=scraper, enqueued=report.added)
+    await note(app.queue, guest, "start", run.id, scraper=scraper, **_entered(report))
     return filled_row(job, run, report)
 
 
@@ -157,8 +158,19 @@ async def enqueue(
     job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
     seeds = read_sources(urls, tasks, {})
     report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-    await note(app.queue, guest, "enqueue", run.id, enqueued=report.added)
+    await note(app.queue, guest, "enqueue", run.id, **_entered(report))
     return filled_row(job, run, report)
+
+
+async def forget(site: Site, guest: Guest, scraper: str) -> int:
+    """Forget what runs of a scraper of the project with `dedup` have queued, and return how many tasks."""
+    check_operator(site, guest)
+    project = site.app.project
+    if scraper not in project.scrapers:
+        raise UnknownScraper(scraper, list(project.scrapers))
+    count = await site.app.forget(scraper)
+    await note(site.app.queue, guest, "forget", scraper, tasks=count)
+    return count
 
 
 async def scrape(site: Site, guest: Guest, scraper: str, task: Task, *, timeout: timedelta) -> Scraped:
@@ -171,6 +183,10 @@ async def scrape(site: Site, guest: Guest, scraper: str, task: Task, *, timeout:
     about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
     await note(site.app.queue, guest, "scrape", scraper, **about)
     return scraped
+
+
+def _entered(report: EnqueueReport) -> dict[str, int]:
+    return {"enqueued": report.added} | ({"known": report.known} if report.known else {})
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:

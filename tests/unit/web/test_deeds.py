@@ -7,7 +7,7 @@ from shoal.fleet.retyping import worker_command
 from shoal.web import deeds
 from shoal.web.answers import Refused
 from shoal.web.guard import Guest
-from tests.unit.web.doors import OPERATOR
+from tests.unit.web.doors import OPERATOR, READER
 
 
 @pytest.fixture
@@ -109,7 +109,8 @@ async def test_a_run_is_started_as_the_command_does_it(house, operator):
     found = answer.json()
     refused = found.pop("refused")
     command = found.pop("worker_command")
-    assert found == {"status": "queued", "run_id": "mine", "enqueued": 2, "duplicate": 1, "invalid": 2}
+    counts = {"enqueued": 2, "duplicate": 1, "known": 0, "invalid": 2}
+    assert found == {"status": "queued", "run_id": "mine", **counts}
     assert [one["where"] for one in refused] == ["urls[2]", "tasks[1]"]
     assert "Did you mean 'book'?" in refused[1]["reason"]
     assert command.startswith("shoal work books --run mine --queue sqlite:///")
@@ -118,6 +119,21 @@ async def test_a_run_is_started_as_the_command_does_it(house, operator):
     again = await operator.post("/api/runs/mine/enqueue", json={"urls": ["https://a.example.com/2"]})
     assert (again.status_code, again.json()["enqueued"]) == (200, 1)
     assert [action for _, _, action, _ in await noted(operator)] == ["enqueue", "start"]
+
+
+async def test_what_other_runs_have_queued_is_left_out_and_can_be_forgotten(house, operator):
+    body = {"scraper": "books", "urls": ["https://a.example.com/1"], "settings": {"dedup": "30d"}}
+    found = [(await operator.post("/api/runs", json=body)).json() for _ in range(2)]
+    assert [(one["enqueued"], one["known"]) for one in found] == [(1, 0), (0, 1)]
+    async with house.client(READER) as reader:
+        assert (await reader.post("/api/scrapers/books/forget")).status_code == 403
+    assert (await operator.post("/api/scrapers/boks/forget")).status_code == 404
+    answer = await operator.post("/api/scrapers/books/forget")
+    assert (answer.status_code, answer.json()) == (200, {"scraper": "books", "forgotten": 1})
+    assert (await operator.post("/api/runs", json=body)).json()["enqueued"] == 1
+    details = (await operator.get("/api/actions")).json()["rows"]
+    assert [row["details"] for row in details if row["action"] == "forget"] == [{"tasks": 1}]
+    assert {"scraper": "books", "enqueued": 0, "known": 1} in [row["details"] for row in details]
 
 
 async def test_a_run_is_added_to_by_whatever_name_the_project_has_for_its_scraper(house_with):

@@ -25,6 +25,7 @@ from shoal.web.site import Site
 
 router = APIRouter(tags=["fleet"])
 
+ScraperName = Annotated[str, Path(description="The scraper's name in the project", max_length=200)]
 HostName = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}$", description="The host, as it is listed")
 ]
@@ -94,6 +95,12 @@ async def scrapers(site: TheSite, limit: Limit = LIMIT, after: After = None) -> 
     rows = await asyncio.to_thread(site.scraper_rows.all)
     told = [row | {"says": row["says"] and site.redact(row["says"])} for row in rows]
     return listed(await page(each(told), lambda row: row["name"], limit=limit, after=after), dict)
+
+
+@router.post("/scrapers/{scraper}/forget", response_model=receipts.Forgotten)
+async def forget(site: TheSite, guest: Operator, scraper: ScraperName) -> dict[str, Any]:
+    """Forget what runs of a scraper with `dedup` have queued: the next one queues it again."""
+    return {"scraper": scraper, "forgotten": await deeds.forget(site, guest, scraper)}
 
 
 @router.get("/actions", response_model=schema.Listed[schema.ActionRow])

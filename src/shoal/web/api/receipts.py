@@ -20,6 +20,7 @@ class Queued(Answer):
     run_id: str
     enqueued: int
     duplicate: int
+    known: int
     invalid: int
     worker_command: str
     refused: list[RefusedRow]
@@ -51,6 +52,13 @@ class Dropped(Answer):
 
     run_id: str
     dropped: int
+
+
+class Forgotten(Answer):
+    """How many tasks the next run with `dedup` queues again, if it finds them."""
+
+    scraper: str
+    forgotten: int
 
 
 class HostPaused(Answer):
