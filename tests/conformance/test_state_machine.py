@@ -27,8 +27,8 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 # Sixteen shards make histories slow, and so does a broker; the plain server has gone through these scripts.
-FEWER = settings(SETTINGS, max_examples=HISTORIES // 5)
 SLOW = ("redis-cluster", "rabbitmq")
+FEW, MANY = 6, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(
     ZERO,
@@ -46,18 +46,23 @@ HUNT = settings(
 )
 
 
-def test_every_history_goes_as_the_rules_say(place: Place) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.short_for(histories=FEW)
+@pytest.mark.parametrize("histories", [FEW, MANY])
+def test_every_history_goes_as_the_rules_say(place: Place, histories: int) -> None:
     # One queue for all examples: its connections live in one event loop.
     with asyncio.Runner() as runner:
         opening = place.bench()
         bench = runner.run(opening.__aenter__())
         try:
-            chosen = FEWER if place.backend in SLOW else SETTINGS
+            count = histories // 5 if place.backend in SLOW and histories == MANY else histories
+            chosen = settings(SETTINGS, max_examples=count)
             run_state_machine_as_test(machine_on(bench, runner), settings=chosen)
         finally:
             runner.run(opening.__aexit__(None, None, None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_queue_that_breaks_a_rule_is_found_out(fault: str) -> None:
     clock = VirtualClock()

@@ -160,7 +160,7 @@ async def test_workers_of_named_runs_end_with_them(folder):
     served = await typed(*WORKER, "names", "--run", queued.row["run_id"], folder=folder)
     assert (served.code, served.row["pages"]) == (Exit.OK, 3)
     foreign = await typed(*WORKER, "pages", "--run", queued.row["run_id"], folder=folder)
-    assert foreign.code == Exit.FAILED and "belongs to scraper 'names'" in foreign.err
+    assert foreign.code == Exit.USAGE and "belongs to scraper 'names'" in foreign.err
 
 
 async def test_a_file_that_lacks_something_is_an_error_of_usage(tmp_path):
