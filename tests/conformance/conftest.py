@@ -1,11 +1,15 @@
 """Every test of this folder runs once on every backend."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from shoal.queue.contract import Queue
 from tests.conformance.backends import BACKENDS, Bench, Clock, Place
+from tests.servers.eraser import Eraser
+from tests.servers.postgres import PostgresServer
+
+DATABASE = "conformance"
 
 URLS = {
     "postgres": "postgres_url",
@@ -13,6 +17,20 @@ URLS = {
     "redis-cluster": "redis_cluster_url",
     "rabbitmq": "rabbitmq_url",
 }
+
+
+@pytest.fixture(scope="session")
+def eraser(postgres: PostgresServer, postgres_template: str) -> Iterator[Eraser]:
+    """What empties the one database that these tests share: none of them changes its tables."""
+    postgres.clone(postgres_template, DATABASE)
+    with Eraser(postgres, DATABASE) as made:
+        yield made
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, eraser: Eraser) -> str:
+    eraser.empty()
+    return postgres.url(DATABASE)
 
 
 @pytest.fixture(params=list(BACKENDS))

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from shoal.queue.contract import Queue
 from tests.conformance.helpers import pages, start
 
@@ -9,6 +11,7 @@ ROUNDS = 30
 LONGEST = 0.012  # seconds; calls of every backend are under way by then
 
 
+@pytest.mark.short_for(place=("model", "sqlite", "postgres", "redis"))
 async def test_a_caller_who_is_cancelled_stops(queue: Queue) -> None:
     run = await start(queue, *pages(50))
 

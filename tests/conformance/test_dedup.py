@@ -54,6 +54,7 @@ async def test_a_known_task_that_comes_twice_is_counted_twice(queue: Queue) -> N
     assert report == EnqueueReport(added=1, duplicate=1, known=2)
 
 
+@pytest.mark.short_for(place=("model", "sqlite", "redis"))
 async def test_many_keys_are_all_known(queue: Queue) -> None:
     many = pages(15_000)
     await deduping(queue, *many)

@@ -141,6 +141,7 @@ async def test_no_task_at_all_is_no_error(queue: Queue) -> None:
     assert await queue.enqueue(run.id, []) == EnqueueReport()
 
 
+@pytest.mark.short_for(place=("model", "sqlite", "redis"))
 async def test_twenty_thousand_tasks_stream_in_from_a_generator(queue: Queue) -> None:
     def source() -> Iterator[Task]:
         for number in range(20_000):

@@ -7,6 +7,7 @@ STATEMENTS = {
     "start_run": "INSERT INTO shoal.run",
     "steer": "UPDATE shoal.run",
     "beat": "INSERT INTO shoal.worker",
+    "abandon": "shoal.abandon_or_bury(",
     "drop": "shoal.drop_dead(",
     "stats": "shoal.section_tally",
     "items": "shoal.item",

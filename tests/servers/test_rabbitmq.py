@@ -32,6 +32,7 @@ async def fetch(url, name):
         return (await channel.basic_get(name, no_ack=True)).body
 
 
+@pytest.mark.long
 async def test_a_killed_node_keeps_what_it_confirmed_and_leaves_nothing_behind():
     with or_skip(RabbitServer) as server:
         await publish(server.url, "kept")

@@ -51,6 +51,7 @@ def leaks(*origins: Origin) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("trusting")
 async def test_no_secret_crosses_to_another_origin(browse, origin, elsewhere, tls_origin):
     tls_origin.on("/next", html("<p id=next>next"))

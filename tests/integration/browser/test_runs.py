@@ -73,6 +73,7 @@ async def test_a_page_that_is_whole_is_not_fetched_by_a_browser(shops, tmp_path)
     assert (ended["completed"], site.log.requests) == (1, 2)  # and robots.txt
 
 
+@pytest.mark.long
 async def test_a_step_uses_the_page_and_every_tab_is_given_back(shops, tmp_path):
     _, products = shops
     step = """name = await page.browser.evaluate("document.querySelector('h1').textContent")

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -36,13 +37,21 @@ def test_redis_refuses_writes_while_it_is_full_or_a_replica(redis, kind, refusal
     assert server.cli("SET", "key", "value") == "OK"
 
 
+def has(server, key, value):
+    try:
+        return server.cli("GET", key) == str(value)
+    except ServerFailed:  # it loads what its primary has sent
+        return False
+
+
 def test_a_failover_loses_what_the_replica_missed_and_can_be_done_again(redis):
     for turn in range(2):
         (old,) = redis.servers
         old.cli("SET", "early", turn)
+        failover = redis.conditions["failover"]
         # Not before the replica has it: what is lost is to be what came after.
-        old.cli("WAIT", 1, TIMEOUT * 1_000)
-        promote = redis.conditions["failover"].begin()
+        wait_until(partial(has, failover.replica, "early", turn), "the replica to have it", TIMEOUT)
+        promote = failover.begin()
         old.cli("SET", "late", turn)
         promote()
         (new,) = redis.servers

@@ -40,6 +40,7 @@ def test_the_configuration_is_right(promtool, name):
     assert "1 rule files found" in told.stdout
 
 
+@pytest.mark.long
 def test_alerts_fire_when_they_should_and_not_otherwise(promtool):
     told = promtool("test", "rules", CASES)
     assert told.returncode == 0, told.stdout + told.stderr

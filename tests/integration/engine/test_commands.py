@@ -79,6 +79,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.short_for(command="run")
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_every_command_explains_itself(command, tmp_path):
     shown = await typed(*command.split(":"), "--help", folder=tmp_path)
@@ -361,6 +362,7 @@ async def test_shell_goes_by_a_proxy_and_with_a_browser(tmp_path, origin):
     assert (await typed(*shell, "--fetch", "auto", folder=tmp_path)).code == Exit.USAGE
 
 
+@pytest.mark.long
 async def test_the_demo_ends_well_and_what_it_says_can_be_typed(tmp_path):
     shown = await typed("demo", "--products", "100", "--workers", "2", folder=tmp_path)
     assert shown.code == Exit.OK, shown.err

@@ -97,6 +97,7 @@ async def test_a_step_that_blocks_for_longer_than_the_lease_keeps_it(bench, orig
     assert set(origin.visits.values()) == {1}
 
 
+@pytest.mark.long
 async def test_without_its_keeper_s_heartbeats_it_would_lose_it(bench, origin, monkeypatch):
     async def asleep(self):
         await asyncio.sleep(1000)
@@ -145,6 +146,7 @@ async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench,
     assert summary.snapshot.stats.remaining == 1
 
 
+@pytest.mark.long
 async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given_up(
     bench, origin, monkeypatch
 ):

@@ -210,7 +210,7 @@ async def test_a_cancelled_run_is_not_resumed_and_a_finished_one_is_not_cancelle
     await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "gone", folder=folder)
     assert (await typed("cancel", "gone", "--json", folder=folder)).row["state"] == "cancelled"
     again = await typed("run", "pages.py", "--resume", "gone", *LOCAL, folder=folder)
-    assert again.code == Exit.FAILED
+    assert again.code == Exit.USAGE
     assert "was cancelled" in again.err and "Go on:" not in again.err
     newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
     assert newest.code == Exit.USAGE and "no unfinished run" in newest.err

@@ -32,7 +32,7 @@ async def test_many_large_pages_at_once_stay_within_the_limit(bench, origin):
     )
     assert [item["size"] for item in await bench.items(summary.run.id)] == [SIZE] * PAGES
     # Beside the bodies: the interpreter, the page that may always go on, and the texts that are made of them.
-    assert max(peaks) < MOST + 14 * SIZE < PAGES * SIZE // 2
+    assert max(peaks) < MOST + 20 * SIZE < PAGES * SIZE // 2
 
 
 def _memory(pid):

@@ -170,6 +170,7 @@ async def test_processes_that_were_stopped_past_their_leases_do_no_harm(site):
     assert served_by_two(await sleepers_items(site, LATE_NEWS)) == set()
 
 
+@pytest.mark.long
 @on_postgres
 async def test_without_the_fence_they_would(site):
     # Whether one wakes early enough to do harm is up to the machine; of three, one does.

@@ -32,6 +32,7 @@ async def test_every_page_becomes_one_item(bench, origin):
         "pages_per_second": 0,
         "remaining": 0,
         "invalid": 0,
+        "known": 0,
         "state": "finished",
         "reason": None,
         "not_followed": {},

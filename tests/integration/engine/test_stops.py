@@ -6,6 +6,7 @@ import pty
 import re
 import signal
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -143,7 +144,10 @@ async def test_who_stops_a_run_while_it_is_filled_is_told_how_to_go_on(folder):
     with writer:
         (row,) = (await typed("runs", "--json", folder=folder)).rows
         process.send_signal(signal.SIGINT)
-        writer.close()  # a thread that reads is waited for
+        # A thread that reads is waited for. The end of the file must not come to it before the signal does.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), 1)
+        writer.close()
         _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == Exit.INTERRUPTED
     assert f"Go on: the same command with --run {row['run_id']}" in err.decode()

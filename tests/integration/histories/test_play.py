@@ -40,6 +40,7 @@ async def test_a_client_that_asks_and_says_that_it_did_not_is_convicted(tmp_path
     assert list(judge(record)) == ["hasty"]
 
 
+@pytest.mark.long
 async def test_a_store_without_a_fence_is_convicted(tmp_path, monkeypatch):
     monkeypatch.setattr(settling, "settle", settling.settle)  # and so restored afterwards
     runpy.run_path(str(UNFENCED))

@@ -75,6 +75,7 @@ async def test_a_schema_from_the_future_is_left_alone(empty_postgres_url, bare):
     assert (caught.value.found, caught.value.known) == (NEWEST + 1, NEWEST)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", range(2, NEWEST))
 async def test_a_database_that_the_tests_make_older_has_the_tables_of_that_version(
     empty_postgres_url, bare, version

@@ -38,6 +38,7 @@ async def test_an_empty_database_is_migrated_through_the_pooler(pgbouncer, empty
         assert len(await claim_all(queue, run)) == 3
 
 
+@pytest.mark.long
 async def test_claimers_at_once_complete_every_task_once(pooled, pooled_crowd):
     run = await start(pooled, *(page(n, f"h{n % 40}.example") for n in range(800)), per_host=1)
     claimed = Counter()

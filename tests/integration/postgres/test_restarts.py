@@ -60,6 +60,7 @@ class Mill:
                     await asyncio.sleep(0.01)
 
 
+@pytest.mark.long
 async def test_a_server_that_is_killed_and_restarted_under_load_loses_nothing_and_the_work_goes_on(server):
     async with await PostgresQueue.open(server.url()) as queue:
         run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO, per_host=1))

@@ -79,6 +79,7 @@ async def until_completed(queue, run, number, working):
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.long
 async def test_while_the_broker_is_away_work_is_settled_and_what_it_brings_is_sent_later(broker, memory):
     url = broker.with_state(memory.url())
     async with await RabbitQueue.open(url, patience=SECOND / 2) as queue:

@@ -261,6 +261,7 @@ def fill(server, number):
         return str(error)
 
 
+@pytest.mark.long
 async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitmq_url, monkeypatch):
     run = await start(queue, *pages(3))
     monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)

@@ -49,6 +49,7 @@ async def _bytes_for(queue, direct, settings):
     return (await direct.info("memory"))["used_memory"] - before
 
 
+@pytest.mark.long
 async def test_what_other_runs_know_expires_after_nine_eighths_of_its_time(queue, direct):
     run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(60_000)), dedup=WEEK)
     keys = [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]

@@ -23,6 +23,7 @@ def server():
         yield server
 
 
+@pytest.mark.long
 async def test_a_server_killed_in_the_middle_of_a_run_loses_no_task_and_doubles_no_item(server):
     # A killed process has handed its log to the system: only a crash of the machine costs the last second.
     async with await RedisQueue.open(server.url()) as queue:

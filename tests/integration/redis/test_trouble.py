@@ -172,6 +172,7 @@ async def test_a_replica_cannot_be_written(redis):
     assert "replica" in said
 
 
+@pytest.mark.long
 async def test_after_a_failover_the_connections_to_what_was_the_primary_are_closed():
     with or_skip(RedisServer) as server:
         async with await RedisQueue.open(server.url()) as queue:

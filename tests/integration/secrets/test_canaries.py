@@ -105,6 +105,7 @@ async def scraped(scene, port):
         scene.hear("metrics", page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["human", "json"])
 async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, strict, gruff, form):
     queue, port, secret = "sqlite:///shoal.db", free_port(), scene.canaries["query"]

@@ -57,6 +57,7 @@ async def none_left(torrc):
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.long
 async def test_a_run_from_the_command_line_goes_by_tor_with_its_sitemap_and_robots_txt(
     tor_network, target, torrc, tmp_path
 ):

@@ -169,6 +169,7 @@ async def test_a_stream_says_that_the_queue_is_away_and_goes_on_when_it_is_back(
                 pass
 
 
+@pytest.mark.long
 async def test_a_stream_goes_on_when_a_real_server_was_stopped_and_started_again(tmp_path):
     with or_skip(PostgresServer) as server:
         server.sql("CREATE DATABASE away")

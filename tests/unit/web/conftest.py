@@ -30,6 +30,9 @@ async def book(page: Page):
 """
 
 
+_routes = {}
+
+
 @dataclass
 class House:
     """An app, the server before it, and clients of every kind."""
@@ -93,7 +96,11 @@ class _opened:
         self._connection = connect(f"sqlite:///{self._folder}/queue.db", folder=self._folder)
         app = await self._connection.__aenter__()
         site = Site(app, Sampler(app.queue), WebSettings.read(**chosen))
-        return House(self._folder, app, make_app(site))
+        web = make_app(site)
+        # FastAPI takes half a second to prepare all routes of an app. None of them knows its site.
+        _routes.setdefault("all", web.router.routes)
+        web.router.routes = _routes["all"]
+        return House(self._folder, app, web)
 
     async def __aexit__(self, *trouble):
         await self._connection.__aexit__(*trouble)
