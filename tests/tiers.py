@@ -6,7 +6,7 @@ tier the others. What holds for many tests is here; a test that needs other case
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -17,6 +17,10 @@ SHORT_CASES: Mapping[str, tuple[str, ...]] = {
     # Both are one program; the shell is what a worker takes first.
     "program": ("chromium-headless-shell",),
 }
+# Parameters that name a backend. A test of a whole run takes one server in the short tier. A test of a promise
+# takes every server; of its variations, where there are many, each server takes its share.
+WHOLE_RUNS, PROMISES = "any_bench", ("place", "stand")
+IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 
 
 class TestTiers:
@@ -26,42 +30,62 @@ class TestTiers:
 
     @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        benches: dict[str, set[str]] = defaultdict(set)
+        tests: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
-            if "any_bench" in (values := _values(item)):
-                benches[_test(item)].add(values["any_bench"])
-        for item in items:
-            if not _is_short(item, benches[_test(item)]):
-                item.add_marker(pytest.mark.long)
+            tests[item.nodeid.partition("[")[0]].append(item)
+        for name, cases in tests.items():
+            is_short = _choice(name, cases)
+            for item in cases:
+                if not is_short(item):
+                    item.add_marker(pytest.mark.long)
 
 
-def _is_short(item: pytest.Item, benches: set[str]) -> bool:
-    values, marker = _values(item), item.get_closest_marker("short_for")
+def _choice(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool]:
+    """Return what tells which cases of a test are of the short tier."""
+    marker = cases[0].get_closest_marker("short_for")
     own = marker.kwargs if marker else {}
+    values = _values(cases[0])
     if unknown := own.keys() - values.keys():
-        raise pytest.UsageError(f"{item.nodeid}: short_for names {', '.join(unknown)}, which it has not")
-    chosen: dict[str, Any] = {name: SHORT_CASES[name] for name in SHORT_CASES.keys() & values.keys()}
-    if benches:
-        chosen["any_bench"] = _bench_of(item, benches)
-    return all(_name(values[name]) in _tuple(cases) for name, cases in (chosen | own).items())
+        raise pytest.UsageError(f"{name}: short_for names {', '.join(unknown)}, which it has not")
+    chosen: dict[str, Any] = {key: SHORT_CASES[key] for key in SHORT_CASES.keys() & values.keys()}
+    if WHOLE_RUNS in values:
+        servers = sorted({_values(item)[WHOLE_RUNS] for item in cases} - {"sqlite"}) or ["sqlite"]
+        chosen[WHOLE_RUNS] = servers[crc32(name.encode()) % len(servers)]
+    chosen |= own
+    shared = next((key for key in PROMISES if key in values and key not in own), None)
+    has_turn = _turns(cases, shared) if shared else lambda item: True
+
+    def is_short(item: pytest.Item) -> bool:
+        found = _values(item)
+        return has_turn(item) and all(_name(found[key]) in _tuple(chosen[key]) for key in chosen)
+
+    return is_short
 
 
-def _bench_of(item: pytest.Item, benches: set[str]) -> str:
-    """Return the backend of a test of whole runs: one server each, so that all of them have their share.
+def _turns(cases: list[pytest.Item], key: str) -> Callable[[pytest.Item], bool]:
+    """Share the variations of a test out among its servers, if every server gets one at least."""
+    backends = dict.fromkeys(_values(item)[key] for item in cases)
+    servers = [name for name in backends if name not in IN_PROCESS]
+    variations = list(dict.fromkeys(_variation(item, key) for item in cases))
+    if len(variations) < len(servers):
+        return lambda item: True
+    turn = {name: number for number, name in enumerate(variations)}
 
-    Every promise of a backend by itself is in tests/conformance, short on all of them.
-    """
-    servers = sorted(benches - {"sqlite"}) or ["sqlite"]
-    return servers[crc32(_test(item).encode()) % len(servers)]
+    def has_turn(item: pytest.Item) -> bool:
+        server = _values(item)[key]
+        return server in IN_PROCESS or turn[_variation(item, key)] % len(servers) == servers.index(server)
+
+    return has_turn
+
+
+def _variation(item: pytest.Item, key: str) -> str:
+    """Return what a case is but for its backend."""
+    return repr([(name, value) for name, value in _values(item).items() if name != key])
 
 
 def _values(item: pytest.Item) -> Mapping[str, Any]:
     call = getattr(item, "callspec", None)
     return call.params if call else {}
-
-
-def _test(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
 
 
 def _name(value: Any) -> Any:

@@ -28,7 +28,7 @@ SETTINGS = settings(
 )
 # Sixteen shards make histories slow, and so does a broker; the plain server has gone through these scripts.
 SLOW = ("redis-cluster", "rabbitmq")
-FEW, MANY = 6, HISTORIES  # histories in the short tier, and in the long one
+FEW, MANY = 4, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(
     ZERO,

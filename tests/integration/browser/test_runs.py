@@ -86,6 +86,7 @@ async def test_a_step_uses_the_page_and_every_tab_is_given_back(shops, tmp_path)
     assert (ended["dead"], len(items)) == (failing, 30 - failing) and failing > 2
 
 
+@pytest.mark.long
 async def test_where_there_is_no_live_page_a_step_is_told(shops, tmp_path):
     _, products = shops
     url = next(iter(products))
@@ -107,6 +108,7 @@ async def test_where_there_is_no_live_page_a_step_is_told(shops, tmp_path):
         assert says in dead.out
 
 
+@pytest.mark.long
 async def test_a_hung_page_costs_one_attempt_and_the_rest_come_home(tmp_path, origin):
     urls = [origin.on(f"/{number}", html(f"<h1>{number}</h1>")) for number in range(6)]
     urls.append(origin.on("/hang", html("<script>while (true) {}</script>")))
@@ -156,6 +158,7 @@ async def test_a_run_without_a_browser_says_what_to_install(tmp_path, origin):
     assert "There is no program at /nowhere. Install one: apt-get install" in ended.err + ended.out
 
 
+@pytest.mark.long
 async def test_a_recording_of_a_browser_is_replayed_without_one(shops, tmp_path):
     site, products = shops
     urls = list(products)[:3]

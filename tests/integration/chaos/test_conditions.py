@@ -48,7 +48,7 @@ def test_a_failover_loses_what_the_replica_missed_and_can_be_done_again(redis):
     for turn in range(2):
         (old,) = redis.servers
         old.cli("SET", "early", turn)
-        failover = redis.conditions["failover"]
+        failover = redis.conditions["failover"].begin.__self__
         # Not before the replica has it: what is lost is to be what came after.
         wait_until(partial(has, failover.replica, "early", turn), "the replica to have it", TIMEOUT)
         promote = failover.begin()

@@ -61,6 +61,7 @@ async def test_a_producer_that_dies_half_way_and_starts_again_leaves_the_same_co
     assert report == {
         "added": good - early,
         "duplicate": LINES - len(bad) - good + early,
+        "known": 0,
         "invalid": 0,
         "passed": LINES - len(bad),
         "refused": len(bad),

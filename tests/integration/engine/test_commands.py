@@ -155,6 +155,7 @@ async def test_dead_letters_are_listed_shown_replayed_and_dropped(folder, site):
     assert dropped.row == {"run_id": run_id, "dropped": 1}
 
 
+@pytest.mark.long
 async def test_what_to_type_next_means_the_queue_that_was_named(folder, site):
     queue = ("--queue", "sqlite:///other.db")
     done = await run(folder, f"--url={site.url}/bad", *queue)
@@ -346,6 +347,7 @@ async def test_shell_shows_what_a_selector_finds(tmp_path, origin):
     assert shown.out == "Hello\n"
 
 
+@pytest.mark.long
 async def test_shell_goes_by_a_proxy_and_with_a_browser(tmp_path, origin):
     or_skip(find_chromium)
     script = "<div id=root></div><script>root.innerHTML = '<h1>Hello</h1>'</script>"

@@ -123,6 +123,7 @@ async def profile(task: Task):
 """
 
 
+@pytest.mark.long
 async def test_the_command_shows_them_to_people_and_to_programs(tmp_path):
     (tmp_path / "people.py").write_text(SCRAPER)
     (tmp_path / "people.jsonl").write_text(

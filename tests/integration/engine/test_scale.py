@@ -154,6 +154,7 @@ async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench
             assert not workers.pids and not origin.visits
 
 
+@pytest.mark.long
 async def test_a_worker_that_is_let_go_finishes_and_nothing_is_charged(bench, origin):
     origin.answer = lambda path: Answer(after=0.3)
     async with staffed(bench, origin, 200) as (queue, run, workers):
@@ -216,6 +217,7 @@ async def asked_to_leave(processes, sign=signal.SIGTERM):
     return time.monotonic() - began
 
 
+@pytest.mark.long
 async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_charge_nothing(bench, origin):
     origin.answer = lambda path: Answer(after=random.uniform(0, 0.2))
     pages, exits, seen, said = 2_000, [], set(), []
@@ -245,6 +247,7 @@ async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_ch
     assert set(origin.visits.values()) == {1}
 
 
+@pytest.mark.long
 async def test_workers_that_are_killed_instead_ask_for_pages_twice(bench, origin):
     origin.answer = lambda path: Answer(after=0.5)
     async with staffed(bench, origin, 30) as (queue, run, workers):
@@ -313,6 +316,7 @@ async def test_it_scales_a_run_through_to_its_end(folder, origin):
     assert logs == ["fleet.log", "worker-1.log", "worker-2.log"]
 
 
+@pytest.mark.long
 async def test_ctrl_c_lets_the_workers_finish_and_leaves_nobody_behind(folder, origin):
     origin.answer = lambda path: Answer(after=0.5)
     words = ("scale", "r", "scraper.py", "--max", "2", "--at-once", "2", "--tasks-per-worker", "1", *LOCAL)

@@ -189,6 +189,7 @@ async def test_whatever_drags_on_is_cut_off_at_the_deadline(fetcher, origin, rep
     assert 0.35 < time.monotonic() - started < 3
 
 
+@pytest.mark.long
 async def test_a_slow_host_does_not_hold_up_the_others(fetcher, origin):
     slow, quick = origin.on("/slow", raw(stay=True)), origin.on("/quick", page())
     waiting = [asyncio.create_task(fetch(fetcher, slow, seconds=3)) for _ in range(50)]

@@ -118,6 +118,7 @@ async def each_result_once(url, run):
         assert len({item.task_id async for item in queue.items(run.id)}) == TASKS
 
 
+@pytest.mark.long
 async def test_a_standby_that_each_commit_waits_for_takes_over_and_nothing_is_lost_or_asked_twice(servers):
     await servers.wait_for_the_standby_at_each_commit()
     run = await start_run(servers.url)

@@ -49,6 +49,7 @@ async def test_a_server_that_freezes_is_noticed_and_found_again(frozen, impatien
         assert await claim_one(queue, run, "me")
 
 
+@pytest.mark.long
 async def test_a_settlement_that_waited_in_a_frozen_server_is_done_once(frozen, impatient):
     async with await PostgresQueue.open(frozen.url(), patience=timedelta(seconds=30)) as queue:
         run = await start(queue, page())

@@ -102,6 +102,7 @@ async def test_while_the_broker_is_away_work_is_settled_and_what_it_brings_is_se
         assert len(await claim_all(later, waiting, limit=100)) == 600
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("brake", ["slow_host", "pause_host"])
 async def test_a_delay_that_an_outcome_brought_is_kept_after_a_restart_of_redis(broker, memory, brake):
     async with await RabbitQueue.open(broker.with_state(memory.url())) as queue:

@@ -276,7 +276,7 @@ async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitm
         assert len(await claim_all(later, run)) == 3
 
 
-@pytest.mark.short_for(alarm="memory")
+@pytest.mark.long
 @pytest.mark.parametrize("alarm", ["memory", "disk"])
 async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
     rabbitmq, rabbitmq_url, monkeypatch, caplog, alarm

@@ -70,6 +70,7 @@ async def test_sets_whose_time_is_over_leave_the_list_of_their_scraper(redis_url
     assert len(await direct.hgetall("{shoal:0}:dedup:books")) == 1
 
 
+@pytest.mark.long
 async def test_what_is_forgotten_leaves_nothing_behind(queue, direct):
     await start(queue, *(page(n) for n in range(60_000)), dedup=WEEK)
     assert await queue.forget("books") == 60_000

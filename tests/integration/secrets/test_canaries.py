@@ -257,6 +257,7 @@ async def test_a_listening_worker_and_a_caller_with_another_secret(scene, site):
     assert scene.hits() == []
 
 
+@pytest.mark.long
 async def test_queues_that_are_away_or_refuse(scene, site, postgres_url, redis):
     """Each is asked with a password that it does not know, and where nobody listens."""
     dead = free_port()
@@ -290,6 +291,7 @@ async def test_queues_that_are_away_or_refuse(scene, site, postgres_url, redis):
     assert scene.hits() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["postgres", "redis", "rabbitmq"])
 async def test_queues_that_work_and_know_the_password(scene, site, kind, request):
     secret = scene.canaries["queue_password"]
@@ -395,6 +397,7 @@ async def test_settings_that_are_right_are_not_shown_in_the_commands_to_type_nex
     assert scene.hits() == []
 
 
+@pytest.mark.long
 async def test_places_for_results_that_fail(scene, site, postgres_url):
     queue = "sqlite:///shoal.db"
     for number, target in enumerate(

@@ -73,6 +73,7 @@ async def test_a_visitor_that_is_logged_in_no_longer_logs_in_again_at_no_cost(be
     assert summary.ending.tally.put_off["NoSession"] == shop.strangers
 
 
+@pytest.mark.long
 async def test_a_login_that_fails_is_not_hammered_and_no_task_is_charged(bench):
     async with MembersShop(refuses=1, login_takes=0.1) as shop:
         summary = await run(bench, shop, 30, "sessions=5, retries=0")

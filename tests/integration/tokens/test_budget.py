@@ -75,6 +75,7 @@ async def test_the_same_work_with_a_token_in_a_plain_header_goes_over(bench):
     assert api.over == 20
 
 
+@pytest.mark.long
 async def test_windows_that_begin_with_a_request_and_slow_answers_are_kept_to(bench):
     async with LimitedApi(TOKENS[:2], limit=25, window=2, style="draft", at_fixed_times=False) as api:
         api.after = 0.05
@@ -85,6 +86,7 @@ async def test_windows_that_begin_with_a_request_and_slow_answers_are_kept_to(be
     assert summary.ending.tally.put_off.get("TokensResting", 0) > 0
 
 
+@pytest.mark.long
 async def test_workers_that_are_killed_leave_nothing_over_the_limit(bench):
     killed = []
 

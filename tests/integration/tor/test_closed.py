@@ -16,7 +16,7 @@ from shoal.fetch.robots import Robots
 from shoal.fetch.tor.tor import Tor
 from tests.integration.tor.conftest import UP, fetcher_by
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
 LOOPBACK = ("127.0.0.0/8",)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.integration.tor.walled import SYSTEMS
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(os.uname().machine not in SYSTEMS, reason="the wall is not known for this machine"),
 ]

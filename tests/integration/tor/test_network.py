@@ -17,7 +17,7 @@ from tests.integration.engine.shell import typed
 from tests.integration.tor.conftest import UP, fetcher_by
 from tests.servers.tor import TorNetwork
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
 MOST_TRIES = 40  # of four exits, one is taken again so often once in 4 ** 40 times
 
 

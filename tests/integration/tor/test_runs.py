@@ -13,7 +13,7 @@ from shoal.queue.open import open_queue
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.shell import typed
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
 PAGES = 60
 SCRAPER = """
 from shoal import Page, Scraper
