@@ -17,8 +17,8 @@ SHORT_CASES: Mapping[str, tuple[str, ...]] = {
     # Both are one program; the shell is what a worker takes first.
     "program": ("chromium-headless-shell",),
 }
-# Parameters that name a backend. A test of a whole run takes one server in the short tier. A test of a promise
-# takes every server; of its variations, where there are many, each server takes its share.
+# Parameters that name a backend. A test of a whole run takes one server in the short tier; one of a promise
+# takes every server, and each server takes its share of the variations where there are many.
 WHOLE_RUNS, PROMISES = "any_bench", ("place", "stand")
 IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 

@@ -1,0 +1,40 @@
+"""A pytest of its own for tests that a test writes down."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+CONFTEST = """
+from tests import reporting, tiers
+reporting.GRACE = 1.0
+def pytest_configure(config):
+    config.pluginmanager.register(reporting.TestReporting())
+    config.pluginmanager.register(tiers.TestTiers())
+    for line in ("long: takes long", "short_for(name=cases): in the short tier"):
+        config.addinivalue_line("markers", line)
+"""
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    """Runs the tests of a text in a process of their own, and returns what that prints."""
+
+    def run(source, *options):
+        (tmp_path / "conftest.py").write_text(CONFTEST)
+        (tmp_path / "test_made.py").write_text(source)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1"]
+        told = subprocess.run(
+            [*command, f"--rootdir={tmp_path}", *options, tmp_path],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return told.stdout + (told.stderr if told.returncode == 4 else "")
+
+    return run

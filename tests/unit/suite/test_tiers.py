@@ -1,0 +1,60 @@
+"""Which cases of a matrix the short tier takes."""
+
+import pytest
+
+MATRIX = """
+import pytest
+
+@pytest.fixture(params=["model", "sqlite", "postgres", "redis"])
+def place(request): return request.param
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def any_bench(request): return request.param
+
+def test_a_promise(place): pass
+
+@pytest.mark.parametrize("word", ["a", "b", "c"])
+def test_a_promise_with_variations(place, word): pass
+
+def test_a_whole_run(any_bench): pass
+
+@pytest.mark.short_for(word="b")
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_with_a_choice_of_its_own(word): pass
+
+@pytest.mark.long
+def test_that_takes_long(): pass
+"""
+
+
+@pytest.fixture
+def chosen(run_pytest):
+    told = run_pytest(MATRIX, "--collect-only", "-m", "not long")
+    return [line.partition("::")[2] for line in told.splitlines() if "::" in line]
+
+
+def test_a_promise_is_kept_on_every_backend(chosen):
+    assert [name for name in chosen if name.startswith("test_a_promise[")] == [
+        f"test_a_promise[{backend}]" for backend in ("model", "sqlite", "postgres", "redis")
+    ]
+
+
+def test_each_server_takes_its_share_of_the_variations_and_all_are_taken(chosen):
+    taken = {name.partition("[")[2].rstrip("]") for name in chosen if "variations" in name}
+    in_process = {f"{backend}-{word}" for backend in ("model", "sqlite") for word in "abc"}
+    assert taken == in_process | {"postgres-a", "redis-b", "postgres-c"}
+
+
+def test_a_whole_run_takes_one_server(chosen):
+    (name,) = [name for name in chosen if "whole" in name]
+    assert name in ("test_a_whole_run[postgres]", "test_a_whole_run[redis]")
+
+
+def test_a_test_may_choose_and_a_long_one_is_left_out(chosen):
+    assert [name for name in chosen if "own" in name] == ["test_with_a_choice_of_its_own[b]"]
+    assert not [name for name in chosen if "long" in name]
+
+
+def test_a_choice_that_names_nothing_is_an_error(run_pytest):
+    told = run_pytest("import pytest\n@pytest.mark.short_for(word=1)\ndef test_one(): pass\n")
+    assert "short_for names word, which it has not" in told
