@@ -17,12 +17,12 @@ async def counted(bench: Bench, place: Place, by: str) -> int:
 
 
 @lasting
-@pytest.mark.alone
+@pytest.mark.long
 async def test_no_swap_is_lost(bench: Bench, place: Place) -> None:
     assert await counted(bench, place, "swap") == PROCESSES * TIMES
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
 async def test_plain_writes_lose_each_other(bench: Bench, place: Place) -> None:
     assert await counted(bench, place, "write") < PROCESSES * TIMES

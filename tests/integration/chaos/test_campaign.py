@@ -35,7 +35,7 @@ def test_a_crawl_whose_processes_are_killed_and_stopped_keeps_every_promise(tmp_
     assert history.visits and history.letters
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_without_a_fence_the_judge_finds_what_zombies_have_stored_twice(tmp_path):
     # With steps so long, whoever is stopped has pages in hand; and its keeper does not take it for hung.
     long_steps = {"CHAOS_HANDLING": "0.8", "CHAOS_STEP_LIMIT": "1m"}

@@ -26,7 +26,7 @@ async def nobody_waits_in_a_circle(direct):
     assert await direct.fetchval(query) == 0
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_once(
     queue, direct, postgres_url
 ):
@@ -45,7 +45,7 @@ async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_on
         await assert_each_done_once(queue, run, HOSTS * 5)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_the_same_referee_convicts_a_claim_that_locks_and_counts_in_one_statement(direct, postgres_url):
     await direct.execute(SCHEMA)
     await direct.execute("INSERT INTO rival.host SELECT generate_series(1, $1::int)", HOSTS)
@@ -54,7 +54,7 @@ async def test_the_same_referee_convicts_a_claim_that_locks_and_counts_in_one_st
     assert sum(report["violations"] for report in reports) > 0, reports
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is_forgotten(
     queue, direct, postgres_url
 ):
@@ -78,7 +78,7 @@ async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is
     await assert_each_done_once(queue, run, found)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_workers_that_drop_their_leases_and_fail_still_complete_every_task_once(
     queue, direct, postgres_url
 ):

@@ -21,7 +21,7 @@ async def claimed_by_many(queue, stand, referee, tasks, claimers, per_host):
     return run, await reports_of(CLAIMER, orders)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_once(queue, stand, tmp_path):
     run, reports = await claimed_by_many(queue, stand, tmp_path, HOSTS * 5, claimers=8, per_host=1)
     assert sum(report["accepted"] for report in reports) == HOSTS * 5
@@ -29,14 +29,14 @@ async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_on
     await assert_each_done_once(queue, run, HOSTS * 5)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.parametrize("stand", ["redis"], indirect=True)
 async def test_the_same_referee_convicts_claims_that_hold_a_host_twice(queue, stand, tmp_path):
     _, reports = await claimed_by_many(queue, stand, tmp_path, HOSTS * 2, claimers=1, per_host=2)
     assert sum(report["twice"] for report in reports) > 0
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_sixteen_producers_with_keys_in_common_store_each_key_once(queue, stand):
     run = await queue.start_run("books")
     orders = [
@@ -50,7 +50,7 @@ async def test_sixteen_producers_with_keys_in_common_store_each_key_once(queue, 
     assert (await queue.stats(run.id)).pending == keys
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_eight_producers_with_runs_of_their_own_and_dedup_queue_each_key_once(queue, stand):
     settings = RunSettings(dedup=timedelta(days=30))
     runs = [await queue.start_run("books", settings=settings) for _ in range(8)]

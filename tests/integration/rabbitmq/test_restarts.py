@@ -43,7 +43,7 @@ def reborn(server):
     server.start()
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_both_servers_killed_in_the_middle_of_a_run_lose_no_task_and_double_no_item(broker, memory):
     url = broker.with_state(memory.url())
     async with await RabbitQueue.open(url) as queue:

@@ -304,7 +304,7 @@ async def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_is_i
         assert await direct.hget("{shoal:5}:meta", "version") == b"2"
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_four_workers_drain_a_web_that_spreads_over_all_shards(queue, redis_cluster_url):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO, per_host=5))
     await queue.enqueue(run.id, [Task(url=page_url(n)) for n in range(100)])

@@ -19,7 +19,7 @@ def shop(count):
         yield Task(url=f"https://www.shop-{number % HOSTS}.example.com/catalogue/item-{number}/index.html")
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_a_pending_url_takes_less_than_150_bytes(queue, direct):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
     before = (await direct.info("memory"))["used_memory"]
@@ -31,7 +31,7 @@ async def test_a_pending_url_takes_less_than_150_bytes(queue, direct):
     assert buckets == 0, f"{buckets} buckets of seen keys are no longer compact"
 
 
-@pytest.mark.alone
+@pytest.mark.long
 async def test_a_key_that_other_runs_know_takes_less_than_24_bytes_and_expires_by_itself(queue, direct):
     plain = await _bytes_for(queue, direct, RunSettings(host_delay=ZERO))
     with_dedup = await _bytes_for(queue, direct, RunSettings(host_delay=ZERO, dedup=WEEK))
