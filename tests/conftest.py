@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -30,6 +31,8 @@ settings.load_profile("shoal")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell ignores Ctrl-C for what it starts with `&`, and so would every command that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(TestReporting())
     config.pluginmanager.register(TestTiers())
 

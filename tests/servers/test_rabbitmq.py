@@ -58,6 +58,7 @@ def test_it_listens_on_loopback_only(rabbitmq):
             socket.create_connection((address, port), timeout=1).close()
 
 
+@pytest.mark.long
 def test_it_answers_rabbitmqctl(rabbitmq):
     assert "shoal-" in rabbitmq.ctl("eval", "node().")
     with pytest.raises(ServerFailed, match="list_nonsense"):

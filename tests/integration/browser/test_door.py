@@ -86,6 +86,7 @@ async def test_no_spelling_of_an_inner_address_is_reached_as_a_page_or_a_redirec
     assert canary.connections == 0
 
 
+@pytest.mark.long
 async def test_no_part_of_a_page_reaches_an_inner_address(browse, origin, canary):
     browser = browse(only(origin), wait="#tried", block=frozenset())
     urls = [f"http://{literal}:{canary.port}/" for literal in INNER.split()]

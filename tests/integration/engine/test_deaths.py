@@ -89,6 +89,7 @@ async def test_a_step_that_hangs_is_given_up_at_its_deadline(bench, origin, trou
 BLOCKING = scraper("time.sleep(4)", settings="lease='30s'")
 
 
+@pytest.mark.long
 async def test_a_step_that_blocks_for_longer_than_the_lease_keeps_it(bench, origin, monkeypatch):
     monkeypatch.setattr(launching, "LEASE", SHORT)
     summary = await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
@@ -188,6 +189,7 @@ async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_b
     assert (stats.dead, stats.remaining) == (0, 60)
 
 
+@pytest.mark.long
 async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, origin, monkeypatch):
     monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
     mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(40)]

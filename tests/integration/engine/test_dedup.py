@@ -41,6 +41,7 @@ async def produce(folder, *words):
     return await typed("enqueue", "news.py", *words, folder=folder)
 
 
+@pytest.mark.long
 async def test_a_producer_that_is_started_twice_queues_each_article_once(folder, origin):
     write_sitemap(folder, origin, 1, 2, 3)
     first = (await produce(folder, "--json")).row

@@ -117,6 +117,7 @@ async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(
     assert more.row["reason"] == "max_pages=10 reached"
 
 
+@pytest.mark.long
 async def test_a_coordinator_makes_a_new_run_after_one_that_has_used_its_pages(folder, origin):
     (folder / "shoal.toml").write_text(
         'queue = "sqlite:///queue.db"\n[scrapers.pages]\nmodule = "pages.py:pages"\nmax_pages = 4\n'
@@ -190,6 +191,7 @@ async def test_a_fleet_whose_table_lacks_a_partition_takes_its_run_back(folder, 
     assert "shoal fleet pages.py --resume mine" in kept.err and "shoal purge mine" in kept.err
 
 
+@pytest.mark.long
 async def test_a_second_launcher_of_a_single_scraper_is_refused_and_leaves_no_run(folder, origin):
     origin.answer = lambda path: Answer(after=30)
     words = ("run", "pages.py", f"--url={origin.url}/", "--set", "mode=single")
@@ -206,6 +208,7 @@ async def test_a_second_launcher_of_a_single_scraper_is_refused_and_leaves_no_ru
         await first.communicate()
 
 
+@pytest.mark.long
 async def test_a_cancelled_run_is_not_resumed_and_a_finished_one_is_not_cancelled(folder, origin):
     await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "gone", folder=folder)
     assert (await typed("cancel", "gone", "--json", folder=folder)).row["state"] == "cancelled"
@@ -260,6 +263,7 @@ async def second(page: Page):
 """
 
 
+@pytest.mark.long
 async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_are_counted(
     any_bench, origin
 ):
@@ -281,6 +285,7 @@ async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_
         assert await queue.notes("links not followed r") == {}
 
 
+@pytest.mark.long
 async def test_the_pace_of_a_scaler_follows_the_pause_of_the_scraper(folder, origin):
     (folder / "urls.txt").write_text("\n".join(f"http://a.example/{number}" for number in range(5000)))
     await typed(
@@ -357,6 +362,7 @@ async def test_tasks_for_a_run_that_ended_at_its_limit_let_it_go_on_or_are_refus
         assert (await app.queue.run("r")).state is RunState.RUNNING
 
 
+@pytest.mark.long
 async def test_a_run_of_another_scraper_is_refused_with_what_to_type(folder, origin):
     (folder / "others.py").write_text(SCRAPER.replace('"pages"', '"others"'))
     queued = await typed(

@@ -155,6 +155,7 @@ async def page(page: Page):
 """
 
 
+@pytest.mark.long
 async def test_a_worker_process_that_can_settle_nothing_ends_by_name_and_its_leases_go_back(bench, origin):
     code = BROKEN_STORE.format(verb="settle", times=1_000_000, error='QueueError("XX000")')
     async with asyncio.timeout(60):

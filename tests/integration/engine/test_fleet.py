@@ -135,6 +135,7 @@ async def begun(folder, origin, pages=10):
     return process
 
 
+@pytest.mark.long
 async def test_the_first_ctrl_c_finishes_and_nobody_is_left_behind(folder, origin):
     origin.answer = lambda path: Answer(after=1)
     assert "Finishing" in await interrupted(await begun(folder, origin), 1)

@@ -65,6 +65,7 @@ async def test_a_stopped_worker_is_ended_within_its_lease_and_the_others_have_it
         assert await paths(bench, summary) == Counter(range(150)) and not stats.dead
 
 
+@pytest.mark.long
 async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
     from shoal.fleet.overview import worker_row
 
@@ -82,6 +83,7 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
     assert "frozen" in states
 
 
+@pytest.mark.long
 async def test_a_page_made_to_hang_the_search_for_block_pages_costs_its_own_task_only(bench, origin):
     """Expressions that can do so are refused; this is for those that are slow without looking like it."""
     origin.answer = lambda path: Answer("hang" if path == "/7" else "fine")
@@ -143,6 +145,7 @@ if __import__("sys").argv[0] == "shoal.worker.child":
     assert not bench.witness.said_lines
 
 
+@pytest.mark.long
 async def test_no_healthy_worker_is_ended_however_often_its_steps_are_resumed(bench, monkeypatch):
     """Each resumption writes a mark, and the keepers here look at the marks all the time."""
     monkeypatch.setattr(keeping, "LOOK_EVERY", 0.0005)

@@ -111,6 +111,7 @@ async def test_a_page_that_was_not_recorded_is_a_dead_letter_that_says_what_to_d
     assert site.visits["/p2"] == 0
 
 
+@pytest.mark.long
 async def test_a_worker_that_is_killed_leaves_a_recording_that_can_be_read(folder):
     async with Origin(lambda path: Answer(shop(path).body, after=0.05)) as site:
         urls = [f"--url={site.url}/p{number}" for number in range(300)]

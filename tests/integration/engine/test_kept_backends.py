@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 import shoal
 from tests.integration.engine.origin import Answer
 
@@ -59,6 +61,7 @@ async def test_a_page_in_the_cache_serves_every_run_of_the_queue(any_bench, orig
     assert without.ending.tally.kept == 0 and set(origin.visits.values()) == {2}
 
 
+@pytest.mark.long
 async def test_a_run_again_says_what_is_new_changed_and_gone_and_has_every_item(any_bench, origin):
     site = Shop(origin, {f"p{number}": f"Title {number}" for number in range(20)})
     any_bench.write(SHOP.format(recrawl=True))

@@ -55,6 +55,7 @@ async def fill(bench, urls, robots=False):
     assert summary.snapshot.stats.completed == len(urls)
 
 
+@pytest.mark.long
 async def test_a_host_whose_pages_are_all_at_hand_is_gone_through_at_full_speed(any_bench, clocked):
     urls = [f"{clocked.url}/{page}" for page in range(PAGES)]
     await fill(any_bench, urls, robots=True)

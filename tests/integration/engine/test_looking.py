@@ -101,6 +101,7 @@ async def worker_pids(folder):
     return [row["info"]["pid"] for row in rows if row["info"].get("pid")]
 
 
+@pytest.mark.long
 async def test_with_json_too_a_worker_s_death_is_told(folder, origin):
     origin.answer = lambda path: Answer(after=0.3)
     urls = [word for n in range(40) for word in ("--url", f"{origin.url}/{n}")]
@@ -152,6 +153,7 @@ def sampled(text):
     }
 
 
+@pytest.mark.long
 async def test_a_run_serves_metrics_while_it_goes_on(folder, origin):
     origin.answer = lambda path: Answer(after=4.0 if "last" in path else 0.0)
     names = ["a", "b", "bad", "last"]
@@ -182,6 +184,7 @@ async def test_a_port_that_is_taken_is_refused_before_anything_is_queued(bench, 
         assert (await queue.stats("taken")).tasks == 0
 
 
+@pytest.mark.long
 async def test_the_metrics_of_a_whole_queue_are_written_or_served(folder, origin):
     await typed("run", "pages.py", "--json", "--url", f"{origin.url}/a", folder=folder)
     once = await typed("metrics", folder=folder)

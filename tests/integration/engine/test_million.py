@@ -101,6 +101,7 @@ async def test_a_url_file_enters_exactly_and_in_little_memory(folder, queue_url)
     assert refused == [f"urls.txt:{number}" for number in bad]
 
 
+@pytest.mark.long
 async def test_a_command_that_dies_half_way_and_is_typed_again_leaves_the_same_counts(folder, queue_url):
     good, bad = write_urls(folder / "urls.txt", URLS)
     words = ("--urls-file", "urls.txt", "--rejects", "bad.jsonl")
@@ -120,6 +121,7 @@ async def test_a_command_that_dies_half_way_and_is_typed_again_leaves_the_same_c
     assert len((folder / "bad.jsonl").read_text().splitlines()) == len(bad)
 
 
+@pytest.mark.long
 async def test_a_tree_of_sitemaps_enters_exactly_and_in_little_memory(folder, queue_url, origin):
     files = URLS // PER_FILE
     home = origin.url.encode()

@@ -30,6 +30,7 @@ async def listed(app, run):
     return [worker_row(worker) for worker in await app.queue.workers(run.id)]
 
 
+@pytest.mark.long
 async def test_a_call_returns_the_items_of_its_page_and_stores_them(app, pages, origin):
     origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
     run = await app.listen(pages, workers=2)

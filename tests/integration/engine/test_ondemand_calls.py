@@ -72,6 +72,7 @@ async def test_a_page_that_kills_its_worker_runs_out_of_attempts(local, pages, o
     assert origin.visits["/poison"] <= 3
 
 
+@pytest.mark.long
 async def test_a_frozen_worker_is_given_up_and_what_it_says_later_is_refused(local, pages, origin, bench):
     origin.answer = lambda path: Answer(f"<title>{path}</title>")
     run = await local.listen(pages, workers=2)
@@ -119,6 +120,7 @@ async def test_a_caller_with_another_secret_is_refused_and_told_so(local, pages,
     assert not origin.visits
 
 
+@pytest.mark.long
 async def test_pages_are_scraped_from_the_command_line(bench, pages, origin):
     origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
     given = {"folder": bench.folder, "SHOAL_QUEUE": bench.queue_url}

@@ -133,6 +133,7 @@ def served_by_two(items):
     }
 
 
+@pytest.mark.long
 @on_postgres
 async def test_ten_processes_lose_three_and_two_join_and_no_partition_is_served_by_two(site, queue):
     await site.fill(STATES, 6)
@@ -195,6 +196,7 @@ async def test_a_worker_whose_step_blocks_it_keeps_its_partition(site, queue):
     assert len(by) == 2
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_the_command_shows_who_has_what_and_names_what_nobody_has(site, queue):
     await site.fill(["x", "y"], 2, work=UNTIL_TOLD, lease="60s")
@@ -214,6 +216,7 @@ async def test_the_command_shows_who_has_what_and_names_what_nobody_has(site, qu
     assert done == {"x": (2, ()), "y": (2, ())}
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_a_written_table_is_checked_and_obeyed(site):
     await site.fill(["x", "y", "z"], 3)

@@ -125,6 +125,7 @@ async def test_fifty_proxies_of_which_twenty_are_bad_serve_ten_workers(bench, ra
     assert mean * 0.95 <= pages[0] and pages[-1] <= mean * 1.05, pages
 
 
+@pytest.mark.long
 async def test_without_a_bench_the_bad_ones_are_asked_again_and_again(bench, rack, origin):
     """The control for the test above: what it measures is the bench."""
     rack.add_good(4)
@@ -136,6 +137,7 @@ async def test_without_a_bench_the_bad_ones_are_asked_again_and_again(bench, rac
     assert max(failures_of(found[name]) for name in rack.dead) > THRESHOLD + 2
 
 
+@pytest.mark.long
 async def test_a_benched_proxy_returns_after_its_time(bench, rack, origin):
     rack.add_good(2)
     rack.add_dead(1)
@@ -158,6 +160,7 @@ async def test_a_benched_proxy_returns_after_its_time(bench, rack, origin):
     assert THRESHOLD <= failures_of(status) < THRESHOLD + 6
 
 
+@pytest.mark.long
 async def test_the_fleet_shares_what_it_knows_on_every_backend(any_bench, rack, origin):
     rack.add_good(2)
     rack.add_refusing(1)
@@ -222,6 +225,7 @@ async def test_sitemaps_come_by_proxies_too_or_not_at_all(rack, origin):
     assert rack.good[0].visits()
 
 
+@pytest.mark.long
 async def test_a_hosts_gap_may_be_kept_for_each_exit_by_itself(bench, rack, origin):
     rack.good = rack.start(*or_skip(lambda: [TinyProxy() for _ in range(6)]))
     code = scraper(rack.write(), rate="2/s", per_host=4, per_exit=True)

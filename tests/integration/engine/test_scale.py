@@ -97,6 +97,7 @@ async def is_ready(queue, run, count):
     return (await load_of(queue, run)).ready == count
 
 
+@pytest.mark.long
 async def test_workers_follow_a_load_from_nothing_up_and_back_and_up_again(bench, origin):
     origin.answer = lambda path: Answer(after=0.05)
     async with staffed(bench, origin, 0) as (queue, run, workers):

@@ -50,6 +50,7 @@ async def served(folder, *options, **environment):
             await asyncio.wait_for(process.communicate(), PATIENCE)
 
 
+@pytest.mark.long
 async def test_without_a_token_a_link_logs_in_once(folder):
     async with served(folder) as (process, address, _):
         line = (await process.stderr.readline()).decode()
@@ -62,6 +63,7 @@ async def test_without_a_token_a_link_logs_in_once(folder):
             assert (await thief.get(link)).status_code == 403
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_soon_also_while_somebody_watches(folder, number):
     async with served(folder, SHOAL_WEB_TOKEN=TOKEN) as (process, address, _):

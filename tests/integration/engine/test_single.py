@@ -181,6 +181,7 @@ async def test_a_worker_of_a_cluster_leaves_a_held_scraper_alone_and_takes_it_wh
     await serving
 
 
+@pytest.mark.long
 async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, folder, origin):
     (folder / "shoal.toml").unlink()
     origin.answer = lambda path: Answer(after=8 if path == "/slow" else 0)

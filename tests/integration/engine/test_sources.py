@@ -64,6 +64,7 @@ async def test_combinations_give_urls_with_their_values_as_payload(folder, origi
     assert queued.row["enqueued"] == 6, queued.err
 
 
+@pytest.mark.long
 async def test_a_run_begins_with_what_died_in_another_or_with_its_items(folder, origin):
     origin.answer = lambda path: Answer(status=500 if path == "/bad" else 200)
     words = [f"--url={origin.url}/bad", f"--url={origin.url}/good"]
@@ -120,6 +121,7 @@ async def test_fields_of_json_lines_do_the_same(folder):
     assert await partitions_of(folder, await enqueue(folder, *words)) == {"CA": 1}
 
 
+@pytest.mark.long
 async def test_a_partition_may_be_the_same_for_all(folder):
     (folder / "urls.csv").write_text("url,state\nhttps://a.test/1,CA\n")
     marked = await enqueue(folder, "--urls-file", "urls.csv", "--partition", ":east")

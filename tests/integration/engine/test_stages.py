@@ -185,6 +185,7 @@ PATIENCE = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "trouble", ["await asyncio.sleep(60)", "time.sleep(60)", "os.kill(os.getpid(), signal.SIGKILL)"]
 )

@@ -47,6 +47,7 @@ async def test_a_parquet_file_holds_all_items_in_typed_columns(tmp_path):
     assert answer["grown"] < 120 * MIB  # pyarrow itself, and one row group
 
 
+@pytest.mark.long
 async def test_a_table_holds_all_items_and_needs_little_memory(database):
     answer = await probe(database.to())
     (row,) = await database.ask("SELECT count(*) AS n, sum(isbn) AS total FROM books")

@@ -68,6 +68,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.dictionaries(st.text(), VALUES, max_size=5) | VALUES, min_size=1, max_size=5))
 def test_whatever_the_items_hold_can_be_written_and_written_again(data):

@@ -34,6 +34,7 @@ def impatient(monkeypatch):
     monkeypatch.setitem(server.Server._fetch.__kwdefaults__, "within", SOON)
 
 
+@pytest.mark.long
 async def test_a_server_that_freezes_is_noticed_and_found_again(frozen, impatient, caplog):
     async with await PostgresQueue.open(frozen.url(), patience=timedelta(seconds=3)) as queue:
         run = await start(queue, page())

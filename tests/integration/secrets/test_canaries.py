@@ -190,6 +190,7 @@ async def test_secrets_that_are_known_only_once_they_are_sent(scene, site):
     assert {hit.partition(" in ")[2].partition("-")[0] for hit in scene.hits()} == {"shoal.db"}
 
 
+@pytest.mark.long
 async def test_proxies_that_fail(scene, site, gruff):
     lines = [
         f"{scheme}://{scene.canaries[f'{scheme}_user_{kind}']}:{scene.canaries[f'{scheme}_password_{kind}']}@127.0.0.1:{port}"
@@ -208,6 +209,7 @@ async def test_proxies_that_fail(scene, site, gruff):
     assert scene.hits() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["env:SHOP_TOKENS header=X-Token", "file:tokens.txt query=key"])
 async def test_tokens_that_are_refused(scene, site, place):
     scene.give("tokens.txt", scene.canaries["token_of_file"])
@@ -222,6 +224,7 @@ async def test_tokens_that_are_refused(scene, site, place):
     assert scene.hits() == []
 
 
+@pytest.mark.long
 async def test_logins_that_fail(scene, site):
     queue = "sqlite:///shoal.db"
     await scene.type(
@@ -244,6 +247,7 @@ async def test_a_whole_fleet_that_is_killed(scene, site):
     assert scene.hits() == []
 
 
+@pytest.mark.long
 async def test_a_listening_worker_and_a_caller_with_another_secret(scene, site):
     queue, at = "sqlite:///shoal.db", free_port()
     words = ("listen", "shop.py", "--queue", queue, "--at", f"127.0.0.1:{at}", "--log-dir", "logs", *DEBUG)
@@ -451,6 +455,7 @@ async def run_wrongly(scene, number, words):
     assert done.code != 0 or "Passed over" in done.err, words
 
 
+@pytest.mark.long
 async def test_settings_that_are_wrong(scene):
     await at_once(*(run_wrongly(scene, number, words) for number, words in enumerate(WRONG)))
     for kind in ("urls.txt", "urls.csv"):

@@ -33,6 +33,7 @@ def urls_file(folder, api, count):
     return "--urls-file", "urls.txt", "--allow-private", "127.0.0.0/8"
 
 
+@pytest.mark.long
 async def test_a_revoked_token_is_retired_and_reported_and_nothing_is_lost(folder):
     # It takes its time, so that several pages are asked for before the first refusal is known.
     async with LimitedApi([GOOD, BAD], limit=1_000, window=3600, revoked={BAD}, after=0.1) as api:
