@@ -1,8 +1,8 @@
 # `make` alone lists the targets. Every target does its own set-up.
 
 PYTHON ?= python3
-# Tests wait for servers and leases half of the time. A few of them start sooner in one process.
-JOBS ?= $(if $(ARGS),0,4)
+# Tests wait for servers and leases for a good part of the time. A few of them start sooner in one process.
+JOBS ?= $(if $(ARGS),0,3)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
