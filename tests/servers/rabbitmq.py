@@ -105,9 +105,9 @@ class RabbitServer(ServerProcess):
         if not self._shares_epmd:
             self._epmd.close()
 
-    def ctl(self, *words: str) -> str:
-        """Run rabbitmqctl and return what it prints; raises ServerFailed."""
-        program = find_program("rabbitmqctl", "rabbitmq-server", [PROGRAMS])
+    def ctl(self, *words: str, tool: str = "rabbitmqctl") -> str:
+        """Run rabbitmqctl, or another of its tools, and return what it prints; raises ServerFailed."""
+        program = find_program(tool, "rabbitmq-server", [PROGRAMS])
         command = [*self._environment(), program, "--quiet", *words]
         done = subprocess.run(
             [str(word) for word in command],
@@ -119,7 +119,7 @@ class RabbitServer(ServerProcess):
             user=self.user,
         )
         if done.returncode:
-            raise ServerFailed(f"rabbitmqctl {words[0]}: {done.stdout.strip()} {done.stderr.strip()}")
+            raise ServerFailed(f"{tool} {words[0]}: {done.stdout.strip()} {done.stderr.strip()}")
         return done.stdout.strip()
 
     def _joins(self, peers: Sequence["RabbitServer"]) -> str:
@@ -200,6 +200,15 @@ class RabbitCluster:
         """Return the address of a queue on these nodes whose memory is in a Redis."""
         places = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         return f"amqp://guest:guest@{places}/?state={redis_url}"
+
+    def is_whole(self) -> bool:
+        """Tell whether any one node could be lost, because every queue has caught up on the two others."""
+        try:
+            for node in self.nodes:
+                node.ctl("check_if_node_is_quorum_critical", tool="rabbitmq-queues")
+        except (ServerFailed, subprocess.TimeoutExpired):
+            return False
+        return True
 
     def cut_off(self, node: RabbitServer) -> None:
         """Keep a node from talking with the others; clients still reach it."""
