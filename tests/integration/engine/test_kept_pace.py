@@ -41,7 +41,7 @@ def clocked():
     process.url = f"http://127.0.0.1:{port}"
     yield process
     process.kill()
-    process.wait()
+    process.communicate()  # closes its pipes
 
 
 def moments(clocked):

@@ -29,7 +29,7 @@ def clocked():
     process.ports = json.loads(process.stdout.readline())
     yield process
     process.kill()
-    process.wait()
+    process.communicate()  # closes its pipes
 
 
 @pytest.mark.alone

@@ -100,7 +100,7 @@ async def test_a_worker_that_is_killed_leaves_no_tor_and_its_tasks_are_done_by_o
 
 async def test_while_tor_is_not_up_tasks_wait_at_no_cost_and_nobody_is_asked(lonely_torrc, target, bench):
     def stop_later(snapshot, crew):
-        if len(bench.witness.snapshots) == 6:
+        if crew.tally.put_off.get("TorDown", 0) >= 10:
             crew.stop()
 
     bench.witness.on_saw = stop_later
