@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-long quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories setup servers pins clean
+.PHONY: help demo test test-long quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories mutations setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ chaos: setup ## Break the processes of a crawl while it goes on, and judge what 
 
 histories: setup ## Let many clients work on one store in random ways, and judge what it told them; ARGS='--queue redis-cluster'
 	PYTHONPATH=. $(BIN)/python -m tools.histories $(ARGS)
+
+mutations: setup ## Break one guarantee at a time in a copy, and see whether the tests notice; ARGS='--only NAME' or --list
+	$(BIN)/python -m tools.mutations $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 

@@ -1,0 +1,169 @@
+"""A mutation is applied once and undone; a list that does not fit the tree is refused before a test runs."""
+
+import os
+import subprocess
+
+import pytest
+
+from tools import mutations
+from tools.mutations import Finding, Mutation, WrongList
+
+TESTS = "tests/test_limit.py"
+
+
+def mutation(**fields):
+    told = {"name": "limit", "guarantee": "g", "harm": "h", "file": "code.py", "tests": [TESTS]}
+    return Mutation(**{**told, "old": "if size > most:", "new": "if False:", **fields})
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / TESTS).write_text("")
+    (tmp_path / "code.py").write_text("if size > most:\n    stop()\nif twice:\n    a()\nif twice:\n    b()\n")
+    os.utime(tmp_path / "code.py", (1_000, 1_000))
+    return tmp_path
+
+
+def test_a_mutation_changes_its_place_and_is_undone_also_after_an_error(tree):
+    file = tree / "code.py"
+    before = file.read_text()
+    with pytest.raises(ZeroDivisionError), mutations.mutated(tree, mutation()):
+        assert file.read_text() == before.replace("if size > most:", "if False:")
+        raise ZeroDivisionError
+    assert file.read_text() == before
+    # Else Python would go on with the compiled module of the mutation, if it has the same size.
+    assert file.stat().st_mtime == 1_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"old": "if twice:"}, "limit: `old` occurs 2 times in code.py"),
+        ({"old": "if never:"}, "limit: `old` occurs 0 times in code.py"),
+        ({"file": "gone.py"}, "limit: `old` occurs 0 times in gone.py"),
+        ({"new": "if size > most:"}, "limit: `new` is the same"),
+        ({"tests": ["tests/test_gone.py"]}, "limit: there is no tests/test_gone.py"),
+    ],
+)
+def test_a_mutation_that_does_not_fit_the_tree_is_refused_and_changes_nothing(tree, fields, words):
+    before = (tree / "code.py").read_text()
+    with pytest.raises(WrongList, match=words), mutations.mutated(tree, mutation(**fields)):
+        pass
+    assert (tree / "code.py").read_text() == before
+
+
+def test_every_mutation_of_the_list_fits_this_tree():
+    mutations.check(mutations.ROOT, mutations.read_list())
+
+
+def test_a_list_with_a_name_twice_or_without_a_field_is_refused(tmp_path):
+    file = tmp_path / "list.toml"
+    one = '[[mutation]]\nname="a"\nguarantee="g"\nharm="h"\nfile="f"\nold="o"\nnew="n"\ntests=[]\n'
+    file.write_text(one + one)
+    with pytest.raises(WrongList, match="more than one 'a'"):
+        mutations.read_list(file)
+    file.write_text(one.replace('harm="h"\n', ""))
+    with pytest.raises(WrongList, match="harm"):
+        mutations.read_list(file)
+
+
+def test_only_those_that_are_named_are_tried():
+    known = [mutation(name=name) for name in ("a", "b", "c")]
+    assert [one.name for one in mutations.choose(known, ["c", "a"])] == ["a", "c"]
+    assert mutations.choose(known, []) == known
+
+
+def test_an_unknown_name_is_an_error_that_says_what_to_type(capsys):
+    assert mutations.main(["--only", "nonsense"]) == 2
+    assert "No mutation is called 'nonsense'. Run: make mutations ARGS=--list" in capsys.readouterr().err
+
+
+def test_a_copy_holds_what_git_knows_and_what_is_new_as_it_is_now(tree, tmp_path_factory):
+    copy = tmp_path_factory.mktemp("copy")
+    (tree / ".gitignore").write_text(".venv/\n")
+    (tree / ".venv").mkdir()
+    (tree / ".venv" / "large").write_text("")
+    (tree / "gone.py").write_text("")
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    (tree / "gone.py").unlink()
+    (tree / "new.py").write_text("")
+    mutations.copy_tree(tree, copy)
+    found = {str(file.relative_to(copy)) for file in copy.rglob("*") if file.is_file()}
+    assert found == {".gitignore", "code.py", "new.py", TESTS}
+
+
+def test_processes_of_the_tests_import_the_copy_wherever_they_run(tmp_path):
+    (tmp_path / "src" / "shoal").mkdir(parents=True)
+    (tmp_path / "src" / "shoal" / "__init__.py").write_text("")
+    assert mutations.check_imports(tmp_path) == tmp_path / "src" / "shoal" / "__init__.py"
+
+
+def test_another_tree_that_is_imported_instead_is_an_error(tmp_path):
+    with pytest.raises(WrongList, match="which is not the copy"):
+        mutations.check_imports(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        (
+            "FAILED tests/test_a.py::test_it[1-b c] - assert 1 == 2\n1 failed",
+            ("FAILED", "tests/test_a.py::test_it[1-b c]"),
+        ),
+        ("...\nERROR tests/test_a.py::test_it - ServerMissing: no\n", ("ERROR", "tests/test_a.py::test_it")),
+        ("FAILED tests/test_a.py::test_it\n", ("FAILED", "tests/test_a.py::test_it")),
+        ("3 passed in 0.1s", None),
+    ],
+)
+def test_the_first_failure_is_read_from_what_pytest_prints(output, found):
+    assert mutations.first_failure(output) == found
+
+
+@pytest.mark.parametrize(
+    ("answers", "finding"),
+    [
+        # The short tier notices, and the test passes without the mutation.
+        ([(1, "FAILED t.py::a - no"), (0, "")], {"tier": "short", "test": "t.py::a"}),
+        # Only the long tier notices; the short one has no such test.
+        ([(5, ""), (1, "FAILED t.py::b - no"), (0, "")], {"tier": "long", "test": "t.py::b"}),
+        ([(0, ""), (0, "")], {}),
+        ([(1, "FAILED t.py::a - no"), (1, "FAILED t.py::a - no")], {"trouble": "t.py::a fails without"}),
+        ([(1, "ERROR t.py::a - no server")], {"trouble": "exit code 1"}),
+        ([(2, "ERROR t.py - SyntaxError")], {"trouble": "exit code 2"}),
+    ],
+)
+def test_a_mutation_is_noticed_by_a_test_that_passes_without_it(tree, monkeypatch, answers, finding):
+    broken = []
+
+    def run_tests(root, tier, tests, only=""):
+        broken.append("if False:" in (root / "code.py").read_text())
+        return answers[len(broken) - 1]
+
+    monkeypatch.setattr(mutations, "run_tests", run_tests)
+    found = mutations.try_one(tree, mutation())
+    assert (found.tier, found.test) == (finding.get("tier", ""), finding.get("test", ""))
+    assert found.trouble.startswith(finding.get("trouble", "")) and bool(found.trouble) == (
+        "trouble" in finding
+    )
+    assert found.is_noticed == ("tier" in finding)
+    assert len(broken) == len(answers)
+    # All but the control, which follows the first failure.
+    assert broken == [position == 0 or answers[position - 1][0] != 1 for position in range(len(answers))]
+    assert "if size > most:" in (tree / "code.py").read_text()
+
+
+def test_the_table_says_what_noticed_and_what_nothing_did():
+    lines = mutations.table(
+        [
+            Finding(name="a", tier="short", test="t.py::a", seconds=1.4),
+            Finding(name="b", seconds=2.0),
+            Finding(name="c", trouble="exit code 2\nmore", seconds=3.0),
+        ]
+    ).splitlines()
+    assert lines[2:] == [
+        "| a | `t.py::a` | short | 1 |",
+        "| b | **nothing** | - | 2 |",
+        "| c | exit code 2 | - | 3 |",
+    ]
