@@ -45,6 +45,18 @@ async def test_a_reclaimed_lease_is_stale_before_anyone_claims_the_task_again(
     assert (await queue.stats(run.id)).pending == 1
 
 
+async def test_a_dead_workers_late_extend_is_refused_and_does_not_touch_the_lease_of_the_next_one(
+    queue: Queue, clock: Clock
+) -> None:
+    run, dead = await start_one(queue, lease=MINUTE)
+    await clock.forward(MINUTE)
+    alive = await claim_one(queue, run, "worker-2", lease=MINUTE)
+    assert await queue.extend([dead], lease=HOUR) == [Fate.STALE]
+    assert await queue.extend([dead, alive], lease=MINUTE) == [Fate.STALE, Fate.ACCEPTED]
+    await clock.forward(MINUTE)
+    assert await queue.reclaim() == 1
+
+
 async def test_a_lease_is_not_reclaimed_before_its_deadline(queue: Queue, clock: Clock) -> None:
     run, lease = await start_one(queue, lease=MINUTE)
     await clock.forward(MINUTE - TEN)
