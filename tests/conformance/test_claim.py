@@ -82,6 +82,17 @@ async def test_priority_is_strict_within_a_host_across_steps_and_partitions(queu
     assert [(await claim_one(queue, run)).task.priority for _ in range(4)] == [4, 3, 2, 1]
 
 
+async def test_the_places_of_a_host_go_to_the_highest_priority_of_all_its_steps(queue: Queue) -> None:
+    run = await start(
+        queue,
+        page(1, priority=9, step="list"),
+        page(2, priority=1, step="list"),
+        page(3, priority=5, step="detail"),
+        per_host=2,
+    )
+    assert sorted(lease.task.priority for lease in await claim_all(queue, run, limit=10)) == [5, 9]
+
+
 async def test_one_grant_holds_the_tasks_of_highest_priority(queue: Queue) -> None:
     run = await start(queue, *(page(number, priority=number % 10) for number in range(30)))
     leases = await claim(queue, run, limit=9)

@@ -125,3 +125,13 @@ async def test_five_hundred_expired_tasks_are_all_listed(queue: Queue, clock: Cl
     await clock.forward(MINUTE)
     await queue.reclaim()
     assert len({expired.id for expired in await every(queue.expired(run.id))}) == 500
+
+
+async def test_of_many_tasks_that_expire_at_one_moment_none_is_handed_out(queue: Queue, clock: Clock) -> None:
+    # More than any backend clears away in one claim.
+    run = await start(queue, *(page(n, f"h{n % 11}.example") for n in range(1_300)), ttl=MINUTE)
+    await clock.forward(MINUTE)
+    assert [paths(await claim(queue, run)) for _ in range(4)] == [[]] * 4
+    while not (await queue.claim(ME, run_id=run.id)).drained:
+        await queue.reclaim()
+    assert (await queue.stats(run.id)).expired == 1_300
