@@ -26,6 +26,19 @@ async def test_what_one_worker_was_told_the_workers_of_the_next_run_know(bench, 
     assert 1 <= origin.visits["/robots.txt"] <= 2
 
 
+async def test_a_redirect_to_a_page_that_robots_txt_forbids_is_not_followed(bench, origin):
+    def answer(path):
+        if path == "/robots.txt":
+            return Answer("User-agent: *\nDisallow: /hidden")
+        return Answer(status=301, headers={"Location": "/hidden"}) if path == "/shown" else Answer()
+
+    origin.answer = answer
+    summary = await bench.run(OBEDIENT, [f"{origin.url}/shown"])
+    (letter,) = await bench.dead(summary.run.id)
+    assert "RobotsDenied" in letter.error
+    assert origin.visits == {"/robots.txt": 1, "/shown": 1}
+
+
 TURNS = """
     turns = Scraper("turns", rate="2/s")
 

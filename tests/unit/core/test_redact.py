@@ -67,6 +67,11 @@ def test_known_secrets_are_hidden_wherever_they_stand():
     assert hide(f"who knows why {CANARY} stands here, and abc") == "who knows why … stands here, and abc"
 
 
+def test_of_two_known_secrets_the_longer_one_is_hidden_whole():
+    hide = redactor(["word", f"word-{CANARY}"])
+    assert hide(f"first word-{CANARY}, then word") == "first …, then …"
+
+
 def test_a_url_is_bare_without_user_query_and_fragment():
     assert bare_url(f"https://u:{CANARY}@example.com/a?b={CANARY}#c") == "https://example.com/a"
     assert bare_url("https://example.com/a") == "https://example.com/a"
