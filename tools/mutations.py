@@ -117,6 +117,8 @@ def copy_tree(source: Path, target: Path) -> None:
         if (source / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / name, target / name)
+    # A repository of its own, for tests that ask git what is ignored.
+    subprocess.run(["git", "init", "-q"], cwd=target, check=True)
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -90,8 +90,15 @@ def test_a_copy_holds_what_git_knows_and_what_is_new_as_it_is_now(tree, tmp_path
     (tree / "gone.py").unlink()
     (tree / "new.py").write_text("")
     mutations.copy_tree(tree, copy)
-    found = {str(file.relative_to(copy)) for file in copy.rglob("*") if file.is_file()}
-    assert found == {".gitignore", "code.py", "new.py", TESTS}
+    files = [file.relative_to(copy) for file in copy.rglob("*") if file.is_file()]
+    assert {str(file) for file in files if file.parts[0] != ".git"} == {
+        ".gitignore",
+        "code.py",
+        "new.py",
+        TESTS,
+    }
+    # Tests ask git what is ignored.
+    assert subprocess.run(["git", "check-ignore", "-q", ".venv/large"], cwd=copy).returncode == 0
 
 
 def test_processes_of_the_tests_import_the_copy_wherever_they_run(tmp_path):
