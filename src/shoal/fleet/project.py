@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dotenv import dotenv_values
 
@@ -21,8 +21,9 @@ from shoal.fleet.cluster import NO_CLUSTER, Cluster
 from shoal.fleet.logs import log_place
 from shoal.fleet.table import read_table
 from shoal.fleet.trust import is_trusted
-from shoal.scrape.load import load_scraper
-from shoal.scrape.scraper import Scraper
+
+if TYPE_CHECKING:
+    from shoal.scrape.scraper import Scraper
 
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 # Read by the command line's options, so that each value has one name wherever it is given.
@@ -52,9 +53,9 @@ class Entry:
     seeds: Mapping[str, Any] = field(default_factory=dict)  # what its runs begin with, as it is written
     homes: Mapping[str, int] = field(default_factory=dict)  # which worker has which partition
 
-    def load(self, folder: Path) -> Scraper:
+    def load(self, folder: Path) -> "Scraper":
         """Load the scraper with the project's settings; an error names the file and the key."""
-        scraper = load_scraper(self.reference(folder))
+        scraper = _loaded(self.reference(folder))
         try:
             return scraper.replace(**self.overrides)
         except InvalidSetting as error:
@@ -68,7 +69,7 @@ class Entry:
 class Loaded(NamedTuple):
     """A scraper, where workers of this machine find it, and what the project changes in it."""
 
-    scraper: Scraper
+    scraper: "Scraper"
     reference: str
     overrides: dict[str, Any]
     homes: Mapping[str, int] = NOTHING
@@ -122,9 +123,16 @@ class Project:
         """Load a scraper by its name in the project, or by its file or module."""
         entry = self.entry(name)
         if entry is None:
-            return Loaded(load_scraper(name), name, {})
+            return Loaded(_loaded(name), name, {})
         place, changes = entry.reference(self.folder), dict(entry.overrides)
         return Loaded(entry.load(self.folder), place, changes, entry.homes)
+
+
+def _loaded(reference: str) -> "Scraper":
+    # Not at the top: most commands read the project for its queue alone, and start a third sooner without.
+    from shoal.scrape.load import load_scraper
+
+    return load_scraper(reference)
 
 
 def read(file: Path) -> Project:

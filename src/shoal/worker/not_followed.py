@@ -8,13 +8,16 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.queue.contract import Queue
-from shoal.scrape.gate import Gate
 from shoal.worker.tally import Tally
+
+if TYPE_CHECKING:
+    from shoal.scrape.gate import Gate  # it loads the parser, which readers of the counts do without
 
 EVERY = 5.0  # seconds
 KEEP = timedelta(days=365)
@@ -58,7 +61,7 @@ async def forget_links(queue: Queue, run_id: str) -> None:
 class NotFollowed:
     """Writes down what one worker did not follow."""
 
-    def __init__(self, queue: Queue, gate: Gate, run_id: str, worker_id: str, tally: Tally) -> None:
+    def __init__(self, queue: Queue, gate: "Gate", run_id: str, worker_id: str, tally: Tally) -> None:
         self._queue, self._gate, self._tally = queue, gate, tally
         self._topic, self._me = topic_of(run_id), worker_id
         self._told: dict[str, int] = {}

@@ -53,6 +53,12 @@ def test_a_run_on_sqlite_has_loaded_what_its_workers_need(loaded):
     assert {"shoal.queue.sqlite.queue", "shoal.worker.child", "shoal.fetch.http", "wreq"} <= loaded
 
 
+def test_a_command_that_only_looks_does_without_the_parser():
+    looks = "import sys, shoal.cli.main, shoal.fleet.rows\nprint('turbohtml' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
+
+
 def test_no_command_is_missing_from_the_help():
     help = subprocess.run(
         [sys.executable, "-m", "shoal", "--help"], capture_output=True, text=True, check=True
