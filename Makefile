@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 # Tests wait for servers and leases for a good part of the time. A few of them start sooner in one process.
-JOBS ?= $(if $(ARGS),0,3)
+JOBS ?= $(if $(ARGS),0,4)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt

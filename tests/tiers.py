@@ -29,7 +29,10 @@ class TestTiers:
     __test__ = False
 
     @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if hasattr(config, "workerinput"):
+            # Each process is given a share of the list. Mixed, all of them compute and wait at any time.
+            items.sort(key=lambda item: crc32(item.nodeid.partition("::")[0].encode()))
         tests: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
             tests[item.nodeid.partition("[")[0]].append(item)

@@ -1,5 +1,6 @@
 """A pytest of its own for tests that a test writes down."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,9 +28,11 @@ def run_pytest(tmp_path):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / "test_made.py").write_text(source)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         told = subprocess.run(
             [*command, f"--rootdir={tmp_path}", *options, tmp_path],
             cwd=ROOT,
+            env=environment,
             capture_output=True,
             text=True,
             check=False,
