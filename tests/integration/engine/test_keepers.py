@@ -83,7 +83,7 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
     assert "frozen" in states
 
 
-@pytest.mark.long
+@pytest.mark.alone
 async def test_a_page_made_to_hang_the_search_for_block_pages_costs_its_own_task_only(bench, origin):
     """Expressions that can do so are refused; this is for those that are slow without looking like it."""
     origin.answer = lambda path: Answer("hang" if path == "/7" else "fine")
