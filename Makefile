@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-long quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories mutations setup servers pins clean
+.PHONY: help demo test test-long test-alone quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories mutations setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,15 +24,17 @@ demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the 
 test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not long and not alone' $(ARGS)
 
-# Tests marked `alone` measure time, so they run after the others and by themselves. ARGS may leave none (exit code 5).
-test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix, timing
+# ARGS may leave none (exit code 5).
+test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'long and not alone' $(ARGS) || [ $$? -eq 5 ]
+
+test-alone: setup ## Run the tests that measure time or need both cores, one at a time
 	$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? -eq 5 ]
 
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not alone' -k 'unit or sqlite' $(ARGS) tests/unit tests/conformance
 
-check: lint types imports test test-long ## Lint, types, import contracts and all tests: what CI runs
+check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
 
 fix: $(VENV)/installed ## Format the code and repair what ruff can
 	$(BIN)/python -m ruff check --fix .

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from pwd import getpwnam
@@ -17,7 +18,10 @@ from pwd import getpwnam
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
+PORTS = range(15_000, 32_000)
+PROCESSES = 16  # of one test run, each with its own share of the ports
 _chance = random.SystemRandom()  # the common one is seeded by Hypothesis, alike in every process
+_given: deque[int] = deque(maxlen=500)  # the last ports that were given
 
 
 class ServerMissing(Exception):
@@ -47,14 +51,22 @@ def free_port() -> int:
 
     It lies below the ports that the system gives to clients. From among those, a client that keeps
     knocking while its server is down would one day be given the server's own port, and talk to itself.
+
+    Seconds may pass until the server binds it, so no port is given twice: not by this process, and not by
+    another of the same test run.
     """
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = PORTS[number % PROCESSES :: PROCESSES]
     while True:
-        port = _chance.randint(15_000, 32_000)
+        port = _chance.choice(share)
+        if port in _given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.append(port)
             return port
 
 
