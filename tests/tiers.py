@@ -19,8 +19,10 @@ SHORT_CASES: Mapping[str, tuple[str, ...]] = {
 }
 # Parameters that name a backend. A test of a whole run takes one server in the short tier; one of a promise
 # takes every server, and each server takes its share of the variations where there are many.
-WHOLE_RUNS, PROMISES = "any_bench", ("place", "stand")
+WHOLE_RUNS, PROMISES = "any_bench", ("store", "stand")
 IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
+# A mode of the Redis backend. Its short tests are those that say so, such as the random histories.
+LONG_SERVERS = ("redis-cluster",)
 
 
 class TestTiers:
@@ -68,14 +70,16 @@ def _choice(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool
 def _turns(cases: list[pytest.Item], key: str) -> Callable[[pytest.Item], bool]:
     """Share the variations of a test out among its servers, if every server gets one at least."""
     backends = dict.fromkeys(_values(item)[key] for item in cases)
-    servers = [name for name in backends if name not in IN_PROCESS]
+    servers = [name for name in backends if name not in (*IN_PROCESS, *LONG_SERVERS)]
     variations = list(dict.fromkeys(_variation(item, key) for item in cases))
-    if len(variations) < len(servers):
-        return lambda item: True
+    if len(variations) < len(servers) or not servers:
+        return lambda item: _values(item)[key] not in LONG_SERVERS or not servers
     turn = {name: number for number, name in enumerate(variations)}
 
     def has_turn(item: pytest.Item) -> bool:
         server = _values(item)[key]
+        if server in LONG_SERVERS:
+            return False
         return server in IN_PROCESS or turn[_variation(item, key)] % len(servers) == servers.index(server)
 
     return has_turn

@@ -16,11 +16,11 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any, cast
 
-from shoal.core.browsing import BrowserSettings
-from shoal.core.exchange import Request
+from shoal.core.browser_settings import BrowserSettings
+from shoal.core.http import Request
 from shoal.demo.serve import SiteProcess
-from shoal.fetch.browser.chromium import find_chromium, installed_chromium
 from shoal.fetch.browser.fetcher import BrowserFetcher
+from shoal.fetch.browser.process import find_chromium, installed_chromium
 from shoal.fetch.egress import Egress
 
 READY = "#root.ready h1"
@@ -39,7 +39,7 @@ async def shoal(mode: str, at_once: int, hosts: Sequence[str]) -> Any:
     async def visit(url: str) -> None:
         response = await fetcher.fetch(Request(url=url, timeout=timedelta(seconds=PATIENCE)))
         assert response.live is not None
-        response.live.let_go()
+        response.live.release()
         assert b'class="price"' in response.body, url
 
     try:

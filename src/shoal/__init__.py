@@ -4,17 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal.core.ask import Ask
     from shoal.core.model import Reject, Task
+    from shoal.core.request_options import RequestOptions
     from shoal.fleet.app import connect
     from shoal.queue.open import open_queue
     from shoal.scrape.page import Page
     from shoal.scrape.scraper import Scraper
 
-__all__ = ["Ask", "Page", "Reject", "Scraper", "Task", "connect", "open_queue"]
+__all__ = ["Page", "Reject", "RequestOptions", "Scraper", "Task", "connect", "open_queue"]
 
 _HOMES = {
-    "Ask": "shoal.core.ask",
+    "RequestOptions": "shoal.core.request_options",
     "Page": "shoal.scrape.page",
     "Reject": "shoal.core.model",
     "Scraper": "shoal.scrape.scraper",

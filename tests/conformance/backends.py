@@ -1,4 +1,4 @@
-"""Every backend on its bench: a queue that is open, and a clock that can be moved."""
+"""The test bench of every backend: an open queue and a clock that can be moved."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +15,7 @@ from tests.conformance.model import ModelQueue
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 
-# A table's own rows only, for a partitioned one would be shifted twice.
+# A table's own rows only, because a partitioned one would be shifted twice.
 _TIME_COLUMNS = """
     SELECT format('UPDATE ONLY %s SET %s', c.oid::regclass,
                   string_agg(format(CASE WHEN a.attndims > 0
@@ -30,20 +30,20 @@ _TIME_COLUMNS = """
 
 
 class Clock(Protocol):
-    """The store's clock, in the hands of a test."""
+    """The store's clock, controlled by a test."""
 
     def now(self) -> datetime:
         """Return the store's time."""
 
     def passed(self) -> timedelta:
-        """Return how much time has passed at the store; a real clock goes on by itself."""
+        """Return how much time has passed at the store; a real clock also runs by itself."""
 
     async def forward(self, delta: timedelta) -> None:
         """Let this much time pass."""
 
 
 class VirtualClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self._now = NOON
@@ -59,7 +59,7 @@ class VirtualClock:
 
 
 class SkewedClock:
-    """A server's clock, to which a queue adds what it is told."""
+    """A server's clock, to which a queue adds an offset."""
 
     def __init__(self) -> None:
         self.skew = timedelta(0)
@@ -75,7 +75,7 @@ class SkewedClock:
 
 
 class ServerClock:
-    """A PostgreSQL server's clock: it cannot be moved, so all that is stored is moved into the past."""
+    """A PostgreSQL server's clock: it cannot be moved, so all stored times are moved into the past."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -98,7 +98,7 @@ class ServerClock:
             for shift in self._shifts:
                 await self._connection.execute(shift, delta)
         for queue in self.queues:
-            queue._floors.clear()  # what a claim remembers of the store's clock, which has just been moved
+            queue._floors.clear()  # times that claims have cached; they have just been moved
 
     async def _connect(self) -> None:
         import asyncpg
@@ -118,14 +118,14 @@ def _uptime() -> timedelta:
 
 @dataclass
 class Bench:
-    """A queue under test and its clock; `open` is None where a store does not outlive its queue."""
+    """A queue under test and its clock; `open` is None if the store does not outlive its queue."""
 
     queue: Queue
     clock: Clock
     open: Callable[[], Awaitable[Queue]] | None = None
 
     async def restart(self) -> Queue:
-        """Close the queue and open the same store once more."""
+        """Close the queue and open the same store again."""
         assert self.open, "this backend keeps nothing"
         await self.queue.close()
         self.queue = await self.open()
@@ -133,8 +133,8 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a test may keep its store."""
+class StoreUnderTest:
+    """A backend and the location of a test's store."""
 
     backend: str
     folder: Path
@@ -142,7 +142,7 @@ class Place:
 
     @property
     def address(self) -> str:
-        """What `open_queue` takes, for processes that share the store with the test."""
+        """The URL for `open_queue`, for processes that share the store with the test."""
         return self.url or f"sqlite:///{self.folder / 'queue.db'}"
 
     def bench(self) -> AbstractAsyncContextManager[Bench]:
@@ -150,19 +150,19 @@ class Place:
 
 
 @asynccontextmanager
-async def _model(place: Place) -> AsyncIterator[Bench]:
+async def _model(store: StoreUnderTest) -> AsyncIterator[Bench]:
     clock = VirtualClock()
     yield Bench(ModelQueue(clock.now), clock)
 
 
 @asynccontextmanager
-async def _sqlite(place: Place) -> AsyncIterator[Bench]:
+async def _sqlite(store: StoreUnderTest) -> AsyncIterator[Bench]:
     from shoal.queue.sqlite.queue import SqliteQueue
 
     clock = VirtualClock()
 
     async def open_queue() -> Queue:
-        return await SqliteQueue.open(place.folder / "queue.db", now=clock.now)
+        return await SqliteQueue.open(store.folder / "queue.db", now=clock.now)
 
     bench = Bench(await open_queue(), clock, open_queue)
     try:
@@ -172,13 +172,13 @@ async def _sqlite(place: Place) -> AsyncIterator[Bench]:
 
 
 @asynccontextmanager
-async def _postgres(place: Place) -> AsyncIterator[Bench]:
+async def _postgres(store: StoreUnderTest) -> AsyncIterator[Bench]:
     from shoal.queue.postgres.queue import PostgresQueue
 
-    clock = ServerClock(place.url)
+    clock = ServerClock(store.url)
 
     async def open_queue() -> Queue:
-        queue = await PostgresQueue.open(place.url)
+        queue = await PostgresQueue.open(store.url)
         clock.queues.append(queue)
         return queue
 
@@ -191,13 +191,13 @@ async def _postgres(place: Place) -> AsyncIterator[Bench]:
 
 
 @asynccontextmanager
-async def _redis(place: Place) -> AsyncIterator[Bench]:
+async def _redis(store: StoreUnderTest) -> AsyncIterator[Bench]:
     from shoal.queue.redis.queue import RedisQueue
 
     clock = SkewedClock()
 
     async def open_queue() -> Queue:
-        return await RedisQueue.open(place.url, skew=lambda: clock.skew)
+        return await RedisQueue.open(store.url, skew=lambda: clock.skew)
 
     bench = Bench(await open_queue(), clock, open_queue)
     try:
@@ -207,13 +207,13 @@ async def _redis(place: Place) -> AsyncIterator[Bench]:
 
 
 @asynccontextmanager
-async def _rabbitmq(place: Place) -> AsyncIterator[Bench]:
+async def _rabbitmq(store: StoreUnderTest) -> AsyncIterator[Bench]:
     from shoal.queue.rabbitmq.queue import RabbitQueue
 
     clock = SkewedClock()
 
     async def open_queue() -> Queue:
-        return await RabbitQueue.open(place.url, skew=lambda: clock.skew)
+        return await RabbitQueue.open(store.url, skew=lambda: clock.skew)
 
     bench = Bench(await open_queue(), clock, open_queue)
     try:
@@ -224,7 +224,7 @@ async def _rabbitmq(place: Place) -> AsyncIterator[Bench]:
         await bench.queue.close()
 
 
-BACKENDS: dict[str, Callable[[Place], AbstractAsyncContextManager[Bench]]] = {
+BACKENDS: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] = {
     "model": _model,
     "sqlite": _sqlite,
     "postgres": _postgres,
@@ -233,5 +233,5 @@ BACKENDS: dict[str, Callable[[Place], AbstractAsyncContextManager[Bench]]] = {
     "rabbitmq": _rabbitmq,
 }
 
-# For tests of what outlives a queue object: the model keeps nothing.
-lasting = pytest.mark.parametrize("place", [name for name in BACKENDS if name != "model"], indirect=True)
+# For tests of what outlives a queue object: the model stores nothing.
+lasting = pytest.mark.parametrize("store", [name for name in BACKENDS if name != "model"], indirect=True)

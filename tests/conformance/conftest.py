@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from shoal.queue.contract import Queue
-from tests.conformance.backends import BACKENDS, Bench, Clock, Place
+from tests.conformance.backends import BACKENDS, Bench, Clock, StoreUnderTest
 from tests.servers.eraser import Eraser
 from tests.servers.postgres import PostgresServer
 
@@ -21,7 +21,7 @@ URLS = {
 
 @pytest.fixture(scope="session")
 def eraser(postgres: PostgresServer, postgres_template: str) -> Iterator[Eraser]:
-    """What empties the one database that these tests share: none of them changes its tables."""
+    """Empties the database that these tests share: none of them changes its tables."""
     postgres.clone(postgres_template, DATABASE)
     with Eraser(postgres, DATABASE) as made:
         yield made
@@ -34,17 +34,17 @@ def postgres_url(postgres: PostgresServer, eraser: Eraser) -> str:
 
 
 @pytest.fixture(params=list(BACKENDS))
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreUnderTest:
     """A backend, and a fresh store for it."""
     name: str = request.param
     url = request.getfixturevalue(URLS[name]) if name in URLS else ""
-    return Place(name, tmp_path_factory.mktemp(name), url)
+    return StoreUnderTest(name, tmp_path_factory.mktemp(name), url)
 
 
 @pytest.fixture
-async def bench(place: Place) -> AsyncIterator[Bench]:
+async def bench(store: StoreUnderTest) -> AsyncIterator[Bench]:
     """An open queue of one backend with its clock."""
-    async with place.bench() as bench:
+    async with store.bench() as bench:
         yield bench
 
 

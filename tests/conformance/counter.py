@@ -1,4 +1,4 @@
-"""A process that counts up one note, by swaps or by plain writes, and reports how often it had to try."""
+"""A process that increments one note, by swaps or plain writes, and reports the number of attempts."""
 
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
@@ -15,7 +15,7 @@ async def work(orders: Orders, stage: Stage) -> int:
 
 
 async def by_swap(queue: Queue) -> int:
-    """Count up by one, and return how many tries it took."""
+    """Increment by one, and return the number of attempts."""
     tries = 0
     while True:
         tries += 1
@@ -26,7 +26,7 @@ async def by_swap(queue: Queue) -> int:
 
 
 async def by_write(queue: Queue) -> int:
-    """Count up as if nobody else did."""
+    """Increment as if no other process did."""
     note = (await queue.notes(TOPIC, [KEY])).get(KEY)
     await queue.write_notes(TOPIC, {KEY: str(int(note.value) + 1 if note else 1).encode()})
     return 1

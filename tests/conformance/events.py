@@ -1,4 +1,4 @@
-"""What may happen in a random history, as values that a failing example prints."""
+"""The events of a random history, as values that a failing example prints."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,7 +37,7 @@ class Enqueued:
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claim, perhaps after a while in which nobody reclaimed."""
+    """A claim, perhaps after some time without a reclaim."""
 
     late: timedelta
     asked: dict[str, Any]
@@ -45,7 +45,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Settled:
-    """Outcomes and, for each, which of the leases it is for: a live one, an old one, perhaps one twice."""
+    """Outcomes and the lease of each: a live one, an old one, perhaps the same one twice."""
 
     late: timedelta
     outcomes: list[tuple[int, Outcome]]
@@ -59,7 +59,7 @@ class Extended:
 
 @dataclass(frozen=True)
 class Abandoned:
-    """A worker given up, perhaps after a while in which nobody reclaimed."""
+    """An abandoned worker, perhaps after some time without a reclaim."""
 
     late: timedelta
     worker_id: str
@@ -101,7 +101,7 @@ class NotesWritten:
 
 @dataclass(frozen=True)
 class NoteSwapped:
-    """A note written or removed by its stamp: the right one, or one that is over."""
+    """A note written or removed by its stamp: the current one, or an old one."""
 
     key: str
     value: bytes | None
@@ -137,7 +137,7 @@ _brakes = st.sampled_from([None] * 6 + [ZERO, TEN, 3 * TEN])
 _durations = st.sampled_from([ZERO, TEN, 9 * TEN])
 _runs = st.sampled_from(RUNS)
 
-# Pages by http, and tasks with a key: on a cluster their keys are noted in other shards than their hosts'.
+# Pages over http, and tasks with a key: on a cluster their keys are stored in other shards than their hosts.
 _urls = st.builds(
     "{}://{}/{}".format,
     st.sampled_from(["https", "https", "http"]),
@@ -224,7 +224,7 @@ _swapped = st.builds(NoteSwapped, _note_keys, _values, st.booleans(), _lives)
 _noted = st.one_of(_written, _swapped, _swapped)
 _listed = st.builds(TasksListed, _runs)
 
-# The weights see to it that most claims find something and most outcomes find their lease.
+# The weights ensure that most claims find something and most outcomes find their lease.
 _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _claimed: 5,
     _settled: 5,

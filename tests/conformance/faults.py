@@ -7,188 +7,188 @@ from typing import Any, ClassVar, Literal
 
 from shoal.core.model import ZERO, Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
 from shoal.queue.contract import DEFAULT_LEASE, Fence
-from shoal.queue.intake import Entry
-from tests.conformance.ledger import Kept, Ledger, Names, Row, State
+from shoal.queue.intake import QueuedTask
 from tests.conformance.model import ModelQueue
+from tests.conformance.state import ModelState, Names, Row, State, StoredNote
 
 
-class HandsOutTwice(Ledger):
-    """A leased task is handed out again, as by a claim without a lock."""
+class HandsOutTwice(ModelState):
+    """A leased task is claimed again, as by a claim without a lock."""
 
     def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
         leased = [row for row in self.of_run(run_id) if row.state is State.LEASED]
         return super().candidates(run_id, steps, partitions) + leased
 
 
-class ForgetsTheGap(Ledger):
+class ForgetsTheGap(ModelState):
     def host_free_at(self, run: Run, name: str) -> datetime | None:
         self.hosts[name].starts.clear()
         return super().host_free_at(run, name)
 
 
-class ForgetsTheOtherRunsDelay(Ledger):
+class ForgetsTheOtherRunsDelay(ModelState):
     def host_free_at(self, run: Run, name: str) -> datetime | None:
         for start in self.hosts[name].starts:
             start.delay = timedelta(0)
         return super().host_free_at(run, name)
 
 
-class KeepsUnusedStarts(Ledger):
+class KeepsUnusedStarts(ModelState):
     def give_back(self, row: Row) -> None:
         """Do not."""
 
 
-class GivesBackTheLastStart(Ledger):
-    """Whoever made it."""
+class GivesBackTheLastStart(ModelState):
+    """Gives back the last start, whichever lease it belongs to."""
 
     def give_back(self, row: Row) -> None:
         if row.start and self.hosts[row.entry.host].starts:
             self.hosts[row.entry.host].starts.pop()
 
 
-class ReleasesAtOnce(Ledger):
+class ReleasesAtOnce(ModelState):
     def release(self, row: Row, after: timedelta = ZERO) -> None:
         super().release(row)
 
 
-class CountsLeasesOfOneRunOnly(Ledger):
+class CountsLeasesOfOneRunOnly(ModelState):
     def host_free_at(self, run: Run, name: str) -> datetime | None:
-        mine = Ledger(self.now, rows={row.id: row for row in self.of_run(run.id)}, hosts=self.hosts)
+        mine = ModelState(self.now, rows={row.id: row for row in self.of_run(run.id)}, hosts=self.hosts)
         return mine.host_free_at(run, name)
 
 
-class IgnoresPauses(Ledger):
+class IgnoresPauses(ModelState):
     def pause(self, name: str, duration: timedelta) -> None:
         """Do not."""
 
 
-class ShortensPauses(Ledger):
+class ShortensPauses(ModelState):
     def pause(self, name: str, duration: timedelta) -> None:
         self.hosts[name].paused_until = None
         super().pause(name, duration)
 
 
-class ForgetsSlowHosts(Ledger):
+class ForgetsSlowHosts(ModelState):
     def slow(self, name: str, delay: timedelta) -> None:
         """Do not."""
 
 
-class IgnoresPriority(Ledger):
+class IgnoresPriority(ModelState):
     def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
         return sorted(super().candidates(run_id, steps, partitions), key=lambda row: row.order)
 
 
-class StaysBehindBlockedHosts(Ledger):
-    """Only the first task in line is looked at."""
+class StaysBehindBlockedHosts(ModelState):
+    """Considers only the first pending task."""
 
     def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
         return super().candidates(run_id, steps, partitions)[:1]
 
 
-class IgnoresFilters(Ledger):
+class IgnoresFilters(ModelState):
     def candidates(self, run_id: str, steps: Names, partitions: Names) -> list[Row]:
         return super().candidates(run_id, None, None)
 
 
-class NeverExpires(Ledger):
+class NeverExpires(ModelState):
     def wake_and_expire(self, rows: Iterable[Row]) -> None:
         lasting = [row for row in rows if row.expires_at is None]
         super().wake_and_expire(lasting)
 
 
-class RepeatsTokens(Ledger):
-    def hand_out(self, row: Row, worker_id: str, token: int, start: datetime, deadline: datetime) -> None:
-        super().hand_out(row, worker_id, token, start, deadline)
+class RepeatsTokens(ModelState):
+    def lease(self, row: Row, worker_id: str, token: int, start: datetime, deadline: datetime) -> None:
+        super().lease(row, worker_id, token, start, deadline)
         self.last_token = 0
 
 
-class ListensToZombies(Ledger):
+class ListensToZombies(ModelState):
     def held(self, lease: Lease) -> Row | None:
         row = self.rows.get(lease.task_id)
         return row if row and row.state is State.LEASED else None
 
 
-class RevivesTheDoomed(Ledger):
+class RevivesTheDoomed(ModelState):
     """A task that kills its workers never runs out of attempts."""
 
-    def take_back(self, row: Row) -> None:
+    def end_lost(self, row: Row) -> None:
         self.fail(row, "lease lost", bury=False)
 
 
-class AbandonsTheLiving(Ledger):
+class AbandonsTheLiving(ModelState):
     """One worker's death ends the leases of all."""
 
     def held_by(self, worker_id: str) -> list[Row]:
         return [row for row in self.rows.values() if row.state is State.LEASED]
 
 
-class AbandonsNoLostLease(Ledger):
-    """What is past its deadline is left to be charged with an attempt."""
+class AbandonsNoLostLease(ModelState):
+    """Leaves leases past their deadline, so that they are charged with an attempt."""
 
     def held_by(self, worker_id: str) -> list[Row]:
         return [row for row in super().held_by(worker_id) if row.deadline > self.now()]
 
 
-class LosesHistory(Ledger):
+class LosesHistory(ModelState):
     def revive(self, row: Row) -> None:
         super().revive(row)
         row.history.clear()
 
 
-class KeepsAttemptsOnReplay(Ledger):
+class KeepsAttemptsOnReplay(ModelState):
     def revive(self, row: Row) -> None:
         attempts = row.attempts
         super().revive(row)
         row.attempts = attempts
 
 
-class ForgetsCompletedKeys(Ledger):
-    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
+class ForgetsCompletedKeys(ModelState):
+    def add(self, run_id: str, entry: QueuedTask) -> Literal["added", "duplicate", "known"]:
         row = self.rows.get(entry.id.hex())
         if row and row.state is State.COMPLETED:
             del self.rows[row.id]
         return super().add(run_id, entry)
 
 
-class QueuesWhatOtherRunsHaveQueued(Ledger):
-    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
+class QueuesWhatOtherRunsHaveQueued(ModelState):
+    def add(self, run_id: str, entry: QueuedTask) -> Literal["added", "duplicate", "known"]:
         return super().add(run_id, entry._replace(scraper_key=None))
 
 
-class KnowsItsOwnTasks(Ledger):
-    """What a run has queued itself is known, and no duplicate."""
+class KnowsItsOwnTasks(ModelState):
+    """Reports tasks that the run itself has queued as known instead of duplicate."""
 
-    def add(self, run_id: str, entry: Entry) -> Literal["added", "duplicate", "known"]:
+    def add(self, run_id: str, entry: QueuedTask) -> Literal["added", "duplicate", "known"]:
         found = super().add(run_id, entry)
         return "known" if found == "duplicate" and entry.scraper_key else found
 
 
-class KeepsNotesForEver(Ledger):
-    def live_notes(self) -> dict[tuple[str, str], Kept]:
+class KeepsNotesForEver(ModelState):
+    def live_notes(self) -> dict[tuple[str, str], StoredNote]:
         return dict(self.notes)
 
 
-class SaysDrainedTooEarly(Ledger):
+class SaysDrainedTooEarly(ModelState):
     """Leased tasks are forgotten."""
 
     def drained(self, run_id: str) -> bool:
         return not any(row.state in (State.PENDING, State.DELAYED) for row in self.of_run(run_id))
 
 
-class OversleepsDelays(Ledger):
+class OversleepsDelays(ModelState):
     def first_due(self, run: Run, steps: Names, partitions: Names) -> datetime | None:
         due = super().first_due(run, steps, partitions)
         return due and due + timedelta(seconds=10)
 
 
 class Broken(ModelQueue):
-    """The model with broken books."""
+    """The model with a broken state."""
 
-    ledger: ClassVar[type[Ledger]]
+    state_class: ClassVar[type[ModelState]]
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         super().__init__(now)
-        self.books = self.ledger(now)
+        self.data = self.state_class(now)
 
 
 class KeepsReleasedAttempts(ModelQueue):
@@ -196,7 +196,7 @@ class KeepsReleasedAttempts(ModelQueue):
         fates = await super().settle(outcomes)
         for outcome, fate in zip(outcomes, fates, strict=True):
             if isinstance(outcome, Release) and fate is Fate.ACCEPTED:
-                self.books.rows[outcome.lease.task_id].attempts += 1
+                self.data.rows[outcome.lease.task_id].attempts += 1
         return fates
 
 
@@ -204,9 +204,9 @@ class ChargesTheAbandoned(ModelQueue):
     """An abandoned task is treated as if its worker had died of it."""
 
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
-        abandoned = self.books.held_by(worker_id)
+        abandoned = self.data.held_by(worker_id)
         for row in abandoned:
-            self.books.take_back(row)
+            self.data.end_lost(row)
         return len(abandoned)
 
 
@@ -222,7 +222,7 @@ class SwapsWhateverIsThere(ModelQueue):
         stamp: int | None,
         ttl: timedelta | None = None,
     ) -> Note | None:
-        there = self.books.stamp_of(topic, key)
+        there = self.data.stamp_of(topic, key)
         return await super().swap_note(topic, key, value, stamp=there, ttl=ttl)
 
 
@@ -244,10 +244,10 @@ class ClaimsNothing(ModelQueue):
         partitions: Names = None,
         fence: Fence | None = None,
     ) -> Grant:
-        return Grant(drained=self.books.drained(run_id))
+        return Grant(drained=self.data.drained(run_id))
 
 
-BROKEN_BOOKS: list[type[Ledger]] = [
+BROKEN_STATES: list[type[ModelState]] = [
     HandsOutTwice,
     ForgetsTheGap,
     ForgetsTheOtherRunsDelay,
@@ -282,5 +282,5 @@ FAULTS: dict[str, type[ModelQueue]] = {
     "ClaimsNothing": ClaimsNothing,
     "SwapsWhateverIsThere": SwapsWhateverIsThere,
     "ShowsTheDeadAsPending": ShowsTheDeadAsPending,
-    **{books.__name__: type(books.__name__, (Broken,), {"ledger": books}) for books in BROKEN_BOOKS},
+    **{state.__name__: type(state.__name__, (Broken,), {"state_class": state}) for state in BROKEN_STATES},
 }

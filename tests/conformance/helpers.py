@@ -1,4 +1,4 @@
-"""Short words for what almost every test does."""
+"""Helpers for what almost every test does."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -29,7 +29,7 @@ def pages(count: int, host: str = HOST, **fields: Any) -> list[Task]:
 
 
 def unhurried(**settings: Any) -> RunSettings:
-    """Return the settings of a run that no host holds back, unless a test says so."""
+    """Return the settings of a run without host limits, unless a test sets them."""
     return RunSettings(**{"host_delay": ZERO, "per_host": 1000, **settings})
 
 
@@ -48,14 +48,14 @@ async def claim(queue: Queue, run: Run, worker_id: str = ME, **asked: Any) -> li
 
 
 async def claim_one(queue: Queue, run: Run, worker_id: str = ME, **asked: Any) -> Lease:
-    """Claim one task, which must be there."""
+    """Claim one task; fails if there is none."""
     leases = await claim(queue, run, worker_id, **{"limit": 1, **asked})
     assert len(leases) == 1, "a task was to be handed out, but none was"
     return leases[0]
 
 
 async def claim_all(queue: Queue, run: Run, worker_id: str = ME, **asked: Any) -> list[Lease]:
-    """Claim until nothing comes."""
+    """Claim until nothing is left."""
     leases: list[Lease] = []
     while granted := await claim(queue, run, worker_id, **asked):
         leases += granted
@@ -84,11 +84,11 @@ async def the_dead(queue: Queue, run: Run, **where: Any) -> list[DeadLetter]:
 
 
 async def the_host(queue: Queue, name: str = HOST) -> Any:
-    """Return how one host is treated."""
+    """Return the status of one host."""
     (status,) = [status async for status in queue.hosts() if status.host == name]
     return status
 
 
 def paths(leases: Sequence[Lease]) -> list[str]:
-    """Return which pages were handed out: `host/page`, in order."""
+    """Return the claimed pages as `host/page`, in order."""
     return [(lease.task.url or "").removeprefix("https://") for lease in leases]

@@ -1,4 +1,4 @@
-"""Random histories that a backend and the model go through side by side, agreeing after every event."""
+"""Random histories that run on a backend and on the model, which must agree after every event."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -16,10 +16,10 @@ from tests.conformance import events
 from tests.conformance.backends import Bench, VirtualClock
 from tests.conformance.events import HOSTS, NOTE_KEYS, RUNS, TOPIC
 from tests.conformance.helpers import HOUR, TEN, every
-from tests.conformance.ledger import State
 from tests.conformance.model import ModelQueue
+from tests.conformance.state import State
 
-# A call that takes longer may fall on either side of a moment that decides: its history proves nothing.
+# A call that takes longer may land on either side of a deadline: its history proves nothing.
 STALL = TEN / 2
 
 
@@ -50,7 +50,7 @@ class Histories(RuleBasedStateMachine):
     def start(self, first: RunSettings, second: RunSettings, seeds: list[Task]) -> None:
         self._go_on(self._start(dict(zip(RUNS, (first, second), strict=True)), seeds))
 
-    # One rule and not one for each verb: Hypothesis would switch most of them off in most examples.
+    # One rule and not one for each verb: Hypothesis would disable most of them in most examples.
     @rule(event=events.events)
     def happen(self, event: events.Event) -> None:
         self._go_on(self._happen(event))
@@ -65,13 +65,13 @@ class Histories(RuleBasedStateMachine):
             self._go_on(self._end())
 
     def _go_on(self, event: Coroutine[Any, Any, None]) -> None:
-        """Let something happen; after what failed there is nothing more to compare."""
+        """Run an event; after a failure there is nothing more to compare."""
         self.sound = False
         self.loop.run_until_complete(event)
         self.sound = True
 
     async def _start(self, settings: dict[str, RunSettings], seeds: list[Task]) -> None:
-        """Forget the last example: its runs are purged, and its hosts are long free."""
+        """Reset after the last example: its runs are purged, and its hosts are free."""
         for run in await self.bench.queue.runs():
             await self.bench.queue.purge(run.id)
         await self.bench.queue.forget("books")
@@ -130,7 +130,7 @@ class Histories(RuleBasedStateMachine):
         await self._notes_agree()
 
     async def _swap(self, key: str, value: bytes | None, right: bool, ttl: timedelta | None) -> None:
-        """Swap a note by the stamp it has, or by the last one that is known of it."""
+        """Swap a note by its current stamp, or by the last known one."""
         done = []
         for queue in self.queues:
             note = (await queue.notes(TOPIC, [key])).get(key)
@@ -151,11 +151,11 @@ class Histories(RuleBasedStateMachine):
         assert got == expected, f"the notes are {got}, in the model {expected}"
 
     async def _tasks_agree(self, run_id: str) -> None:
-        """Compare where tasks are; a broker keeps some that wait, and what yielded nothing may be gone."""
+        """Compare the states of tasks; a broker holds some waiting ones, and completed ones may be gone."""
         got, expected = [
-            {status.id: _told(status) async for status in queue.tasks(run_id)} for queue in self.queues
+            {status.id: _comparable(status) async for status in queue.tasks(run_id)} for queue in self.queues
         ]
-        rows = self.model.books.rows
+        rows = self.model.data.rows
         bare = {one for one, row in rows.items() if row.state is State.COMPLETED and not row.yields}
         waiting = {one for one, row in rows.items() if row.state in (State.PENDING, State.DELAYED)}
         odd = {one: told for one, told in got.items() if told != expected.get(one)}
@@ -163,7 +163,7 @@ class Histories(RuleBasedStateMachine):
         assert got.keys() >= expected.keys() - bare - waiting, "a task is not listed"
 
     async def _both(self, verb: str, *args: Any, **named: Any) -> Any:
-        """Call a verb on the backend and on the model; the answers must be equal."""
+        """Call a verb on the backend and on the model; the results must be equal."""
         await self._keep_up()
         got = await getattr(self.bench.queue, verb)(*args, **named)
         self._unless_stalled()
@@ -177,7 +177,7 @@ class Histories(RuleBasedStateMachine):
             await self._keep_up()
 
     async def _keep_up(self) -> None:
-        """Let as much time pass in the model as at the backend, whose clock may go on by itself."""
+        """Move the model's clock to the backend's, which may run by itself."""
         await self.clock.forward(self._behind())
 
     def _unless_stalled(self) -> None:
@@ -205,8 +205,8 @@ class Histories(RuleBasedStateMachine):
             await self._hosts_agree()
 
     def _held(self, place: int) -> Lease:
-        """Pick a lease: mostly a live one, now and then one that is over, or whose task has a new one."""
-        live = [lease for lease in self.leases if self.model.books.held(lease)]
+        """Pick a lease: mostly a live one, sometimes an ended one, or one whose task has a new lease."""
+        live = [lease for lease in self.leases if self.model.data.held(lease)]
         over = [lease for lease in self.leases if lease not in live]
         taken = {lease.task_id for lease in live}
         zombies = [lease for lease in over if lease.task_id in taken]
@@ -214,10 +214,10 @@ class Histories(RuleBasedStateMachine):
         return choice[place % len(choice)]
 
     def _ids(self, which: list[int] | None) -> list[str] | None:
-        """Pick ids: mostly of dead letters, now and then of other tasks."""
+        """Pick ids: mostly of dead letters, sometimes of other tasks."""
         if which is None:
             return None
-        rows = self.model.books.rows.values()
+        rows = self.model.data.rows.values()
         dead = [row.id for row in rows if row.state is State.DEAD]
         choice = dead * 2 + [row.id for row in rows][-3:]
         return [choice[place % len(choice)] for place in which if choice]
@@ -228,7 +228,7 @@ class Histories(RuleBasedStateMachine):
             await self._both("stats", run_id)
 
     async def _hosts_agree(self) -> None:
-        """Compare how hosts are treated; what is left of a pause is rounded up to tens of seconds."""
+        """Compare the status of hosts; the rest of a pause is rounded up to tens of seconds."""
         got, expected = [
             {
                 (run_id, status.host): (status.delay, status.paused_for and -(-status.paused_for // TEN))
@@ -245,7 +245,7 @@ class Histories(RuleBasedStateMachine):
             await self._both("slow_host", host, ZERO)
 
     async def _end(self) -> None:
-        """Work every run to its end, and compare all that is left."""
+        """Drain every run, and compare the final state."""
         await self._free_hosts()
         for run_id in RUNS:
             for queue in self.queues:
@@ -256,7 +256,7 @@ class Histories(RuleBasedStateMachine):
             await self._tasks_agree(run_id)
 
     async def _drain(self, run_id: str) -> None:
-        """Complete what is left; that must come to an end."""
+        """Complete the remaining tasks; this must terminate."""
         asked = {"run_id": run_id, "worker_id": "w1", "limit": 50, "lease": TEN, "steps": None}
         for _ in range(200):
             await self._both("reclaim")
@@ -269,7 +269,7 @@ class Histories(RuleBasedStateMachine):
                 await self._wait(TEN)
         stats = await self._both("stats", run_id)
         assert stats.remaining == 0, f"the run does not come to an end: {stats}"
-        assert stats.tasks == len(list(self.model.books.of_run(run_id))), f"a task has vanished: {stats}"
+        assert stats.tasks == len(list(self.model.data.of_run(run_id))), f"a task has vanished: {stats}"
 
     async def _results_agree(self, run_id: str) -> None:
         for verb, told in RESULTS.items():
@@ -279,7 +279,7 @@ class Histories(RuleBasedStateMachine):
             assert got == expected, f"{verb} of the {run_id} run are {got}, in the model {expected}"
 
 
-def _told(status: TaskStatus) -> tuple[Any, ...]:
+def _comparable(status: TaskStatus) -> tuple[Any, ...]:
     yielded = status.items if status.state is State.COMPLETED else None
     holder = status.worker_id if status.state is State.LEASED else None
     return status.step, status.state, status.url, status.attempt, holder, yielded

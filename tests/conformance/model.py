@@ -1,4 +1,4 @@
-"""The queue contract as plain Python: the specification that every backend is compared with."""
+"""The queue contract in plain Python: the specification that every backend is compared with."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,6 +10,7 @@ from shoal.core.model import (
     ZERO,
     Bury,
     Done,
+    Durability,
     EnqueueReport,
     Fate,
     Grant,
@@ -25,25 +26,25 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
-from shoal.queue.intake import Entry, Intake, decode, encode_item
+from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
 from shoal.queue.rules import STEERED_FROM, check_claim, check_run, free_run_id, steered
-from tests.conformance.ledger import (
+from tests.conformance.model_reports import ModelReports
+from tests.conformance.referee import adopt
+from tests.conformance.state import (
     Names,
     Row,
     State,
 )
-from tests.conformance.looking import Looking
-from tests.conformance.referee import adopt
 
 
-class ModelQueue(Looking):
-    """A queue that is simple and obviously right; its clock is handed in."""
+class ModelQueue(ModelReports):
+    """A queue that is simple and obviously correct; its clock is a parameter."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Close nothing: the model has no resources."""
 
-    async def durability(self) -> str:
-        return "A crash costs everything."
+    async def durability(self) -> Durability:
+        return Durability(False, "A crash costs everything.")
 
     async def migrate(self) -> int:
         return 1
@@ -54,23 +55,23 @@ class ModelQueue(Looking):
         self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
     ) -> Run:
         check_run(scraper, settings, run_id)
-        now = self.books.now()
+        now = self.data.now()
         if run_id is None:
             run_id = await free_run_id(now, self._has_run)
         run = Run(id=run_id, scraper=scraper, settings=settings, state=RunState.RUNNING, started_at=now)
-        run = self.books.runs.setdefault(run_id, run)
+        run = self.data.runs.setdefault(run_id, run)
         if run.scraper != scraper:
             raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {scraper!r}")
         return run
 
     async def _has_run(self, run_id: str) -> bool:
-        return run_id in self.books.runs
+        return run_id in self.data.runs
 
     async def run(self, run_id: str) -> Run:
-        return self.books.run(run_id)
+        return self.data.run(run_id)
 
     async def runs(self) -> Sequence[Run]:
-        return sorted(self.books.runs.values(), key=lambda run: run.started_at, reverse=True)
+        return sorted(self.data.runs.values(), key=lambda run: run.started_at, reverse=True)
 
     async def pause(self, run_id: str) -> Run:
         return self._steer(run_id, RunState.PAUSED)
@@ -85,21 +86,21 @@ class ModelQueue(Looking):
         return self._steer(run_id, RunState.CANCELLED)
 
     def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
-        run = self.books.run(run_id)
+        run = self.data.run(run_id)
         if run.state in STEERED_FROM[state]:
-            run = self.books.runs[run_id] = replace(run, state=state, reason=reason)
+            run = self.data.runs[run_id] = replace(run, state=state, reason=reason)
         return steered(run, state)
 
     async def purge(self, run_id: str) -> None:
-        books = self.books
-        books.run(run_id)
-        books.rows = {row.id: row for row in books.rows.values() if row.run_id != run_id}
-        books.items = [stored for stored in books.items if stored[0] != run_id]
-        books.rejects = [stored for stored in books.rejects if stored[0] != run_id]
-        books.beats = {worker: beat for worker, beat in books.beats.items() if worker[0] != run_id}
-        for worker in [worker for worker in books.tallies if worker[0] == run_id]:
-            del books.tallies[worker]
-        del books.runs[run_id]
+        data = self.data
+        data.run(run_id)
+        data.rows = {row.id: row for row in data.rows.values() if row.run_id != run_id}
+        data.items = [stored for stored in data.items if stored[0] != run_id]
+        data.rejects = [stored for stored in data.rejects if stored[0] != run_id]
+        data.beats = {worker: beat for worker, beat in data.beats.items() if worker[0] != run_id}
+        for worker in [worker for worker in data.worker_counters if worker[0] == run_id]:
+            del data.worker_counters[worker]
+        del data.runs[run_id]
 
     # Work
 
@@ -107,10 +108,10 @@ class ModelQueue(Looking):
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
         report = EnqueueReport()
-        run = self.books.run(run_id)
+        run = self.data.run(run_id)
         intake = Intake(run_id, run.settings, run.scraper)
         async for batch, invalid in intake.batches(tasks, on_invalid):
-            fates = [self.books.add(run_id, entry) for entry in batch]
+            fates = [self.data.add(run_id, entry) for entry in batch]
             report += EnqueueReport(
                 added=fates.count("added"),
                 duplicate=fates.count("duplicate"),
@@ -120,8 +121,8 @@ class ModelQueue(Looking):
         return report
 
     async def forget(self, scraper: str) -> int:
-        keys = [place for place in self.books.known if place[0] == scraper]
-        return sum([self.books.known.pop(place) > self.books.now() for place in keys])
+        keys = [place for place in self.data.known if place[0] == scraper]
+        return sum([self.data.known.pop(place) > self.data.now() for place in keys])
 
     async def claim(
         self,
@@ -135,26 +136,26 @@ class ModelQueue(Looking):
         fence: Fence | None = None,
     ) -> Grant:
         check_claim(limit, lease, fence)
-        books, run = self.books, self.books.run(run_id)
-        if fence is not None and not self.stands(fence):
+        data, run = self.data, self.data.run(run_id)
+        if fence is not None and not self.fence_holds(fence):
             return Grant(outdated=True)
         if run.state is not RunState.RUNNING:
             return Grant(drained=run.state.has_ended)
-        books.take_back_lost()
-        books.wake_and_expire(books.of_run(run_id))
+        data.end_all_lost()
+        data.wake_and_expire(data.of_run(run_id))
         leases: list[Lease] = []
-        for row in books.candidates(run_id, steps, partitions):
+        for row in data.candidates(run_id, steps, partitions):
             if len(leases) == limit:
                 break
-            start = books.start_of(run, row.entry.host)
+            start = data.start_of(run, row.entry.host)
             if start is not None:
-                books.hand_out(row, worker_id, books.last_token + 1, start, start + lease)
-                leases.append(_lease(row, start - books.now(), lease, books.hosts[row.entry.host].slowdown))
-        due = books.first_due(run, steps, partitions)
+                data.lease(row, worker_id, data.last_token + 1, start, start + lease)
+                leases.append(_lease(row, start - data.now(), lease, data.hosts[row.entry.host].slowdown))
+        due = data.first_due(run, steps, partitions)
         return Grant(
             leases=leases,
-            next_due=None if due is None else max(ZERO, due - books.now()),
-            drained=books.drained(run_id),
+            next_due=None if due is None else max(ZERO, due - data.now()),
+            drained=data.drained(run_id),
         )
 
     def allow(
@@ -167,69 +168,69 @@ class ModelQueue(Looking):
         steps: Names = None,
         partitions: Names = None,
     ) -> None:
-        """Check a grant that another backend made against the rules, and make it this queue's own."""
-        adopt(self.books, grant, worker_id, run_id, limit, lease, steps, partitions)
+        """Check a grant of another backend against the rules, and apply it to this queue."""
+        adopt(self.data, grant, worker_id, run_id, limit, lease, steps, partitions)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
-        follows = [self._checked(outcome) for outcome in outcomes]
-        return [self._obey(outcome, follow) for outcome, follow in zip(outcomes, follows, strict=True)]
+        follows = [self._check(outcome) for outcome in outcomes]
+        return [self._apply(outcome, follow) for outcome, follow in zip(outcomes, follows, strict=True)]
 
-    def _checked(self, outcome: Outcome) -> list[Entry]:
-        """Raise for what cannot be stored; return the follow-up tasks as they will be queued."""
+    def _check(self, outcome: Outcome) -> list[QueuedTask]:
+        """Raise for data that cannot be stored; return the follow-up tasks as they will be queued."""
         if not isinstance(outcome, Done):
             return []
         for data in [*outcome.items, *(reject.data for reject in outcome.rejects)]:
             encode_item(data)
-        run = self.books.runs.get(outcome.lease.run_id)
+        run = self.data.runs.get(outcome.lease.run_id)
         settings, scraper = (run.settings, run.scraper) if run else (RunSettings(), None)
         intake = Intake(outcome.lease.run_id, settings, scraper)
         return [intake.entry(task) for task in outcome.follow]
 
-    def _obey(self, outcome: Outcome, follow: list[Entry]) -> Fate:
-        row = self.books.held(outcome.lease)
+    def _apply(self, outcome: Outcome, follow: list[QueuedTask]) -> Fate:
+        row = self.data.held(outcome.lease)
         if row is None:
             return Fate.STALE
         if not outcome.asked:
-            self.books.give_back(row)
+            self.data.give_back(row)
         match outcome:
             case Done():
                 self._complete(row, outcome, follow)
             case Retry(error=error, after=after):
-                bury = self.books.attempts_left(row) == 0
-                self.books.fail(row, error_text(error), bury=bury, after=after)
+                bury = self.data.attempts_left(row) == 0
+                self.data.fail(row, error_text(error), bury=bury, after=after)
             case Bury(error=error):
-                self.books.fail(row, error_text(error), bury=True)
+                self.data.fail(row, error_text(error), bury=True)
             case Release(after=after):
-                self.books.release(row, after)
+                self.data.release(row, after)
                 return Fate.ACCEPTED
             case _:
                 assert_never(outcome)
         if outcome.pause_host is not None:
-            self.books.pause(row.entry.host, outcome.pause_host)
+            self.data.pause(row.entry.host, outcome.pause_host)
         if outcome.slow_host is not None:
-            self.books.slow(row.entry.host, outcome.slow_host)
+            self.data.slow(row.entry.host, outcome.slow_host)
         return Fate.ACCEPTED
 
-    def _complete(self, row: Row, done: Done, follow: list[Entry]) -> None:
-        books, now = self.books, self.books.now()
+    def _complete(self, row: Row, done: Done, follow: list[QueuedTask]) -> None:
+        data, now = self.data, self.data.now()
         row.state, row.items, row.rejected = State.COMPLETED, len(done.items), len(done.rejects)
         for entry in follow:
-            books.add(row.run_id, entry)
-        for data in done.items:
-            books.last_stored += 1
+            data.add(row.run_id, entry)
+        for value in done.items:
+            data.last_stored += 1
             item = StoredItem(
-                id=books.last_stored,
+                id=data.last_stored,
                 task_id=row.id,
                 url=row.entry.url,
                 step=row.entry.step,
-                data=decode(encode_item(data)),
+                data=decode(encode_item(value)),
                 stored_at=now,
             )
-            books.items.append((row.run_id, item))
+            data.items.append((row.run_id, item))
         for reject in done.rejects:
-            books.last_stored += 1
+            data.last_stored += 1
             refused = StoredReject(
-                id=books.last_stored,
+                id=data.last_stored,
                 task_id=row.id,
                 url=row.entry.url,
                 step=row.entry.step,
@@ -237,30 +238,30 @@ class ModelQueue(Looking):
                 reason=reject.reason,
                 stored_at=now,
             )
-            books.rejects.append((row.run_id, refused))
-        tally = books.tallies[row.run_id, row.worker_id]
-        tally.completed, tally.items = tally.completed + 1, tally.items + len(done.items)
+            data.rejects.append((row.run_id, refused))
+        counters = data.worker_counters[row.run_id, row.worker_id]
+        counters.completed, counters.items = counters.completed + 1, counters.items + len(done.items)
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)
-        rows = [self.books.held(held) for held in leases]
+        rows = [self.data.held(held) for held in leases]
         for row in rows:
             if row:
-                row.deadline = self.books.now() + lease
+                row.deadline = self.data.now() + lease
         return [Fate.ACCEPTED if row else Fate.STALE for row in rows]
 
     async def reclaim(self) -> int:
-        count = self.books.take_back_lost()
-        self.books.wake_and_expire(self.books.rows.values())
+        count = self.data.end_all_lost()
+        self.data.wake_and_expire(self.data.rows.values())
         return count
 
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
-        abandoned = self.books.held_by(worker_id)
+        abandoned = self.data.held_by(worker_id)
         for row in abandoned:
             if row.entry.step in once:
-                self.books.fail(row, error_text(reason), bury=True)
+                self.data.fail(row, error_text(reason), bury=True)
             else:
-                self.books.release(row)
+                self.data.release(row)
         return len(abandoned)
 
 

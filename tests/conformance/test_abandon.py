@@ -1,4 +1,4 @@
-"""What a worker held that is known to be dead goes back at once, as if it had never been claimed."""
+"""The leases of a worker that is known to be dead are returned at once, as if they had never been claimed."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A claim hands out what it was asked for, the most urgent first, and says what is left."""
+"""A claim leases the tasks that match, by falling priority, and reports what is left."""
 
 from datetime import timedelta
 

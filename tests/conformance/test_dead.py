@@ -23,7 +23,7 @@ from tests.conformance.helpers import (
 
 
 async def bury_all(queue: Queue, run: Run, error: str = "gone") -> list[str]:
-    """Bury whatever can be claimed, and return the ids."""
+    """Bury every claimable task, and return the ids."""
     leases = await claim_all(queue, run)
     await queue.settle([Bury(lease, error) for lease in leases])
     return [lease.task_id for lease in leases]
@@ -154,7 +154,7 @@ FILTERS: dict[str, tuple[Mapping[str, Any], set[str]]] = {
 
 
 async def four_letters(queue: Queue) -> Run:
-    """Make a run with four dead letters, keyed a to d."""
+    """Start a run with four dead letters with the keys a to d."""
     run = await start(
         queue,
         page(1, key="a"),

@@ -1,4 +1,4 @@
-"""With `dedup`, what one run of a scraper has queued is left out by its other runs for a while."""
+"""With `dedup`, tasks that one run of a scraper has queued are skipped by its other runs for a while."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from tests.conformance.helpers import claim_all, claim_one, page, pages, start, 
 
 DAY = timedelta(days=1)
 WEEK = 7 * DAY
-# A key may be known for an eighth of its time longer, and for no more.
+# A key may be known for up to an eighth of its lifetime longer.
 OVER = WEEK + WEEK / 8 + timedelta(hours=1)
 HOSTS = [f"{letter}.example" for letter in "abcdefghijkl"]  # on several shards of a cluster
 
 
 async def deduping(queue: Queue, *tasks: Task, scraper: str = "books", dedup: timedelta = WEEK) -> Run:
-    """Start a run with dedup, into which all these tasks must enter."""
+    """Start a run with dedup; all these tasks must be added."""
     run = await queue.start_run(scraper, settings=unhurried(dedup=dedup))
     report = await queue.enqueue(run.id, tasks)
     assert report == EnqueueReport(added=len(tasks)), f"not every task entered: {report}"
@@ -32,7 +32,7 @@ async def tasks_of(queue: Queue, run: Run) -> int:
 
 
 def articles() -> list[Task]:
-    """Return tasks of many hosts, by http and https, and some that have none."""
+    """Return tasks of many hosts, over http and https, and some without a URL."""
     urls = [
         Task(url=f"{scheme}://{host}/{n}") for scheme in ("http", "https") for host in HOSTS for n in "xy"
     ]
@@ -54,7 +54,7 @@ async def test_a_known_task_that_comes_twice_is_counted_twice(queue: Queue) -> N
     assert report == EnqueueReport(added=1, duplicate=1, known=2)
 
 
-@pytest.mark.short_for(place=("model", "sqlite", "redis"))
+@pytest.mark.short_for(store=("model", "sqlite", "redis"))
 async def test_many_keys_are_all_known(queue: Queue) -> None:
     many = pages(15_000)
     await deduping(queue, *many)

@@ -1,4 +1,4 @@
-"""Tasks enter a run, each key of a (run, step) once, and what cannot be queued stops nothing."""
+"""Each key enters a (run, step) once, and a task that cannot be queued does not stop the others."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -141,7 +141,7 @@ async def test_no_task_at_all_is_no_error(queue: Queue) -> None:
     assert await queue.enqueue(run.id, []) == EnqueueReport()
 
 
-@pytest.mark.short_for(place=("model", "sqlite", "redis"))
+@pytest.mark.short_for(store=("model", "sqlite", "redis"))
 async def test_twenty_thousand_tasks_stream_in_from_a_generator(queue: Queue) -> None:
     def source() -> Iterator[Task]:
         for number in range(20_000):
@@ -193,7 +193,7 @@ BAD = {
     "payload not JSON": (page(payload={"what": object()}), "payload"),
     "two megabytes of payload": (page(payload={"text": "x" * (2 << 20)}), "payload"),
     "negative delay": (page(delay=-MINUTE), "delay"),
-    "a host longer than any name": (page(host=f"{'a.' * 1500}example"), "a name in DNS has 253 at most"),
+    "a host longer than any name": (page(host=f"{'a.' * 1500}example"), "a DNS name has at most 253"),
     "ttl zero": (page(ttl=MINUTE * 0), "ttl"),
     "negative depth": (page(depth=-1), "depth"),
 }

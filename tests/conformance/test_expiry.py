@@ -1,4 +1,4 @@
-"""A task whose time to live is over is counted and listed, and never handed out."""
+"""An expired task is counted and listed, and never claimed."""
 
 from shoal.core.model import MINUTE, Bury, Done, Fate, Retry
 from shoal.queue.contract import Queue
@@ -128,7 +128,7 @@ async def test_five_hundred_expired_tasks_are_all_listed(queue: Queue, clock: Cl
 
 
 async def test_of_many_tasks_that_expire_at_one_moment_none_is_handed_out(queue: Queue, clock: Clock) -> None:
-    # More than any backend clears away in one claim.
+    # More than any backend expires in one claim.
     run = await start(queue, *(page(n, f"h{n % 11}.example") for n in range(1_300)), ttl=MINUTE)
     await clock.forward(MINUTE)
     assert [paths(await claim(queue, run)) for _ in range(4)] == [[]] * 4

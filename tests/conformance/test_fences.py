@@ -1,4 +1,4 @@
-"""A claim that is fenced by a note hands out nothing once the note has changed."""
+"""A claim that is fenced by a note leases nothing once the note has changed."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ TOPIC, KEY = "plans", "books"
 
 
 async def planned(queue: Queue, value: bytes = b"plan", stamp: int | None = None) -> Fence:
-    """Make a plan, and return the fence for those who keep to it."""
+    """Write a plan, and return the fence for claims made by it."""
     note = await queue.swap_note(TOPIC, KEY, value, stamp=stamp)
     assert note
     return TOPIC, KEY, note.stamp
@@ -100,7 +100,7 @@ async def test_no_claim_by_the_old_plan_succeeds_once_the_new_one_can_be_read(qu
     published = asyncio.Event()
 
     async def claim_until_outdated() -> list[bool]:
-        """Say of each claim that got something whether it began after the new plan was there."""
+        """Return for each claim that got leases whether it began after the new plan was written."""
         late = []
         while True:
             began_late = published.is_set()

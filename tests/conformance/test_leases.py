@@ -1,4 +1,4 @@
-"""A lease is lost when its deadline passes, and what its holder says afterwards does not count."""
+"""A lease is lost when its deadline passes, and a later settle of its holder is stale."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Queues of different namespaces lie side by side on one server, and know nothing of each other."""
+"""Queues of different namespaces share one server and are isolated from each other."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -10,19 +10,19 @@ from shoal.core.model import MINUTE, Done, Fate
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import with_namespace
 from shoal.queue.open import open_queue
-from tests.conformance.backends import Place, lasting
+from tests.conformance.backends import StoreUnderTest, lasting
 from tests.conformance.helpers import ME, claim_all, claim_one, data_of, every, page, pages, start
 
 NAMESPACES = ("", "news", "my_own-2")
 
 
 @pytest.fixture
-async def queues(place: Place) -> AsyncIterator[list[Queue]]:
+async def queues(store: StoreUnderTest) -> AsyncIterator[list[Queue]]:
     """The queue without a namespace, and two with one, on the same server."""
     async with AsyncExitStack() as stack:
         opened = []
         for namespace in NAMESPACES:
-            queue = await stack.enter_async_context(open_queue(with_namespace(place.address, namespace)))
+            queue = await stack.enter_async_context(open_queue(with_namespace(store.address, namespace)))
             stack.push_async_callback(_purge_all, queue)  # a broker serves all tests
             opened.append(queue)
         yield opened
@@ -69,9 +69,11 @@ async def test_a_task_is_handed_out_in_its_own_namespace_and_a_purge_ends_there(
 
 
 @lasting
-async def test_a_namespace_is_there_when_it_is_opened_again(place: Place, queues: list[Queue]) -> None:
+async def test_a_namespace_is_there_when_it_is_opened_again(
+    store: StoreUnderTest, queues: list[Queue]
+) -> None:
     await start(queues[1], *pages(3), run_id="daily")
-    async with open_queue(with_namespace(place.address, "news")) as again:
+    async with open_queue(with_namespace(store.address, "news")) as again:
         assert await again.migrate() == await queues[0].migrate()
-        assert len(await every(again.tasks("daily"))) == (0 if place.backend == "rabbitmq" else 3)
+        assert len(await every(again.tasks("daily"))) == (0 if store.backend == "rabbitmq" else 3)
         assert (await again.stats("daily")).remaining == 3

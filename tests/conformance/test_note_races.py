@@ -1,28 +1,28 @@
-"""Many processes on one note: no swap is lost, where plain writes lose each other."""
+"""Many processes on one note: no swap is lost, while plain writes overwrite each other."""
 
 import pytest
 
-from tests.conformance.backends import Bench, Place, lasting
+from tests.conformance.backends import Bench, StoreUnderTest, lasting
 from tests.conformance.counter import KEY, TOPIC
 from tests.integration.crew import reports_of
 
 PROCESSES, TIMES = 4, 25
 
 
-async def counted(bench: Bench, place: Place, by: str) -> int:
-    """Let processes count up the note, and return where it got to."""
-    orders = [{"url": place.address, "by": by, "times": TIMES}] * PROCESSES
+async def count_up(bench: Bench, store: StoreUnderTest, by: str) -> int:
+    """Let processes increment the note, and return its final value."""
+    orders = [{"url": store.address, "by": by, "times": TIMES}] * PROCESSES
     await reports_of("tests.conformance.counter", orders)
     return int((await bench.queue.notes(TOPIC))[KEY].value)
 
 
 @lasting
 @pytest.mark.long
-async def test_no_swap_is_lost(bench: Bench, place: Place) -> None:
-    assert await counted(bench, place, "swap") == PROCESSES * TIMES
+async def test_no_swap_is_lost(bench: Bench, store: StoreUnderTest) -> None:
+    assert await count_up(bench, store, "swap") == PROCESSES * TIMES
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["postgres"], indirect=True)
-async def test_plain_writes_lose_each_other(bench: Bench, place: Place) -> None:
-    assert await counted(bench, place, "write") < PROCESSES * TIMES
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_plain_writes_lose_each_other(bench: Bench, store: StoreUnderTest) -> None:
+    assert await count_up(bench, store, "write") < PROCESSES * TIMES

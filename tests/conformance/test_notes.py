@@ -1,4 +1,4 @@
-"""Notes are what the fleet shares: written whole, swapped by one, gone when their time is over."""
+"""Notes are state that the fleet shares: written atomically, swapped by one client, removed on expiry."""
 
 import asyncio
 import secrets
@@ -295,7 +295,7 @@ async def test_a_note_without_a_life_is_refused(queue: Queue, ttl: object) -> No
 
 
 async def test_what_is_too_large_or_no_bytes_is_refused(queue: Queue) -> None:
-    with pytest.raises(InvalidNote, match="one call may bring"):
+    with pytest.raises(InvalidNote, match="the limit of one call is"):
         await queue.write_notes(TOPIC, {"a": bytes(MAX_NOTES // 2), "b": bytes(MAX_NOTES // 2 + 1)})
     with pytest.raises(InvalidNote, match="must be bytes or None, got str"):
         await queue.write_notes(TOPIC, {"a": "text"})  # type: ignore[dict-item]

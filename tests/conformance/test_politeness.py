@@ -1,4 +1,4 @@
-"""No host is flooded: the gate stands at the claim and is shared by all runs and workers."""
+"""No host is flooded: its limits apply at the claim and are shared by all runs and workers."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -82,7 +82,7 @@ async def test_a_burst_is_counted_when_the_next_claim_comes(queue: Queue, clock:
     for _ in range(10):
         handed += len(await claim(queue, run))
         await clock.forward(SECOND)
-    # Ten seconds hold 12 starts, and 20 if bursts were forgotten; a real clock may add a few.
+    # Ten seconds allow 12 starts, and 20 if bursts were not counted; a real clock may add a few.
     assert 10 <= handed <= 16
 
 
@@ -337,7 +337,7 @@ async def test_promise_5_a_blocked_host_does_not_stand_in_front_of_a_free_one(qu
     assert paths(await claim(queue, run, limit=1)) == ["free.example/free"]
 
 
-@pytest.mark.short_for(place=("model", "sqlite", "postgres", "redis"))
+@pytest.mark.short_for(store=("model", "sqlite", "postgres", "redis"))
 async def test_many_blocked_hosts_do_not_stand_in_front_of_a_free_one(queue: Queue) -> None:
     blocked = [page(n, f"h{host}.example", priority=9) for host in range(300) for n in range(2)]
     run = await start(queue, *blocked, host_delay=HOUR)

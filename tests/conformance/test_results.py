@@ -1,4 +1,4 @@
-"""Items and rejects come back as they were stored, in order, and from any point on."""
+"""Items and rejects are returned as they were stored, in order, and from any position."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A run owns its tasks and settings; it can be resumed by its id, steered, and purged."""
+"""A run owns its tasks and settings; it can be resumed by its id, paused, cancelled, and purged."""
 
 import asyncio
 import re

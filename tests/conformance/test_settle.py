@@ -1,4 +1,4 @@
-"""Outcomes are obeyed whole or not at all, and only from the one who holds the lease."""
+"""Outcomes are applied atomically, and only for the holder of the lease."""
 
 from datetime import timedelta
 
@@ -186,7 +186,7 @@ async def test_a_claim_tells_when_a_released_task_comes_due(
     assert not grant.leases and not grant.drained
     assert grant.next_due is not None and ZERO < grant.next_due <= after
     await clock.forward(grant.next_due)
-    while not (leases := await claim(queue, run)):  # a broker may bring it a little later
+    while not (leases := await claim(queue, run)):  # a broker may deliver it a little later
         await clock.forward(SECOND)
     assert leases[0].task_id == lease.task_id
 
@@ -265,7 +265,7 @@ async def test_promise_2_an_old_token_is_stale_and_changes_nothing(queue: Queue)
 
 
 class Strange:
-    """Something that no JSON can hold."""
+    """A value that JSON cannot represent."""
 
 
 @pytest.mark.parametrize("bad", [Strange(), {"text": "a\0b"}, {"text": "\ud800"}, {"deep": [Strange()]}])

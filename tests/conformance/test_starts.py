@@ -1,4 +1,4 @@
-"""A start on a host that was not used is given back, and no two that were used come closer for it."""
+"""An unused start on a host is given back, and no two used starts come closer together because of it."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.conformance.helpers import (
 )
 
 GAP = timedelta(milliseconds=200)
-PLAY = timedelta(milliseconds=1)  # for stores that count in milliseconds or floats
+TOLERANCE = timedelta(milliseconds=1)  # for stores that count in milliseconds or floats
 
 UNASKED: dict[str, Callable[[Lease], Outcome]] = {
     "done": lambda lease: Done(lease, asked=False),
@@ -96,7 +96,7 @@ async def test_an_unused_start_behind_which_lies_a_used_one_changes_nothing(
 
 
 async def _burst(queue: Queue, *, asked: list[bool], order: list[int], at_once: bool) -> timedelta:
-    """Settle four starts of one claim, of which some were asked; return how far the last one lies ahead."""
+    """Settle four starts of one claim, some of which sent a request; return the time until the last one."""
     run = await start(queue, *pages(9), host_delay=GAP, per_host=9)
     leases = sorted(await claim(queue, run, limit=4), key=lambda lease: lease.start_in)
     assert len(leases) == 4
@@ -130,7 +130,7 @@ async def test_the_last_start_that_was_used_counts_in_whatever_order_they_are_se
         began = clock.now()
         free = await _burst(queue, asked=asked, order=list(order), at_once=at_once)
         took = clock.now() - began
-        assert last * GAP - took - PLAY <= free <= last * GAP + PLAY
+        assert last * GAP - took - TOLERANCE <= free <= last * GAP + TOLERANCE
         await clock.forward(2 * HOUR)
 
 
@@ -233,19 +233,19 @@ async def test_what_was_given_back_survives_a_restart(bench: Bench, clock: Clock
     await clock.forward(MINUTE)
     lease = await claim_one(bench.queue, run)
     queue = await bench.restart()
-    await clock.forward(MINUTE)  # a server that has started anew may hold everything back for so long
+    await clock.forward(MINUTE)  # a restarted server may delay everything for this long
     await queue.settle([Done(lease, asked=False)])
     assert await claim(queue, run)
 
 
 class Hosts:
-    """A host that is asked or not by chance, in bursts, by two runs, and settled in any order."""
+    """A host with random used and unused starts, in bursts, by two runs, settled in any order."""
 
     def __init__(self, queue: Queue, clock: Clock, runs: list[Run], seed: int) -> None:
         self.queue, self.clock, self.runs, self.random = queue, clock, runs, Random(seed)
         self.held: list[tuple[datetime, Lease]] = []
         self.asked: list[datetime] = []
-        self.moved = ZERO  # a clock that cannot be moved does not tell
+        self.moved = ZERO  # a clock that cannot be moved does not report it
 
     async def go(self, turns: int) -> None:
         for _ in range(turns):
@@ -281,7 +281,7 @@ async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
     await hosts.go(60)
     starts = sorted(hosts.asked)
     assert len(starts) > 10
-    assert all(later - earlier > GAP - 20 * PLAY for earlier, later in pairwise(starts))
+    assert all(later - earlier > GAP - 20 * TOLERANCE for earlier, later in pairwise(starts))
 
 
 @lasting
@@ -313,4 +313,4 @@ async def test_a_grant_tells_the_stores_time_and_no_two_starts_come_closer_than_
     for host, moments in starts.items():
         assert len(moments) == 16
         gaps = [later - earlier for earlier, later in pairwise(sorted(moments))]
-        assert min(gaps) > GAP / 4 - 20 * PLAY, f"{host} was asked too soon: {min(gaps)}"
+        assert min(gaps) > GAP / 4 - 20 * TOLERANCE, f"{host} was asked too soon: {min(gaps)}"

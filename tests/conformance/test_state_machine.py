@@ -1,4 +1,4 @@
-"""Every backend goes through random histories beside the model; queues broken on purpose are found out."""
+"""Every backend runs random histories beside the model; deliberately broken queues are detected."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import run_state_machine_as_test
 
 from shoal.core.model import ZERO, Grant, RunSettings
-from tests.conformance.backends import Bench, Place, VirtualClock
+from tests.conformance.backends import BACKENDS, Bench, StoreUnderTest, VirtualClock
 from tests.conformance.events import RUNS, Claimed
 from tests.conformance.faults import FAULTS
 from tests.conformance.helpers import ME, TEN, page
@@ -26,7 +26,7 @@ SETTINGS = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# Sixteen shards make histories slow, and so does a broker; the plain server has gone through these scripts.
+# Sixteen shards make histories slow, and so does a broker; the plain server covers the same scripts.
 SLOW = ("redis-cluster", "rabbitmq")
 FEW, MANY = 4, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
@@ -34,8 +34,8 @@ CLAIM = Claimed(
     ZERO,
     {"run_id": RUNS[0], "worker_id": ME, "limit": 1, "lease": TEN, "steps": None, "partitions": None},
 )
-# A negative control needs no smallest example, and must not depend on luck. Most faults show in the first few
-# histories; one that shows in one of hundreds is hunted on.
+# A negative control needs no minimal example, and must not depend on luck. Most faults show in the first few
+# histories; for one that shows in one of hundreds, the search continues.
 HUNT = settings(
     SETTINGS,
     max_examples=2_000,
@@ -47,15 +47,15 @@ HUNT = settings(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.short_for(histories=FEW)
+@pytest.mark.short_for(histories=FEW, store=tuple(BACKENDS))
 @pytest.mark.parametrize("histories", [FEW, MANY])
-def test_every_history_goes_as_the_rules_say(place: Place, histories: int) -> None:
+def test_every_history_goes_as_the_rules_say(store: StoreUnderTest, histories: int) -> None:
     # One queue for all examples: its connections live in one event loop.
     with asyncio.Runner() as runner:
-        opening = place.bench()
+        opening = store.bench()
         bench = runner.run(opening.__aenter__())
         try:
-            count = histories // 5 if place.backend in SLOW and histories == MANY else histories
+            count = histories // 5 if store.backend in SLOW and histories == MANY else histories
             chosen = settings(SETTINGS, max_examples=count)
             run_state_machine_as_test(machine_on(bench, runner), settings=chosen)
         finally:
@@ -78,7 +78,7 @@ def test_time_that_passes_by_itself_between_two_calls_makes_no_queue_look_wrong(
         history.start(ONE_TRY, ONE_TRY, [page()])
         history.happen(CLAIM)
         history.counts_agree()
-        runner.run(clock.forward(TEN))  # the lease is lost, and nobody has waited
+        runner.run(clock.forward(TEN))  # the lease is lost without a wait
         history.happen(CLAIM)
         history.counts_agree()
         history.teardown()

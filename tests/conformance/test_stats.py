@@ -1,4 +1,4 @@
-"""Counts are exact: of the whole run, and split by step, partition, host and worker."""
+"""Counts are exact: in total, and by step, partition, host and worker."""
 
 from dataclasses import asdict, fields
 
@@ -23,7 +23,7 @@ NAMES = [field.name for field in fields(Counts)]
 
 
 async def one_of_each(queue: Queue, clock: Clock) -> Run:
-    """Make a run with one task in every state; its step is called like its state."""
+    """Start a run with one task in every state; the step has the name of the state."""
     run = await start(
         queue,
         page(1, "a.example", step="completed", partition="ca"),

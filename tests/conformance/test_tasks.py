@@ -1,4 +1,4 @@
-"""Every task can be looked at: where it is, who holds it since when, and what came out."""
+"""Every task can be listed: its state, which worker holds it since when, and its results."""
 
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,7 @@ from shoal.core.errors import UnknownRun
 from shoal.core.model import MINUTE, SECOND, Bury, Done, Reject, Retry, Run, Task, TaskState, TaskStatus
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
-from tests.conformance.backends import Clock, Place
+from tests.conformance.backends import Clock, StoreUnderTest
 from tests.conformance.helpers import (
     HOUR,
     ME,
@@ -36,8 +36,8 @@ async def the_only(queue: Queue, run: Run, **asked: Any) -> TaskStatus:
     return status
 
 
-async def ashore(queue: Queue, run: Run) -> None:
-    """Have the tasks of a run where they can be listed: a broker lets go of what it keeps with a claim."""
+async def make_listable(queue: Queue, run: Run) -> None:
+    """Claim and return the tasks of a run, because tasks in a broker cannot be listed before a claim."""
     await queue.settle([Retry(lease, "later") for lease in await claim_all(queue, run)])
 
 
@@ -53,7 +53,7 @@ async def test_an_unknown_run_is_refused(queue: Queue) -> None:
 async def test_pending_tasks_are_shown_whole(queue: Queue) -> None:
     task = page(1, step="book", payload={"n": [1, "ü"]}, key="k", partition="ca", priority=7, depth=3)
     run = await start(queue, task, Task(payload={"user": 7}), max_attempts=9)
-    await ashore(queue, run)
+    await make_listable(queue, run)
     found = {status.step: status for status in await listed(queue, run)}
     book = found["book"]
     assert (book.state, book.url, book.attempt) == (TaskState.PENDING, url(1), 1)
@@ -115,7 +115,7 @@ async def test_an_expired_task_is_shown(queue: Queue, clock: Clock) -> None:
 
 async def test_a_task_that_may_expire_is_pending_until_it_does(queue: Queue) -> None:
     run = await start(queue, page(1, ttl=HOUR), max_attempts=9)
-    await ashore(queue, run)
+    await make_listable(queue, run)
     status = await the_only(queue, run)
     assert (status.state, status.url) == (TaskState.PENDING, url(1))
 
@@ -200,17 +200,17 @@ async def test_tasks_of_other_runs_are_not_shown(queue: Queue) -> None:
 
 
 SMALL_PAGES = {"PAGE": 7, "TASKS": 10, "BLOCKS": 1}
-LISTINGS = {"sqlite": "sqlite", "postgres": "postgres"}  # the others are in Redis
+BACKENDS_WITH_LIST = {"sqlite": "sqlite", "postgres": "postgres"}  # the others are in Redis
 
 
 @pytest.fixture(params=["large pages", "small pages"])
-def pagesize(request: pytest.FixtureRequest, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "large pages" or place.backend == "model":
+def pagesize(request: pytest.FixtureRequest, store: StoreUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "large pages" or store.backend == "model":
         return
-    listing = import_module(f"shoal.queue.{LISTINGS.get(place.backend, 'redis')}.listing")
+    task_list = import_module(f"shoal.queue.{BACKENDS_WITH_LIST.get(store.backend, 'redis')}.task_list")
     for name, size in SMALL_PAGES.items():
-        if hasattr(listing, name):
-            monkeypatch.setattr(listing, name, size)
+        if hasattr(task_list, name):
+            monkeypatch.setattr(task_list, name, size)
 
 
 @pytest.mark.usefixtures("pagesize")

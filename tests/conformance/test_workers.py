@@ -1,4 +1,4 @@
-"""Workers are listed by their heartbeats, with what they hold and what they have done."""
+"""Workers are listed by their heartbeats, with their leases and counters."""
 
 import pytest
 

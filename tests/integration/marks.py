@@ -1,6 +1,6 @@
 """How a call of a verb is told on the wire of each server."""
 
-from shoal.queue.rabbitmq.scripts import SCRIPTS as RIVER_SCRIPTS
+from shoal.queue.rabbitmq.scripts import SCRIPTS as RABBITMQ_SCRIPTS
 from shoal.queue.redis.scripts import SCRIPTS, Script
 
 STATEMENTS = {
@@ -30,9 +30,9 @@ def redis_mark(name: str) -> str:
     return _mark(name, SCRIPTS)
 
 
-def river_mark(name: str) -> str:
+def rabbitmq_mark(name: str) -> str:
     """Return the same for the Redis beside RabbitMQ."""
-    return _mark(name, RIVER_SCRIPTS)
+    return _mark(name, RABBITMQ_SCRIPTS)
 
 
 def _mark(name: str, scripts: dict[str, Script]) -> str:

@@ -8,9 +8,9 @@ import pytest
 from redis import Redis
 
 from shoal.queue.open import open_queue
-from shoal.queue.rabbitmq.scripts import SCRIPTS as RIVER_SCRIPTS
+from shoal.queue.rabbitmq.scripts import SCRIPTS as RABBITMQ_SCRIPTS
 from shoal.queue.redis.scripts import SCRIPTS
-from tests.integration.marks import postgres_mark, redis_mark, river_mark
+from tests.integration.marks import postgres_mark, rabbitmq_mark, redis_mark
 from tests.integration.shaky import TROUBLES, Shaky, deaf
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.postgres import USER
@@ -54,13 +54,13 @@ def _redis(find: Callable[[str], Any]) -> Stand:
 
 def _rabbitmq(find: Callable[[str], Any]) -> Stand:
     url = find("rabbitmq_url")
-    _load(find("redis_url"), RIVER_SCRIPTS)
+    _load(find("redis_url"), RABBITMQ_SCRIPTS)
     return Stand(
         url=url,
         port=find("redis").port,
         talk=RedisTalk,
         through=lambda port: str(find("rabbitmq").with_state(f"redis://127.0.0.1:{port}/0")),
-        mark=river_mark,
+        mark=rabbitmq_mark,
     )
 
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from shoal.core import errors
-from shoal.core.browsing import BrowserSettings
-from shoal.core.exchange import Live
-from shoal.fetch.browser import fetcher, house, live, seats, sites, tab
+from shoal.core.browser_settings import BrowserSettings
+from shoal.core.http import LiveTab
+from shoal.fetch.browser import browser, fetcher, live, render_hints, tab, tab_limit
 from shoal.fetch.limits import Limits
-from shoal.scrape.browsing import read_browser
+from shoal.scrape.settings.browser import read_browser
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "browser.md").read_text()
 
@@ -39,16 +39,16 @@ def test_the_text_for_the_shell_can_be_read():
 
 
 def test_every_verb_of_a_live_page_is_listed():
-    verbs = {name for name in vars(Live) if not name.startswith("_")} - {"let_go"}
+    verbs = {name for name in vars(LiveTab) if not name.startswith("_")} - {"release"}
     assert all(f"{name}(" in PAGE for name in verbs)
 
 
 def test_the_errors_and_numbers_are_those_of_the_code():
     for name in re.findall(r"^\| `([A-Z]\w+)` \|", PAGE, re.MULTILINE):
         assert issubclass(getattr(errors, name), errors.ShoalError)
-    assert (tab.LONGEST_IDLE, tab.TRAFFIC, house.FAR_TOO_MUCH) == (10, 8, 2)
-    assert (timedelta(seconds=30), timedelta(seconds=30)) == (seats.COME_BACK, fetcher.TRY_AGAIN)
-    assert (sites.KEEP, live.PATIENCE, Limits().max_redirects) == (
+    assert (tab.IDLE_TIMEOUT, tab.TRAFFIC, browser.KILL_FACTOR) == (10, 8, 2)
+    assert (timedelta(seconds=30), timedelta(seconds=30)) == (tab_limit.RETRY_AFTER, fetcher.RETRY_AFTER)
+    assert (render_hints.HINT_TTL, live.DEFAULT_TIMEOUT, Limits().max_redirects) == (
         timedelta(hours=6),
         timedelta(seconds=10),
         10,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.commands import app_for
-from shoal.core.exchange import Headers, Request, Response
-from shoal.export.warc import WarcWriter
-from shoal.fetch import cache, cache_rules
-from shoal.scrape.settings import ScraperSettings
-from shoal.worker import visits
+from shoal.cli.registry import app_for
+from shoal.core.http import Headers, Request, Response
+from shoal.export.archive.warc import WarcWriter
+from shoal.fetch.cache import fetcher, rules
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.recrawl import history
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("cache", "offline", "recrawl")}
@@ -68,12 +68,12 @@ def test_every_cache_that_is_shown_can_be_read(value):
 
 
 def test_the_numbers_are_those_of_the_code():
-    statuses = ", ".join(map(str, sorted(cache_rules.PLAIN)))
+    statuses = ", ".join(map(str, sorted(rules.CACHEABLE_BY_DEFAULT)))
     first, _, last = statuses.rpartition(", ")
-    assert f"Kept are answers of status {first} and {last}" in PAGES["cache"]
-    assert f"{cache.LARGEST >> 20} MB compressed" in PAGES["cache"]
-    assert cache.KEEP.days == 1 and "for a day" in PAGES["cache"]
-    assert (visits.KEEP.days, visits.LARGEST_HARVEST) == (365, 1 << 20)
+    assert f"Cached are responses with status {first} and {last}" in PAGES["cache"]
+    assert f"{fetcher.MAX_ENTRY_SIZE >> 20} MB compressed" in PAGES["cache"]
+    assert fetcher.STALE_TTL.days == 1 and "for a day" in PAGES["cache"]
+    assert (history.VISIT_TTL.days, history.MAX_HARVEST) == (365, 1 << 20)
     assert all(words in PAGES["recrawl"] for words in ("for a year", "more than 1 MB"))
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.commands import app_for
+from shoal.cli.registry import app_for
 from shoal.core import events
-from shoal.fleet import logs, metrics, staleness
-from shoal.fleet.metrics import crew_families, exposition, queue_family, tally_families
-from shoal.worker.condition import HOUR
-from shoal.worker.keeper import BEAT_EVERY
-from shoal.worker.tally import Tally
+from shoal.fleet.status import stale
+from shoal.fleet.telemetry import logs, metrics
+from shoal.fleet.telemetry.metrics import exposition, pool_families, queue_family, tally_families
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.process.heartbeat import HOUR
+from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("logs", "metrics")}
@@ -48,21 +49,21 @@ def test_every_event_is_listed_and_every_listed_one_is_there():
 
 
 def test_every_metric_is_listed():
-    class Crew:
+    class Pool:
         pids, restarts, in_hand = (), 0, 0
 
-    families = [*tally_families(Tally()), *crew_families(Crew()), queue_family({})]
+    families = [*tally_families(WorkerCounters()), *pool_families(Pool()), queue_family({})]
     names = set(re.findall(r"^# TYPE (\S+)", exposition(iter(families)).decode(), re.MULTILINE))
     assert names == set(re.findall(r"`(shoal_\w+)`", PAGES["metrics"]))
 
 
 def test_the_numbers_are_those_of_the_code():
-    assert f"{logs.MOST_BYTES >> 20} MB" in PAGES["logs"]
-    assert f"the last {logs.KEEP} are kept" in PAGES["logs"]
+    assert f"{logs.MAX_BYTES >> 20} MB" in PAGES["logs"]
+    assert f"the last {logs.MAX_OLD_FILES} are kept" in PAGES["logs"]
     page = PAGES["metrics"]
-    assert staleness.MISSED.total_seconds() == 3 * BEAT_EVERY
-    assert f"three heartbeats of {BEAT_EVERY:g} seconds" in page
-    assert f"for {staleness.OLD.total_seconds() / 60:g} minutes" in page
-    assert f"beyond {metrics.MOST_CLASSES} of them" in page
-    assert f"the newest {metrics.MOST_RUNS} runs" in page
+    assert stale.MAX_SILENCE.total_seconds() == 3 * HEARTBEAT_INTERVAL
+    assert f"three heartbeats of {HEARTBEAT_INTERVAL:g} seconds" in page
+    assert f"for {stale.OLD.total_seconds() / 60:g} minutes" in page
+    assert f"beyond {metrics.MAX_ERROR_CLASSES} of them" in page
+    assert f"the newest {metrics.MAX_RUNS} runs" in page
     assert HOUR == 3600 and "in the last hour" in page

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.commands import app_for
-from shoal.core.ways import STRATEGIES, ProxyRules, read_ways
-from shoal.fetch.proxies import fetcher, pace, pool, standing
-from shoal.scrape.proxying import read_proxies
+from shoal.cli.registry import app_for
+from shoal.core.proxies import STRATEGIES, ProxyRules, read_proxy_list
+from shoal.fetch.proxies import fetcher, health, per_exit_rate, pool
+from shoal.scrape.settings.proxies import read_proxies
 
 TEXT = (Path(__file__).parents[2] / "docs" / "how-to" / "proxies.md").read_text()
 RULES = re.findall(r"^\| `(\w+)` \| `?([^|`]*)`? \|", TEXT.partition("## Rules")[2], re.MULTILINE)
@@ -34,14 +34,14 @@ def test_every_rule_is_listed_with_its_default():
 
 
 def test_every_strategy_and_fault_is_explained():
-    assert all(f"| `{name}` |" in TEXT for name in (*STRATEGIES, *standing.Fault))
+    assert all(f"| `{name}` |" in TEXT for name in (*STRATEGIES, *health.ProxyFault))
 
 
 def test_every_line_that_is_shown_can_be_read():
     table = TEXT.partition("| line | |")[2].partition("\n\n")[0]
     lines = re.findall(r"`([^`]*host:[^`]*)`", table)
     assert len(lines) == 7
-    read_ways(lines, what="line")
+    read_proxy_list(lines, what="line")
 
 
 @pytest.mark.parametrize("command", ["run", "enqueue", "work", "fleet", "listen"])
@@ -52,8 +52,8 @@ def test_the_commands_have_the_option(command):
 
 
 def test_the_numbers_are_those_of_the_code():
-    assert standing.SHAKY == 3 and "did not fail three times in a row" in TEXT
-    assert pool.MOST_BLOCKS == 3 and "by three hosts for all" in TEXT
-    assert pace.SETTLING == 4 and "rests for four seconds and the gap" in TEXT
-    statuses = sorted(fetcher.ITS_OWN)
+    assert health.MAX_STREAK == 3 and "did not fail three times in a row" in TEXT
+    assert pool.MAX_BLOCKS == 3 and "by three hosts for all" in TEXT
+    assert per_exit_rate.SETTLING == 4 and "rests for four seconds and the gap" in TEXT
+    statuses = sorted(fetcher.SUSPECT_STATUSES)
     assert "Its other " + ", ".join(map(str, statuses[:-1])) + f" or {statuses[-1]} is" in TEXT

@@ -5,8 +5,8 @@ import pytest
 import shoal.testing
 from shoal import Page, Scraper, Task
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.exchange import Headers, Request, Response
-from shoal.export.warc import WarcWriter
+from shoal.core.http import Headers, Request, Response
+from shoal.export.archive.warc import WarcWriter
 
 SITE = "https://shop.test"
 

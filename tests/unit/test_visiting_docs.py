@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from shoal.fetch.host_pause import MAX_PAUSE
 from shoal.fetch.sessions import pool, session
-from shoal.fetch.sessions.fetcher import MOST_RETURNS as LOGIN_RETURNS
-from shoal.fetch.sparing import LONGEST_PAUSE
-from shoal.fetch.tokens.fetcher import MOST_RETURNS
-from shoal.fleet.tokens import TokenStatus
-from shoal.scrape.sessions import BROWSERS, SessionSettings
-from shoal.scrape.settings import ScraperSettings
+from shoal.fetch.sessions.fetcher import MAX_REQUEUES as LOGIN_RETURNS
+from shoal.fetch.tokens.fetcher import MAX_REQUEUES
+from shoal.fleet.status.tokens import TokenStatus
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.sessions import BROWSERS, SessionSettings
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("tokens", "sessions")}
@@ -41,16 +41,21 @@ def test_the_defaults_are_those_of_the_code():
 
 
 def test_the_numbers_are_those_of_the_code():
-    assert (session.BEST, session.BLAME, session.PRAISE, session.WORST) == (3, 1, 0.5, 0)
-    assert (pool.FIRST_WAIT.total_seconds(), pool.LONGEST_WAIT.total_seconds()) == (5, 600)
-    assert (MOST_RETURNS, LOGIN_RETURNS) == (3, 2)
-    assert LONGEST_PAUSE.total_seconds() == 300
+    assert (session.MAX_SCORE, session.BLOCK_PENALTY, session.SUCCESS_BONUS, session.MIN_SCORE) == (
+        3,
+        1,
+        0.5,
+        0,
+    )
+    assert (pool.MIN_WAIT.total_seconds(), pool.MAX_WAIT.total_seconds()) == (5, 600)
+    assert (MAX_REQUEUES, LOGIN_RETURNS) == (3, 2)
+    assert MAX_PAUSE.total_seconds() == 300
 
 
 def test_the_columns_that_are_shown_are_those_of_the_command():
-    from shoal.cli.tokens import COLUMNS, row
-    from shoal.fetch.tokens.budget import Budget
+    from shoal.cli.commands.inspect.tokens import COLUMNS, row
+    from shoal.fetch.tokens.budget import TokenBudget
 
     head = next(line for line in PAGES["tokens"].splitlines() if line.startswith("token   "))
     assert re.split(r"\s{2,}", head) == [column.replace("_", " ") for column in COLUMNS]
-    assert set(COLUMNS) <= row(TokenStatus("abcdef", Budget())).keys()
+    assert set(COLUMNS) <= row(TokenStatus("abcdef", TokenBudget())).keys()

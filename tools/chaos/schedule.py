@@ -18,16 +18,16 @@ class Kind:
 
 KINDS = {
     "kill": Kind(KILLED, "kill -9 of a worker"),
-    "crash": Kind(KILLED, "kill -9 of a launcher, and so of its keepers; its workers notice, and end"),
+    "crash": Kind(KILLED, "kill -9 of a launcher, and so of its supervisors; its workers notice, and exit"),
     "loss": Kind(KILLED, "kill -9 of a launcher and of all its processes at once"),
-    "term": Kind(KILLED, "SIGTERM to a launcher, which finishes what is in hand"),
+    "term": Kind(KILLED, "SIGTERM to a launcher, which finishes its tasks in progress"),
     "stop": Kind(STOPPED, "SIGSTOP of a worker for longer than its lease", (1.3, 2.5)),
-    "deaf": Kind(STOPPED, "SIGSTOP of a launcher alone: nobody extends its workers' leases", (1.3, 2.5)),
+    "deaf": Kind(STOPPED, "SIGSTOP of a launcher alone: its workers' leases are not extended", (1.3, 2.5)),
     "freeze": Kind(STOPPED, "SIGSTOP of a launcher and of all its processes: zombies", (1.3, 2.5)),
-    "restart": Kind(STORE, "kill -9 of a server of the store, which comes back", (0.1, 0.7)),
+    "restart": Kind(STORE, "kill -9 of a server of the store, which is restarted", (0.1, 0.7)),
     "cut": Kind(NETWORK, "all connections to a server of the store are cut"),
-    "lose": Kind(NETWORK, "a server of the store obeys, and nobody hears its answers", (0.1, 0.4)),
-    "silence": Kind(NETWORK, "a server of the store is not heard, and connections stay open", (0.5, 2.0)),
+    "lose": Kind(NETWORK, "a server of the store executes calls, and its replies are lost", (0.1, 0.4)),
+    "silence": Kind(NETWORK, "a server of the store does not respond, and connections stay open", (0.5, 2.0)),
     "full": Kind(CONDITION, "Redis is above its `maxmemory`", (0.5, 2.0)),
     "readonly": Kind(CONDITION, "the store takes no writes", (0.5, 2.0)),
     "foreign": Kind(
@@ -37,9 +37,9 @@ KINDS = {
         (0.5, 2.0),
     ),
     "failover": Kind(
-        CONDITION, "Redis is killed, and a replica takes its place that missed its last moments", (0.1, 0.4)
+        CONDITION, "Redis is killed, and replaced by a replica that missed its last moments", (0.1, 0.4)
     ),
-    "alarm": Kind(CONDITION, "RabbitMQ is short of memory and takes no messages", (0.5, 2.0)),
+    "alarm": Kind(CONDITION, "RabbitMQ is short of memory and accepts no messages", (0.5, 2.0)),
 }
 
 PROCESSES = tuple(name for name, kind in KINDS.items() if kind.family in (KILLED, STOPPED))

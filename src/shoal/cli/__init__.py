@@ -1,1 +1,1 @@
-"""The command line: words and exit codes; what they do is done below."""
+"""The command line: options, output and exit codes; the work is done in the packages below."""

@@ -1,4 +1,4 @@
-"""Talk on stderr, data on stdout."""
+"""Terminal output: messages on stderr, data on stdout."""
 
 import re
 import sys
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _C1 = re.compile("[\x7f-\x9f]")
-WIDE = ("url", "error", "info", "says")  # columns that are folded where the terminal is narrow
+WIDE = ("url", "error", "info", "says")  # columns that wrap in a narrow terminal
 
 
 @cache
 def console() -> "Console":
-    """Return the terminal that people read: stderr."""
+    """Return the console for messages: stderr."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
-    """Tell a person something."""
+    """Print a message to stderr."""
     text = "\n".join(map(printable, text.split("\n")))
     if sys.stderr.isatty():
         console().print(text, markup=False)
-    else:  # rich takes a while to load
+    else:  # rich is slow to import
         sys.stderr.write(f"{text}\n")
 
 
-def complain(message: str) -> None:
-    """Tell a person what went wrong and what to type next."""
+def print_error(message: str) -> None:
+    """Print an error: what went wrong and what to type next."""
     console().print(f"[bold red]error:[/] {escaped(message)}")
 
 
 def escaped(text: object) -> str:
-    """Return text that comes from outside so that it cannot colour, move or clear the terminal."""
+    """Return untrusted text without control characters and markup."""
     from rich.markup import escape
 
     return escape(printable(str(text)))
 
 
 def put_text(text: str) -> None:
-    """Write text that comes from outside to stdout: as it is, but harmless to a terminal."""
+    """Write untrusted text to stdout, without control characters if stdout is a terminal."""
     if sys.stdout.isatty():
         text = "\n".join(map(printable, text.split("\n")))
     sys.stdout.write(f"{text}\n")
@@ -57,7 +57,7 @@ def put_text(text: str) -> None:
 def put_json(record: Any) -> None:
     """Write one line of JSON to stdout."""
     line = msgspec.json.encode(record).decode()
-    # JSON need not escape these, and some terminals obey them.
+    # JSON need not escape these, but some terminals interpret them.
     sys.stdout.write(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
     sys.stdout.flush()
 
@@ -65,7 +65,7 @@ def put_json(record: Any) -> None:
 def put_rows(
     rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, nothing: str
 ) -> None:
-    """Write rows to stdout: a line of JSON each, or a table of some columns."""
+    """Write rows to stdout: one line of JSON each, or a table of `columns`."""
     if as_json:
         for row in rows:
             put_json(row)
@@ -88,7 +88,7 @@ def put_rows(
     for row in listed:
         table.add_row(*(escaped(shown(row.get(column))) for column in columns))
     if listed:
-        # A pipe has no width of its own, and what reads it wants each row on one line.
+        # A pipe has no width, and its reader wants each row on one line.
         width = None if sys.stdout.isatty() else 10_000
         Console(highlight=False, width=width).print(table)
     else:
@@ -96,7 +96,7 @@ def put_rows(
 
 
 def put_table(table: "Table") -> None:
-    """Show a person a table; a log has no width of its own, and nothing is cut there."""
+    """Print a table to stderr; without a terminal, nothing is cut to a width."""
     if sys.stderr.isatty():
         console().print(table)
         return
@@ -106,7 +106,7 @@ def put_table(table: "Table") -> None:
 
 
 def shown(value: Any) -> str:
-    """Return a value as people like to read it."""
+    """Return a value formatted for a table."""
     match value:
         case None:
             return "-"
@@ -121,12 +121,12 @@ def shown(value: Any) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number and its noun: "1 page", "1,204 pages"."""
+    """Return a number with its noun: "1 page", "1,204 pages"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in the two units that matter: "3 s", "2 min 10 s", "4 h 5 min"."""
+    """Return a duration in at most two units: "3 s", "2 min 10 s", "4 h 5 min"."""
     if seconds is None:
         return "-"
     whole = round(seconds)

@@ -1,16 +1,16 @@
-"""The exit codes, by name."""
+"""Exit codes."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a command's exit code says."""
+    """The exit codes of all commands."""
 
     OK = 0
     FAILED = 1
     USAGE = 2
-    PARTIAL = 3  # it ran, but left dead letters, or was stopped before the end
+    PARTIAL = 3  # it ran, but left dead letters or was stopped early
     BUSY = 4  # another process runs this scraper
     UNAVAILABLE = 5  # the queue's server cannot be reached
-    LIMIT_REACHED = 6  # the run ended at a limit of its own, max_pages, with tasks left
+    LIMIT_REACHED = 6  # the run reached its max_pages, with tasks left
     INTERRUPTED = 130

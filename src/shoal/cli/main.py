@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from shoal.cli.commands import app_for
-from shoal.cli.console import complain, put_json, say
+from shoal.cli.console import print_error, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.registry import app_for
 from shoal.core.errors import (
     ExportUnavailable,
     InvalidInput,
@@ -23,44 +23,44 @@ from shoal.core.errors import (
     UnknownQueue,
     UnknownRun,
 )
-from shoal.fleet.project import Project
-from shoal.fleet.retyping import joined, queue_option
+from shoal.fleet.hints import joined, queue_option
+from shoal.fleet.project.file import Project
 
-ABOUT_A_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
+NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
 
 
-class _Talk(logging.Handler):
-    """Passes on what the library has to say: that it waits for a server, for instance."""
+class _StderrHandler(logging.Handler):
+    """Prints the library's warnings, such as waiting for a server."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(self.format(record))
 
 
 def main() -> None:
-    """Run the command that was typed; every error ends in one line and an exit code."""
-    logging.getLogger("shoal").addHandler(_Talk(logging.WARNING))
+    """Run the typed command; every error becomes one line and an exit code."""
+    logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     try:
         Project.find(Path.cwd()).set_environment()
         app_for(next(iter(sys.argv[1:]), "--help"))()
     except ShoalError as error:
-        message = meaning_the_queue(str(error), sys.argv)
+        message = add_queue_option(str(error), sys.argv)
         if "--json" in sys.argv:
             put_json({"error": type(error).__name__, "message": message})
-        complain(message)
+        print_error(message)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has seen enough.
+        # The reader of stdout has closed the pipe, as `head` does.
         sys.stderr.close()
         sys.exit(Exit.OK)
 
 
-def meaning_the_queue(message: str, typed: Sequence[str]) -> str:
-    """Return a message with the queue that was typed, if it ends in a command that needs it."""
+def add_queue_option(message: str, typed: Sequence[str]) -> str:
+    """Return a message with the typed --queue added, if it ends in a command that needs it."""
     given = [after for word, after in pairwise(typed) if word == "--queue"]
     given += [word.removeprefix("--queue=") for word in typed if word.startswith("--queue=")]
-    if not given or not ABOUT_A_QUEUE.search(message):
+    if not given or not NEEDS_QUEUE.search(message):
         return message
     return f"{message} {joined(queue_option(given[-1]))}".rstrip()
 

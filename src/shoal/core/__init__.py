@@ -1,1 +1,1 @@
-"""The words of Shoal, its errors, and its decisions: pure, no I/O, clocks passed in."""
+"""Core types, errors and decisions: pure, no I/O, clocks passed in."""

@@ -1,66 +1,66 @@
 """Every error that Shoal raises, in one tree.
 
 ShoalError
-├── InvalidInput              what was handed in cannot be used; nothing was changed
+├── InvalidInput              the input cannot be used; nothing was changed
 │   ├── InvalidUrl
 │   ├── InvalidTask
 │   ├── InvalidItem
 │   ├── InvalidNote
 │   ├── InvalidSetting
-│   └── UnknownScraper        the project names no such scraper
+│   └── UnknownScraper        the project has no such scraper
 ├── QueueError
-│   ├── UnknownQueue          the address names no backend
+│   ├── UnknownQueue          the URL scheme belongs to no backend
 │   ├── MissingDriver         the backend's extra is not installed
 │   ├── UnknownRun
 │   ├── UnknownLetter         the run has no such dead letter
 │   ├── UnknownTask           the run has no such task
-│   ├── RunConflict           the run exists, but not as asked for
-│   ├── ScraperBusy           another process runs this scraper now
+│   ├── RunConflict           the run exists, but does not fit the request
+│   ├── ScraperBusy           another process is running this scraper
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
-│   ├── QueueUnavailable      the server cannot be reached; trying again later may help
-│   ├── QueueRefused          the server refuses this user or password
-│   ├── QueueReadOnly         the store cannot be written
-│   ├── QueueFull             the store has no room left
-│   └── SettleFailed          a worker could not store what became of its tasks
-├── ExportFailed              the place that results go to failed: a full disk, a rule of a table
-│   └── ExportUnavailable     its server cannot be reached; trying again later may help
-├── CallFailed                a call on demand came to nothing
-│   ├── NobodyListens         no worker listens for the scraper
-│   └── NotAnswered           no answer came in time
-├── DutyFailed                something that Shoal does in the background failed for an unknown reason
-├── TaskDied                  a task that somebody waits for became a dead letter
-├── TaskExpired               a task that somebody waits for expired, was dropped, or was left undone
-├── StepTimeout               a step did not come to an end in time
-├── LoginFailed               a login of the scraper's own did not work
-├── BrowserMissing            a browser is to fetch, and there is none
-├── NotNow                    a task cannot be tried at the moment; it costs no attempt
-│   ├── ProxyTrouble          by this proxy it did not work; another is tried
+│   ├── QueueUnavailable      the server cannot be reached; a later retry may help
+│   ├── QueueRefused          the server rejects this user or password
+│   ├── QueueReadOnly         the store cannot be written to
+│   ├── QueueFull             the store is full
+│   └── SettleFailed          a worker could not store the outcomes of its tasks
+├── ExportFailed              results could not be written: a full disk, a table constraint
+│   └── ExportUnavailable     the target's server cannot be reached; a later retry may help
+├── CallFailed                an on-demand call failed
+│   ├── NobodyListens         no worker is listening for the scraper
+│   └── NotAnswered           the call timed out
+├── DutyFailed                a background task of Shoal failed unexpectedly
+├── TaskDied                  an awaited task became a dead letter
+├── TaskExpired               an awaited task expired, was dropped, or was never done
+├── StepTimeout               a step timed out
+├── LoginFailed               the scraper's login failed
+├── BrowserMissing            a browser is needed, but none is installed
+├── NotNow                    a task cannot be tried now; it is postponed and uses no attempt
+│   ├── ProxyTrouble          this proxy failed; another one is tried
 │   ├── NoProxyLeft           every proxy is benched
-│   ├── TokenSetAside         this API token was not accepted; another is tried
-│   ├── TokensResting         no API token has a request left at the moment
-│   ├── NoTokenLeft           every API token was refused
-│   ├── NoTabFree             every tab of the worker's browser is taken
+│   ├── TokenSetAside         this API token was rejected; another one is tried
+│   ├── TokensResting         every API token has used its quota for now
+│   ├── NoTokenLeft           every API token was rejected
+│   ├── NoTabFree             every tab of the worker's browser is in use
 │   ├── BrowserDown           the worker's browser does not start
-│   ├── BrowserLost           the worker's browser ended under several pages, and none is charged
-│   ├── NeedsBrowser          the page is written by scripts, and is asked for again with a browser
-│   ├── NoSession             no visitor is logged in, or well received
-│   └── TorDown               the worker's Tor is not up
-└── FetchError                a page did not come home
+│   ├── BrowserLost           the worker's browser crashed with several pages open; none is charged
+│   ├── NeedsBrowser          the page needs JavaScript, and is fetched again with a browser
+│   ├── NoSession             no session is logged in and accepted
+│   └── TorDown               the worker's Tor is not running
+└── FetchError                the page could not be fetched
     ├── FetchTimeout
     ├── ConnectFailed
     │   ├── DnsFailed
     │   ├── TlsFailed
-    │   └── ProxyFailed       the proxy is dead, or does not speak as it should
-    │       └── ProxyRefused  the proxy is there, and will not do it
-    ├── PageCrashed           the browser's tab, or the browser, ended under the page
-    ├── BrokenAnswer          the answer broke off, or is not HTTP
+    │   └── ProxyFailed       the proxy is down or violates its protocol
+    │       └── ProxyRefused  the proxy is up, but rejects the request
+    ├── PageCrashed           the page's tab, or the whole browser, crashed
+    ├── BrokenAnswer          the response was cut off, or is not HTTP
     ├── HttpStatus
     │   └── Blocked           429, 403, 503 or a block page
     ├── TooLarge
     ├── RobotsDenied
-    ├── RobotsUnavailable     robots.txt cannot be had at the moment
+    ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
     ├── OutOfScope
-    │   └── NotRecorded       a page that the record of a replay does not have
+    │   └── NotRecorded       the page is missing from the replayed recording
     └── ParseFailed
 """
 
@@ -76,20 +76,20 @@ class ShoalError(Exception):
         super().__init__(message or (self.__doc__ or type(self).__name__).splitlines()[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An error crosses processes as it is, not through an `__init__` that wants its facts again.
-        return _revived, (type(self), self.args, self.__dict__)
+        # Pickled as it is: an `__init__` with required arguments could not be called again.
+        return _unpickle, (type(self), self.args, self.__dict__)
 
 
 class InvalidInput(ShoalError):
-    """What was handed in cannot be used."""
+    """The input cannot be used."""
 
 
 class InvalidUrl(InvalidInput):
-    """This is not a URL that can be fetched."""
+    """This URL cannot be fetched."""
 
     def __init__(self, url: str, reason: str) -> None:
         self.url, self.reason = url, reason
-        super().__init__(f"Not a URL that can be fetched: {shorten(url)!r}: {reason}")
+        super().__init__(f"Cannot fetch URL {shorten(url)!r}: {reason}")
 
 
 class InvalidTask(InvalidInput):
@@ -97,7 +97,7 @@ class InvalidTask(InvalidInput):
 
     def __init__(self, task: Any, reason: str) -> None:
         self.task, self.reason = task, reason
-        super().__init__(f"Not a task that can be queued: {reason}")
+        super().__init__(f"Invalid task: {reason}")
 
 
 class InvalidItem(InvalidInput):
@@ -105,15 +105,15 @@ class InvalidItem(InvalidInput):
 
     def __init__(self, item: Any, reason: str) -> None:
         self.item, self.reason = item, reason
-        super().__init__(f"Not an item that can be stored: {reason}")
+        super().__init__(f"Invalid item: {reason}")
 
 
 class InvalidNote(InvalidInput):
-    """This note cannot be kept."""
+    """This note cannot be stored."""
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic, self.reason = topic, reason
-        super().__init__(f"Not a note that can be kept in {shorten(topic)!r}: {reason}")
+        super().__init__(f"Invalid note in {shorten(topic)!r}: {reason}")
 
 
 class InvalidSetting(InvalidInput):
@@ -125,26 +125,26 @@ class InvalidSetting(InvalidInput):
 
 
 class UnknownScraper(InvalidInput):
-    """The project names no such scraper."""
+    """The project has no such scraper."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
         close = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"It names {', '.join(known) or 'none at all'}."
-        super().__init__(f"The project names no scraper {shorten(name)!r}. {hint}")
+        hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(known) or 'none'}."
+        super().__init__(f"The project has no scraper {shorten(name)!r}. {hint}")
 
 
 class QueueError(ShoalError):
-    """The queue could not do what was asked."""
+    """The queue operation failed."""
 
 
 class UnknownQueue(QueueError):
-    """The address names no queue backend."""
+    """The URL scheme belongs to no queue backend."""
 
     def __init__(self, scheme: str, known: list[str]) -> None:
         self.scheme = scheme
         close = get_close_matches(scheme, known, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}."
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
         super().__init__(f"No queue is called {scheme!r}. {hint}")
 
 
@@ -157,7 +157,7 @@ class MissingDriver(QueueError):
 
 
 class UnknownRun(QueueError):
-    """No such run is in this queue."""
+    """This queue has no such run."""
 
     def __init__(self, run_id: str, known: list[str] | None = None) -> None:
         self.run_id = run_id
@@ -177,19 +177,19 @@ class UnknownLetter(QueueError):
 
 
 class UnknownTask(QueueError):
-    """The run has no such task; `task_ids` are all that it does not have."""
+    """The run has no such task; `task_ids` lists every missing one."""
 
     def __init__(self, run_id: str, task_ids: list[str]) -> None:
         self.run_id, self.task_ids = run_id, task_ids
         more = f" and {len(task_ids) - 1:,} others" if len(task_ids) > 1 else ""
         super().__init__(
             f"Run {run_id} has no task {shorten(task_ids[0])!r}{more}. "
-            "Check that the id is one of this run, as `run.ids` or `report.ids` of `run.enqueue` has it"
+            "Check that the id belongs to this run: see `run.ids`, or `report.ids` of `run.enqueue`"
         )
 
 
 class RunConflict(QueueError):
-    """The run exists, but not as asked for."""
+    """The run exists, but does not fit the request."""
 
     def __init__(self, run_id: str, reason: str) -> None:
         self.run_id, self.reason = run_id, reason
@@ -197,17 +197,17 @@ class RunConflict(QueueError):
 
     @classmethod
     def of_another(cls, run_id: str, owner: str, scraper: str) -> "RunConflict":
-        """Return the error for a run that belongs to another scraper than the one named."""
-        advice = "Name that scraper, or a run of this one. List them with: shoal runs"
+        """Return the error for a run that belongs to another scraper."""
+        advice = "Use that scraper, or a run of this one. List runs with: shoal runs"
         return cls(run_id, f"belongs to scraper {owner!r}, not {scraper!r}. {advice}")
 
 
 class ScraperBusy(QueueError):
-    """The scraper is at work already, and may not run twice at once."""
+    """The scraper is already running, and may run only once at a time."""
 
     def __init__(self, scraper: str, holder: str, run_id: str | None = None) -> None:
         self.scraper, self.holder, self.run_id = scraper, holder, run_id
-        what = f"works on run {run_id}. Watch it with: shoal watch {run_id}" if run_id else "has just begun"
+        what = f"is working on run {run_id}. Watch it: shoal watch {run_id}" if run_id else "has just started"
         super().__init__(f"Scraper {scraper!r} is already running: {holder} {what}")
 
 
@@ -217,8 +217,8 @@ class SchemaTooNew(QueueError):
     def __init__(self, found: int, known: int) -> None:
         self.found, self.known = found, known
         super().__init__(
-            f"The queue's schema has version {found}, this Shoal knows {known}. "
-            "Upgrade it: pip install --upgrade shoal"
+            f"The queue has schema version {found}, but this Shoal supports up to {known}. "
+            "Upgrade Shoal: pip install --upgrade shoal"
         )
 
 
@@ -229,56 +229,56 @@ class QueueUnavailable(QueueError):
         self.address, self.reason = address, reason
         super().__init__(
             f"The queue at {address} cannot be reached: {reason}. "
-            "Nothing was lost; start the server or mend the address, then run the same command again."
+            "Nothing was lost. Start the server or fix the URL, then run the same command again."
         )
 
 
 class QueueRefused(QueueError):
-    """The queue's server refuses this user."""
+    """The queue's server rejects this user."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address, self.reason = address, reason
         super().__init__(
-            f"The queue at {address} refused: {reason}. "
-            "Check the user, password, database and rights in the queue's address."
+            f"The queue at {address} rejected the connection: {reason}. "
+            "Check the user, password and database in the queue's URL, and the user's permissions."
         )
 
 
 class QueueReadOnly(QueueError):
-    """The queue's store cannot be written."""
+    """The queue's store cannot be written to."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address, self.reason = address, reason
         super().__init__(
-            f"The queue at {address} cannot be written: {reason}. "
-            "Give this user the right to write there, or name another place with --queue."
+            f"The queue at {address} cannot be written to: {reason}. "
+            "Give this user write permission, or choose another queue with --queue."
         )
 
 
 class QueueFull(QueueError):
-    """The queue's store has no room left."""
+    """The queue's store is full."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address, self.reason = address, reason
         super().__init__(
-            f"The queue at {address} has no room left: {reason}. "
-            "What was stored is safe; free some space, or purge an old run, and go on."
+            f"The queue at {address} is full: {reason}. "
+            "Stored data is safe. Free some space or purge an old run, then resume."
         )
 
 
 class SettleFailed(QueueError):
-    """A worker could not store what became of its tasks."""
+    """A worker could not store the outcomes of its tasks."""
 
     def __init__(self, count: int, reason: str) -> None:
         self.count, self.reason = count, reason
         super().__init__(
-            f"The worker could not settle {count:,} of its tasks, nor bury them: {reason}. "
-            "They go back to the queue. When the cause is gone, run the same command again."
+            f"The worker could not settle or bury {count:,} of its tasks: {reason}. "
+            "They return to the queue. Fix the cause, then run the same command again."
         )
 
 
 class ExportFailed(ShoalError):
-    """The place that results go to failed."""
+    """The results could not be written."""
 
     def __init__(self, place: str, reason: str, advice: str) -> None:
         self.place, self.reason, self.advice = place, reason, advice
@@ -286,19 +286,19 @@ class ExportFailed(ShoalError):
 
 
 class ExportUnavailable(ExportFailed):
-    """The server that results go to cannot be reached."""
+    """The server of the export target cannot be reached."""
 
 
 class FetchError(ShoalError):
-    """A page did not come home."""
+    """The page could not be fetched."""
 
 
 class FetchTimeout(FetchError):
-    """The request did not finish before its deadline."""
+    """The request timed out."""
 
 
 class ConnectFailed(FetchError):
-    """No connection to the host could be made."""
+    """Could not connect to the host."""
 
 
 class DnsFailed(ConnectFailed):
@@ -306,11 +306,11 @@ class DnsFailed(ConnectFailed):
 
 
 class TlsFailed(ConnectFailed):
-    """The host's certificate or its TLS could not be trusted."""
+    """The TLS handshake failed, or the host's certificate is not trusted."""
 
 
 class ProxyFailed(ConnectFailed):
-    """The proxy could not be used; `is_sure` says that its target has no part in it."""
+    """The proxy failed; `is_sure` says that the target host cannot be the cause."""
 
     def __init__(self, proxy: str, reason: str, *, is_sure: bool = True) -> None:
         self.proxy, self.reason, self.is_sure = proxy, reason, is_sure
@@ -318,33 +318,33 @@ class ProxyFailed(ConnectFailed):
 
 
 class ProxyRefused(ProxyFailed):
-    """The proxy is there, and refuses to be used."""
+    """The proxy rejected the request."""
 
 
 class PageCrashed(FetchError):
-    """The page crashed in the browser, or the browser with it."""
+    """The page's tab, or the whole browser, crashed."""
 
 
 class BrokenAnswer(FetchError):
-    """The host's answer broke off, or is not HTTP."""
+    """The response was cut off, or is not HTTP."""
 
 
 class HttpStatus(FetchError):
-    """The host answered with an error status."""
+    """The host returned an error status."""
 
     def __init__(
         self, status: int, *, retry_after: timedelta | None = None, message: str | None = None
     ) -> None:
         self.status, self.retry_after = status, retry_after
-        super().__init__(message or f"The host answered with status {status}")
+        super().__init__(message or f"The host returned status {status}")
 
 
 class Blocked(HttpStatus):
-    """The host asks to be left alone for a while."""
+    """The host rejects requests for now: a rate limit or a block page."""
 
 
 class TooLarge(FetchError):
-    """The page is larger than the limit."""
+    """The page is larger than the size limit."""
 
 
 class RobotsDenied(FetchError):
@@ -352,21 +352,21 @@ class RobotsDenied(FetchError):
 
 
 class RobotsUnavailable(FetchError):
-    """robots.txt cannot be had at the moment, so nothing else may be asked."""
+    """robots.txt cannot be fetched at the moment, so no page of the host may be requested."""
 
 
 class OutOfScope(FetchError):
-    """The page lies outside the scraper's scope."""
+    """The page is outside the scraper's scope."""
 
 
 class NotRecorded(OutOfScope):
-    """The page is not in the record that is replayed."""
+    """The page is missing from the replayed recording."""
 
     def __init__(self, url: str, record: str) -> None:
         self.url, self.record = url, record
         super().__init__(
-            f"{shorten(url)} is not in {record}, and a replay asks nobody. "
-            f"Record it: shoal run … --warc with a new file, without --replay"
+            f"{shorten(url)} is not in {record}, and a replay makes no network requests. "
+            f"Record it with: shoal run … --warc NEW_FILE, without --replay"
         )
 
 
@@ -375,35 +375,35 @@ class ParseFailed(FetchError):
 
 
 class CallFailed(ShoalError):
-    """A call on demand came to nothing."""
+    """The on-demand call failed."""
 
 
 class NobodyListens(CallFailed):
-    """No worker listens for the scraper."""
+    """No worker is listening for the scraper."""
 
     def __init__(self, scraper: str) -> None:
         self.scraper = scraper
         super().__init__(
-            f"No worker listens for scraper {scraper!r} in this queue. "
+            f"No worker is listening for scraper {scraper!r} in this queue. "
             "Start some with the same --queue: shoal listen FILE[:NAME] --workers 4"
         )
 
 
 class NotAnswered(CallFailed):
-    """No answer came in time. `busy_for` is how long the host may not be asked, where that is why."""
+    """The call timed out. `busy_for` is the host's remaining delay, if that is the reason."""
 
     def __init__(
         self, run_id: str, waited: timedelta, reason: str, busy_for: timedelta | None = None
     ) -> None:
         self.run_id, self.waited, self.reason, self.busy_for = run_id, waited, reason, busy_for
         super().__init__(
-            f"No answer came in {waited.total_seconds():g} s: {reason}. "
-            f"Wait longer with --timeout, or look: shoal status {run_id}"
+            f"No result within {waited.total_seconds():g} s: {reason}. "
+            f"Wait longer with --timeout, or check: shoal status {run_id}"
         )
 
 
 class DutyFailed(ShoalError):
-    """Something that Shoal does in the background failed for an unknown reason."""
+    """A background task of Shoal failed unexpectedly."""
 
     def __init__(self, duty: str, error: BaseException) -> None:
         super().__init__(f"{duty} failed: {type(error).__name__}: {shorten(str(error))}")
@@ -411,49 +411,49 @@ class DutyFailed(ShoalError):
 
 
 class TaskDied(ShoalError):
-    """A task that is waited for became a dead letter; `results` are those of the others so far, by id."""
+    """An awaited task became a dead letter; `results` has those of the other tasks so far, by id."""
 
     def __init__(self, run_id: str, letter_id: str, url: str | None, error: str) -> None:
         self.run_id, self.letter_id, self.url, self.error = run_id, letter_id, url, error
         self.results: dict[str, list[Any]] = {}
         what = f"The task for {shorten(url)}" if url else "The task"
-        super().__init__(f"{what} died: {error}. All about it: shoal dead show {run_id} {letter_id}")
+        super().__init__(f"{what} failed: {error}. Details: shoal dead show {run_id} {letter_id}")
 
 
 class TaskExpired(ShoalError):
-    """A task that is waited for came to no end of its own; `results` are those of the others so far."""
+    """An awaited task expired, was dropped or was never done; `results` has those of the others so far."""
 
     def __init__(self, run_id: str, task_id: str, state: str) -> None:
         self.run_id, self.task_id, self.state = run_id, task_id, state
         self.results: dict[str, list[Any]] = {}
-        super().__init__(f"Task {task_id} of run {run_id} was {state}, and gave nothing")
+        super().__init__(f"Task {task_id} of run {run_id} was {state} and has no result")
 
 
 class StepTimeout(ShoalError):
-    """A step did not come to an end in time."""
+    """The step timed out."""
 
     def __init__(self, step: str, seconds: float) -> None:
         self.step, self.seconds = step, seconds
-        super().__init__(f"Step {step!r} did not come to an end in {seconds:g} s")
+        super().__init__(f"Step {step!r} timed out after {seconds:g} s")
 
 
 class BrowserMissing(ShoalError):
-    """A browser is to fetch pages, and there is none."""
+    """A browser is needed to fetch pages, but none is installed."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
             f"{reason}. Install one: apt-get install chromium-headless-shell; "
-            "or say where it is: SHOAL_CHROMIUM=/path/to/chrome"
+            "or set its path: SHOAL_CHROMIUM=/path/to/chrome"
         )
 
 
 class LoginFailed(ShoalError):
-    """The login did not work."""
+    """The login failed."""
 
 
 class NotNow(ShoalError):
-    """A task cannot be tried at the moment, for no fault of its own or its host; try it `after` a while."""
+    """The task cannot be tried now, through no fault of its own or its host; retry it `after` this time."""
 
     def __init__(self, reason: str, after: timedelta) -> None:
         self.reason, self.after = reason, after
@@ -461,32 +461,32 @@ class NotNow(ShoalError):
 
 
 class ProxyTrouble(NotNow):
-    """By this proxy it did not work, and that is not the task's fault: another is tried."""
+    """The proxy failed; the task is not charged an attempt, and another proxy is tried."""
 
 
 class NoProxyLeft(NotNow):
-    """Every proxy is benched, and a direct connection is not allowed."""
+    """Every proxy is benched, and direct connections are not allowed."""
 
 
 class TokenSetAside(NotNow):
-    """This API token was not accepted, and that is not the task's fault: another is tried."""
+    """The API token was rejected; the task is not charged an attempt, and another token is tried."""
 
 
 class TokensResting(NotNow):
-    """No API token has a request left at the moment."""
+    """Every API token has used its quota for now."""
 
 
 class NoTokenLeft(NotNow):
-    """Every API token was refused, and is not tried again."""
+    """Every API token was rejected, and none is tried again."""
 
     def __init__(self, count: int, advice: str, after: timedelta) -> None:
         self.count, self.advice = count, advice
         tokens = "The only token was" if count == 1 else f"All {count} tokens were"
-        super().__init__(f"{tokens} refused by their host. {advice}", after)
+        super().__init__(f"{tokens} rejected by the API. {advice}", after)
 
 
 class NoTabFree(NotNow):
-    """Every tab of the worker's browser is taken, and others wait already."""
+    """Every tab of the worker's browser is in use, and other tasks are already waiting."""
 
 
 class BrowserDown(NotNow):
@@ -494,35 +494,35 @@ class BrowserDown(NotNow):
 
 
 class BrowserLost(NotNow):
-    """The worker's browser ended under several pages: nobody knows whose fault it is, and none is charged."""
+    """The worker's browser crashed with several pages open; the cause is unknown, so none is charged."""
 
 
 class NeedsBrowser(NotNow):
-    """The page is written by scripts; it is asked for once more, with a browser."""
+    """The page needs JavaScript; it is fetched again with a browser."""
 
 
 class NoSession(NotNow):
-    """No visitor can be sent: none is logged in, or all have been turned away."""
+    """No session is available: none is logged in, or the host has rejected all of them."""
 
 
 class TorDown(NotNow):
-    """The worker's Tor is not up, and nothing is asked without it."""
+    """The worker's Tor is not running, and nothing is sent without it."""
 
     def __init__(self, why: str, after: timedelta) -> None:
-        super().__init__(f"Tor is not up: {why}", after)
+        super().__init__(f"Tor is not running: {why}", after)
 
 
 def shorten(text: str, most: int = 120) -> str:
-    """Return `text`, or its beginning when it is too long for a message."""
+    """Return `text`, cut to `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def printable(text: str) -> str:
-    """Return `text` with a replacement sign for whatever could control a terminal or hide in a line."""
+    """Return `text` with every unprintable character replaced, so that none can control a terminal."""
     return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
-def _revived(kind: type[ShoalError], args: tuple[Any, ...], facts: dict[str, Any]) -> ShoalError:
+def _unpickle(kind: type[ShoalError], args: tuple[Any, ...], facts: dict[str, Any]) -> ShoalError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(facts)

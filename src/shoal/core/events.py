@@ -1,4 +1,4 @@
-"""Events: what a log is made of. A constant name, and fields."""
+"""Log events: a constant name and fields."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -11,7 +11,7 @@ from shoal.core.values import hint
 
 
 class Level(IntEnum):
-    """How much an event matters; the numbers are those of Python's own logging."""
+    """Severity of an event; the numbers are those of Python's `logging`."""
 
     DEBUG = 10
     INFO = 20
@@ -21,17 +21,17 @@ class Level(IntEnum):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened; `name` is one of few, and what differs is in the fields."""
+    """A log event; `name` is one of the constants below, and `fields` holds the details."""
 
-    at: float  # seconds since 1970, by the clock of the machine it happened on
+    at: float  # Unix time in seconds, by the clock of the machine it happened on
     level: int
     name: str
     fields: Mapping[str, Any] = {}
 
 
 # What happens to workers
-BORN, ENDED, DIED, RESTARTED, GIVEN_UP = (
-    "worker born",
+STARTED, ENDED, DIED, RESTARTED, GIVEN_UP = (
+    "worker started",
     "worker ended",
     "worker died",
     "worker restarted",
@@ -51,30 +51,30 @@ CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (
     "waiting for the queue",
 )
 # What others say
-PRINTED, SAID = "printed", "said"
+STDOUT, LOG = "stdout", "log"
 
 _EVENT = "shoal_event"  # the attribute of a log record that names its event
 
 
 def as_event(name: str) -> dict[str, str]:
-    """Return the `extra` of a log call that reports an event, not just a message."""
+    """Return the `extra` of a log call that reports an event instead of a plain message."""
     return {_EVENT: name}
 
 
 def event_of(record: object) -> str:
-    """Return the event that a log record reports; `SAID` for a message of anybody."""
-    name = getattr(record, _EVENT, SAID)
-    return name if isinstance(name, str) else SAID
+    """Return the event that a log record reports; `LOG` for any other message."""
+    name = getattr(record, _EVENT, LOG)
+    return name if isinstance(name, str) else LOG
 
 
 def read_level(key: str, text: str) -> Level:
     """Read the name of a level; raises InvalidSetting."""
     names = [level.name.lower() for level in Level]
     if text.lower() not in names:
-        raise InvalidSetting(key, f"is no level: {text!r}. {hint(text.lower(), names)}")
+        raise InvalidSetting(key, f"is not a level: {text!r}. {hint(text.lower(), names)}")
     return Level[text.upper()]
 
 
 def level_name(level: int) -> str:
-    """Return a level in the word that people filter by."""
+    """Return the name of a level, by which logs are filtered."""
     return next((known.name.lower() for known in reversed(Level) if level >= known), "debug")

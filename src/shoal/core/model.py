@@ -1,4 +1,4 @@
-"""The words of the design as frozen dataclasses; everything else in Shoal is written in them."""
+"""The core types of Shoal as frozen dataclasses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from shoal.core.ask import Ask
 from shoal.core.errors import printable
+from shoal.core.request_options import RequestOptions
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ZERO = timedelta(0)
@@ -16,7 +16,7 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
-MAX_ERROR = 2_000  # characters of an error's text that are kept
+MAX_ERROR = 2_000  # characters of an error's text that are stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +32,23 @@ class Task:
     ttl: timedelta | None = None
     delay: timedelta = ZERO
     depth: int = 0
-    ask: Ask | None = None  # for more than a plain GET
+    request: RequestOptions | None = None  # for more than a plain GET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What the queue must know of a run."""
+    """The settings of a run that the queue enforces."""
 
     host_delay: timedelta = SECOND
     per_host: int = 4
     max_attempts: int = 3
     ttl: timedelta | None = None
-    dedup: timedelta | None = None  # how long other runs of the scraper leave out what this one queues
-    dedup_steps: tuple[str, ...] = ()  # for these steps; for all if none is named
+    dedup: timedelta | None = None  # how long other runs of the scraper skip what this one queues
+    dedup_steps: tuple[str, ...] = ()  # only for these steps; for all if empty
 
 
 class RunState(StrEnum):
-    """What may happen to the tasks of a run."""
+    """The state of a run."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -57,13 +57,13 @@ class RunState(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no task of the run is handed out unless somebody resumes it, whatever is left."""
+        """Whether no task of the run is handed out, even if some are left."""
         return self in (RunState.PARTIAL, RunState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One execution of a scraper: the owner of its tasks and settings."""
+    """One execution of a scraper; owns its tasks and settings."""
 
     id: str
     scraper: str
@@ -75,9 +75,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueReport:
-    """What became of the tasks handed to `enqueue`.
+    """The result of `enqueue`.
 
-    A duplicate is in the run already; a known one was queued by another run of the scraper: see `dedup`.
+    A duplicate task is already in the run; a known one was queued by another run of the scraper: see `dedup`.
     """
 
     added: int = 0
@@ -96,9 +96,9 @@ class EnqueueReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A claimed task in a worker's hands. All times are durations, counted from the claim.
+    """A claimed task that a worker holds. All times are durations from the claim on.
 
-    `host_slowdown` is what outcomes had slowed its host to at the claim, zero for most.
+    `host_slowdown` is the slowdown of its host at the time of the claim, usually zero.
     """
 
     run_id: str
@@ -113,14 +113,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The answer to a claim.
+    """The result of a claim.
 
-    `next_due` is how long until time alone may make something claimable, None when nothing is known to come;
-    other workers and producers may be quicker, so look again after a second or so whatever it says.
+    `next_due` is the time until a waiting task may become claimable, None when none is known;
+    other workers and producers may be quicker, so poll about once a second anyway.
     `drained` says that the run has no pending, delayed or leased task left, or has ended without them.
-    `claimed_at` is the store's time from which the leases' durations count; a worker that compares many of
-    them knows how late each answer came, and starts on time. None where nothing could be handed out.
-    `outdated` says that the note which fenced the claim has changed, so that nothing was handed out.
+    `claimed_at` is the store's time from which the leases' durations count; from many of them a worker can
+    tell how late each reply arrived, and start on time. None if nothing could be handed out.
+    `outdated` says that the note that fenced the claim has changed, so nothing was handed out.
     """
 
     leases: Sequence[Lease] = ()
@@ -140,9 +140,9 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is completed: its items, rejects and follow-up tasks land with it, or none does.
+    """The task is completed: its items, rejects and follow-up tasks are stored with it, or nothing is.
 
-    Of every outcome: `asked=False` says that the host was not asked, so that another may have its start.
+    For every outcome: `asked=False` says that no request was sent, so another task may use its start.
     """
 
     lease: Lease
@@ -156,7 +156,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The attempt failed; the task is to be tried again `after` a while, if attempts are left."""
+    """The attempt failed; the task is retried `after` a delay if attempts are left."""
 
     lease: Lease
     error: str | BaseException
@@ -179,7 +179,7 @@ class Bury:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The task was not tried: it goes back, to be handed out `after` a while; its attempt is given back."""
+    """The task was not tried: it returns to the queue with its attempt, due `after` a delay."""
 
     lease: Lease
     after: timedelta = ZERO
@@ -190,7 +190,7 @@ Outcome = Done | Retry | Bury | Release
 
 
 class Fate(Enum):
-    """What became of an outcome or an extension: STALE means that it changed nothing."""
+    """The result of settling or extending a lease: STALE means that nothing changed."""
 
     ACCEPTED = "accepted"
     STALE = "stale"
@@ -198,7 +198,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many tasks are in which state, and what they yielded."""
+    """Number of tasks by state, and of the items they yielded."""
 
     pending: int = 0
     delayed: int = 0
@@ -217,13 +217,13 @@ class Counts:
 
     @property
     def tasks(self) -> int:
-        """All tasks that ever entered."""
+        """All tasks ever enqueued."""
         return self.remaining + self.completed + self.dead + self.expired + self.dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats(Counts):
-    """The counts of a run, whole and split by step and by partition."""
+    """The counts of a run: total, by step and by partition."""
 
     steps: Mapping[str, Counts] = field(default_factory=dict)
     partitions: Mapping[str, Counts] = field(default_factory=dict)
@@ -243,7 +243,7 @@ class StoredItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReject:
-    """One record that was refused, kept with the reason."""
+    """One record that was rejected, with the reason."""
 
     id: int
     task_id: str
@@ -256,7 +256,7 @@ class StoredReject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One failed try of a task."""
+    """One failed attempt of a task."""
 
     attempt: int
     worker_id: str
@@ -274,45 +274,45 @@ class DeadLetter:
     error: str
     history: Sequence[Attempt]
     buried_at: datetime
-    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
+    cursor: str = field(default="", compare=False)  # pass it as `after` for the rows behind this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadFilter:
-    """Which dead letters are meant: those that meet every condition given."""
+    """Selects the dead letters that meet every given condition."""
 
     step: str | None = None
     partition: str | None = None
     host: str | None = None
-    error: str | None = None  # a part of the error's text, case kept
+    error: str | None = None  # a part of the error's text, case-sensitive
     buried_before: datetime | None = None
     buried_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredTask:
-    """A task whose time to live ran out before anyone finished it."""
+    """A task whose time to live ran out before it was done."""
 
     id: str
     task: Task
     expired_at: datetime
-    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
+    cursor: str = field(default="", compare=False)  # pass it as `after` for the rows behind this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStatus:
-    """How a host is being treated; counts are of one run when one was asked for."""
+    """Rate limits and counts of a host; the counts are of one run if one was given."""
 
     host: str
     counts: Counts
     delay: timedelta | None
     paused_for: timedelta | None
-    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
+    cursor: str = field(default="", compare=False)  # pass it as `after` for the rows behind this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """A worker as its last heartbeat and its settlements show it."""
+    """A worker, from its last heartbeat and its settlements."""
 
     worker_id: str
     run_id: str
@@ -326,7 +326,7 @@ class WorkerStatus:
 
 
 class TaskState(StrEnum):
-    """Where a task is; the names are those of `Counts`."""
+    """The state of a task; the names are those of `Counts`."""
 
     PENDING = "pending"
     DELAYED = "delayed"
@@ -339,11 +339,11 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """A task as it is now: where it is, and who holds it.
+    """The current state of a task, and the worker that holds it.
 
-    `since` is when it was claimed, or when it ended, where the store knows. `attempt` counts while it may be
-    tried again or is dead. Of a completed task `task` may be None, for its text need not be kept; `url` and
-    `items` say what it yielded.
+    `since` is the time of the claim or of the end, if the store knows it. `attempt` is set while the task may
+    be retried, and when it is dead. For a completed task, `task` may be None, since stores need not keep it;
+    `url` and `items` show what it yielded.
     """
 
     id: str
@@ -355,20 +355,28 @@ class TaskStatus:
     since: datetime | None = None
     attempt: int = 0
     items: int | None = None
-    place: str = field(default="", compare=False)  # in its list; `after` takes it, for the rows behind
+    cursor: str = field(default="", compare=False)  # pass it as `after` for the rows behind this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A value that the whole fleet shares; `stamp` changes with every write, and is what a swap compares."""
+    """A value that the whole fleet shares; `stamp` changes with every write, and a swap compares it."""
 
     value: bytes
     stamp: int
     age: timedelta  # since it was written, by the store's clock
 
 
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """What a crash of the store can cost with its present settings."""
+
+    safe: bool  # a crash of the store or of its machine loses nothing
+    text: str  # one or two sentences for the user
+
+
 def error_text(error: str | BaseException) -> str:
-    """Return an error as one line that any store can keep: the class and the message."""
+    """Return an error as one line that any store accepts: the class and the message."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     line = printable(" ".join(text.replace("\0", "").split()).removesuffix(":"))
     return line.encode(errors="replace").decode()[:MAX_ERROR]

@@ -1,4 +1,4 @@
-"""Patterns that URLs are held against: globs in linear time, regular expressions within limits."""
+"""Patterns to match URLs: globs in linear time, regular expressions within limits."""
 
 import re
 import warnings
@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 Matcher = Callable[[str], object]
 
-MOST_REPEATS = 2
-MOST_IN_SEARCHES = 1
-LARGE = 10  # from so many on, a repeat with an end is no better than one without
+MAX_REPEATS = 2
+MAX_SEARCH_REPEATS = 1
+LARGE = 10  # a bounded repeat of at least this many is no better than an unbounded one
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 _TOKEN = re.compile(
@@ -25,55 +25,55 @@ _QUANTIFIER = re.compile(r"([*+?]|\{(\d*)(,?)(\d*)\})([?+]?)")
 
 
 def glob(pattern: str) -> Matcher:
-    """Return what tells whether "*" in a pattern, which stands for any text, makes it equal to a text."""
+    """Return a matcher for a glob, in which "*" stands for any text."""
     first, *rest = re.split(r"\*+", quote(pattern, safe=_ASCII))
     if not rest:
         return first.__eq__
-    # Atomic, so that no star ever gives back: five of them would else take the fifth power of the length.
+    # Atomic, so that no star backtracks: five of them would otherwise take the fifth power of the length.
     middle = "".join(f"(?>.*?{re.escape(piece)})" for piece in rest[:-1])
     return re.compile(f"{re.escape(first)}{middle}.*{re.escape(rest[-1])}", re.DOTALL).fullmatch
 
 
 def regular(pattern: str) -> Matcher:
-    """Return what holds a regular expression against the beginning of a text; raises ValueError.
+    """Return a matcher of a regular expression at the start of a text; raises ValueError.
 
-    Repeats inside repeats take for ever on a URL made for it, and a sequence of them a power of its length.
+    On a crafted URL, nested repeats take exponential time, and a sequence of repeats a power of its length.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what will mean something else one day
+            warnings.simplefilter("error")  # syntax that will change its meaning in a later Python
             matcher = re.compile(pattern).match
     except (re.error, RecursionError, OverflowError, Warning) as error:
         raise ValueError(f"is not a regular expression: {error}") from error
-    if (count := _repeats(pattern)) > MOST_REPEATS:
+    if (count := _repeats(pattern)) > MAX_REPEATS:
         raise ValueError(
-            f"repeats without end {count} times; more than {MOST_REPEATS} could take hours on a long URL: "
-            "let the others keep what they have, such as [0-9]++ and [^/]*+, or write a glob with *"
+            f"has {count} unbounded repeats; more than {MAX_REPEATS} could take hours on a long URL: "
+            "make the others possessive, such as [0-9]++ and [^/]*+, or use a glob with *"
         )
     return matcher
 
 
 def searched(pattern: str) -> None:
-    """Check a regular expression that is searched for in long texts of others; raises ValueError.
+    """Check a regular expression for searches in long, untrusted texts; raises ValueError.
 
-    A search begins anew at every letter, so that one repeat takes the square of a text's length already.
+    A search starts again at every character, so one repeat already takes the square of the text's length.
     """
-    if (count := _repeats(pattern)) > MOST_IN_SEARCHES:
+    if (count := _repeats(pattern)) > MAX_SEARCH_REPEATS:
         raise ValueError(
-            f"repeats without end {count} times; more than {MOST_IN_SEARCHES} could take hours on a page: "
-            "let the others keep what they have, such as [^<]*+, or leave them out"
+            f"has {count} unbounded repeats; more than {MAX_SEARCH_REPEATS} could take hours on a page: "
+            "make the others possessive, such as [^<]*+, or leave them out"
         )
 
 
 class _Group:
-    """What is known of a group while it is read."""
+    """The state of a group while it is parsed."""
 
     def __init__(self, *, atomic: bool = False) -> None:
         self.atomic, self.varies = atomic, False
 
 
 def _repeats(pattern: str) -> int:
-    """Return how many repeats can give back what they took; raises ValueError where one stands in another."""
+    """Return how many repeats can backtrack; raises ValueError if one is nested in another."""
     open_groups = [_Group()]
     count, last_varies = 0, False
     for token in _TOKEN.findall(pattern):
@@ -88,11 +88,11 @@ def _repeats(pattern: str) -> int:
             continue
         if token == "|":
             open_groups[-1].varies = len(open_groups) > 1
-        elif _gives_back(token):
+        elif _backtracks(token):
             if last_varies:
                 raise ValueError(
-                    "repeats a group that itself repeats or has a choice, which a text can make endless; "
-                    "close it with a plus, such as (?:/[a-z]+)*+"
+                    "repeats a group that itself repeats or has alternatives, which can take for ever; "
+                    "make the repeat possessive, such as (?:/[a-z]+)*+"
                 )
             count += not inside
             open_groups[-1].varies = True
@@ -100,7 +100,7 @@ def _repeats(pattern: str) -> int:
     return count
 
 
-def _gives_back(token: str) -> bool:
+def _backtracks(token: str) -> bool:
     found = _QUANTIFIER.fullmatch(token)
     if found is None or found[5] == "+" or found[1] == "?":
         return False

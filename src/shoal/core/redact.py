@@ -1,14 +1,14 @@
-"""What must not be written down: passwords, cookies and tokens, wherever they stand in a text."""
+"""Removes passwords, cookies and tokens from texts."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 
 HIDDEN = "…"
-LONGEST = 8_000  # characters of one text that are worth writing down
-SHORTEST_SECRET = 4  # characters; hiding shorter ones would hide half of every line
+MAX_TEXT = 8_000  # characters of one text that are logged
+MIN_SECRET = 4  # characters; hiding shorter ones would hide half of every line
 
-# A password may hold a slash or an "@", so that everything up to the last "@" of the word is hidden.
+# A password may contain a slash or an "@", so everything up to the last "@" of the word is hidden.
 _USERINFO = re.compile(r"(://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
 _PASSWORD = re.compile(r"(://[^\s/?#@:]*:)\S*@")
 _EACH_PASSWORD = re.compile(r"://[^\s/?#@:]*:([^\s@]+)@")
@@ -42,15 +42,15 @@ Redact = Callable[[str], str]
 
 
 def is_secret_header(name: str) -> bool:
-    """Tell whether what a header of this name says is for its host alone."""
+    """Return whether a header of this name carries a secret for its host."""
     return any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def redacted(text: str) -> str:
-    """Return a text without the secrets that can be told by where they stand, and not too long."""
-    if len(text) > LONGEST:
-        # Cut between words: half a secret is not known as one.
-        text = f"{text[:LONGEST].rpartition(' ')[0]} {HIDDEN}"
+    """Return a text without the secrets that its syntax reveals, cut to a maximum length."""
+    if len(text) > MAX_TEXT:
+        # Cut between words: half a secret would not be recognised.
+        text = f"{text[:MAX_TEXT].rpartition(' ')[0]} {HIDDEN}"
     if "://" in text:
         text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
         text = _QUERY.sub(rf"\1?{HIDDEN}", text)
@@ -61,15 +61,15 @@ def redacted(text: str) -> str:
 
 
 def passwords_in(address: str) -> Iterator[str]:
-    """Yield the passwords in an address, as they are written and as they are meant."""
-    # The last "@" of an address ends its password, which may hold others; one address may hold another.
+    """Yield the passwords in an address, percent-encoded and decoded."""
+    # The last "@" of an address ends its password, which may contain others; an address may contain another.
     userinfo = address.partition("://")[2].partition("?")[0].rpartition("@")[0]
     for password in (userinfo.partition(":")[2], *_EACH_PASSWORD.findall(address)):
         yield from {password, unquote(password)} - {""}
 
 
 def shown_address(url: str) -> str:
-    """Return a server's address for a person's eyes: with its user, without a password."""
+    """Return a server's address with its user, but without the password."""
     return _PASSWORD.sub(rf"\1{HIDDEN}@", url)
 
 
@@ -79,8 +79,8 @@ def bare_url(url: str) -> str:
 
 
 def redactor(secrets: Iterable[str] = ()) -> Redact:
-    """Return what hides these secrets wherever they stand, and all that `redacted` hides."""
-    known = sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
+    """Return a function that hides these secrets and everything that `redacted` hides."""
+    known = sorted({secret for secret in secrets if len(secret) >= MIN_SECRET}, key=len, reverse=True)
     if not known:
         return redacted
     literal = re.compile("|".join(map(re.escape, known)))

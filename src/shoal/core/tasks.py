@@ -1,4 +1,4 @@
-"""Tasks that run beside everything else and that nobody awaits until the end: their errors are reported."""
+"""Background asyncio tasks that nothing awaits: their errors are reported."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,33 +8,33 @@ from shoal.core.errors import DutyFailed
 
 T = TypeVar("T")
 
-WATCHED = "shoal_watched"  # in the context of what is reported
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds before a duty that failed is begun again
+WATCHED = "shoal_watched"  # key in the context of a reported error
+MIN_WAIT, MAX_WAIT = 1.0, 30.0  # seconds before a failed background task is restarted
 
 
 def watched(task: asyncio.Task[T]) -> asyncio.Task[T]:
     """Report the error of a task to the loop's exception handler as soon as it fails; return the task.
 
-    Without a handler of its own a loop logs it. A worker ends with it; so does a command, by `supervise`.
+    Without a custom handler, the loop logs it. A worker ends with it, and so does a command, by `supervise`.
     """
     task.add_done_callback(_report)
     return task
 
 
 async def supervise(work: Awaitable[T]) -> T:
-    """Return what the work returns; when a watched task fails meanwhile, cancel it and raise DutyFailed."""
+    """Return the result of `work`; if a watched task fails meanwhile, cancel it and raise DutyFailed."""
     loop, owner = asyncio.get_running_loop(), asyncio.current_task()
     before, failed = loop.get_exception_handler(), list[dict[str, Any]]()
     assert owner is not None
 
-    def heed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if WATCHED not in context:
             (before or type(loop).default_exception_handler)(loop, context)
         elif not failed:
             failed.append(context)
             owner.cancel()
 
-    loop.set_exception_handler(heed)
+    loop.set_exception_handler(handle)
     try:
         result = await work
     except asyncio.CancelledError:
@@ -49,8 +49,8 @@ async def supervise(work: Awaitable[T]) -> T:
 
 
 async def restarted(name: str, duty: Callable[[], Awaitable[object]], say: Callable[[str], object]) -> None:
-    """Run a duty to its end; when it fails, say so by its name and begin it again after a while."""
-    wait = FIRST_WAIT
+    """Run a background task to its end; when it fails, report it by name and restart it after a delay."""
+    wait = MIN_WAIT
     while True:
         try:
             await duty()
@@ -58,11 +58,11 @@ async def restarted(name: str, duty: Callable[[], Awaitable[object]], say: Calla
         except Exception as error:
             say(f"{DutyFailed(name, error)}. Trying again in {wait:g} s.")
         await asyncio.sleep(wait)
-        wait = min(2 * wait, LONGEST_WAIT)
+        wait = min(2 * wait, MAX_WAIT)
 
 
 def name_of(task: asyncio.Task[Any]) -> str:
-    """Return the name that a task was given, else that of its coroutine."""
+    """Return the name of a task, by default that of its coroutine."""
     name = task.get_name()
     return name if not name.startswith("Task-") else getattr(task.get_coro(), "__qualname__", name)
 
@@ -70,6 +70,6 @@ def name_of(task: asyncio.Task[Any]) -> str:
 def _report(task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
     if error:
-        message = f"A background task has failed: {name_of(task)}"
+        message = f"Background task failed: {name_of(task)}"
         context = {"message": message, "exception": error, "task": task, WATCHED: True}
         task.get_loop().call_exception_handler(context)

@@ -1,4 +1,4 @@
-"""URLs: their canonical form, the host they ask, and their fingerprint, by the WHATWG rules."""
+"""URLs: canonical form, host and fingerprint, by the WHATWG rules."""
 
 import atexit
 import re
@@ -13,19 +13,19 @@ from shoal.core.errors import InvalidUrl
 
 MAX_URL = 8192  # bytes, before and after
 MAX_PORT = 65535
-MAX_HOST = 253  # characters of a name, as in DNS; a port comes on top
+MAX_HOST = 253  # characters of a name, as in DNS; without the port
 
 _WEB = ("http://", "https://")
-_EDGES = "".join(map(chr, range(0x21)))  # what WHATWG strips from both ends
-_REMOVED = dict.fromkeys(map(ord, "\t\r\n"))  # what it drops wherever it stands
+_EDGES = "".join(map(chr, range(0x21)))  # characters that WHATWG strips from both ends
+_REMOVED = dict.fromkeys(map(ord, "\t\r\n"))  # characters that it removes anywhere
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"[/\\]*([^/\\?#]*)")
 _PORT = re.compile(r":0*([^\]:]*)$")
 # A slash inside a password ends the authority, so what follows a colon is hidden up to the "@" as well.
 _USERINFO = re.compile(r"^((?>[^/\\?#:@]*:)?+[/\\]*+)(?:[^/\\?#]*|[^/\\?#]*:.*)@", re.DOTALL)
-# The escapes that are not yet normal: a lower-case digit in them, or an unreserved character behind them.
-# Not behind a stray "%" or "%f": decoding there would spell a new escape, as in "%%32e".
+# Escapes that are not normalised yet: with a lower-case digit, or of an unreserved character.
+# Not after a stray "%" or "%f": decoding there would form a new escape, as in "%%32e".
 _ODD_ESCAPE = re.compile(
     r"%(?<!%%)(?<!%[0-9A-Fa-f]%)"
     r"(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
@@ -39,7 +39,7 @@ _TRACKING = re.compile(
 
 
 def canonical(url: str, *, strip_tracking: bool = False, sort_query: bool = False) -> str:
-    """Return the one spelling of a URL by which it is known; raises InvalidUrl."""
+    """Return the canonical form of a URL; raises InvalidUrl."""
     href, _ = canonical_with_host(url)
     if not (strip_tracking or sort_query) or "?" not in href:
         return href
@@ -48,7 +48,7 @@ def canonical(url: str, *, strip_tracking: bool = False, sort_query: bool = Fals
     if strip_tracking:
         params = [param for param in params if not _TRACKING.fullmatch(_name(param))]
     if sort_query:
-        params.sort(key=_name)  # by name alone: the order of a repeated name may matter to the site
+        params.sort(key=_name)  # by name only: the order of a repeated name may matter to the site
     query = "&".join(params)
     return f"{page}?{query}" if query else page
 
@@ -64,7 +64,7 @@ def host_of(url: str) -> str:
 
 
 def join(base: str, href: str) -> str:
-    """Return the canonical URL that a link on the page `base` leads to; raises InvalidUrl."""
+    """Return the canonical URL of a link on the page `base`; raises InvalidUrl."""
     return _read(href, _base(base).__add__, scheme="https")[0]
 
 
@@ -75,16 +75,16 @@ def fingerprint(url: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def _base(url: str) -> can_ada.URL:
-    # A page's links are joined one after the other: its own URL is parsed once.
+    # All links of a page are joined with the same base, so it is parsed once.
     return can_ada.parse(canonical(url))
 
 
-# Whoever outlives the interpreter is reported as leaked by the parser's binding.
+# The parser's binding reports objects that outlive the interpreter as leaked.
 atexit.register(_base.cache_clear)
 
 
 def _read(text: str, parse: Callable[[str], can_ada.URL], scheme: str = "") -> tuple[str, str]:
-    """Return the canonical URL and its host: what the parser says, and what WHATWG leaves open settled."""
+    """Return the canonical URL and its host: the parser's form, normalised where WHATWG leaves a choice."""
     href = _parsed(text, parse, scheme)
     if "%" in href:
         href = _ODD_ESCAPE.sub(_normal, href)
@@ -94,13 +94,13 @@ def _read(text: str, parse: Callable[[str], can_ada.URL], scheme: str = "") -> t
         href = href[:-1]
     host = href.split("/", 3)[2]
     if "@" in host:
-        raise _refusal(text, "it holds a user name or password; send them in a header instead")
+        raise _refusal(text, "it contains a user name or password; send them in a header instead")
     if host[-1] == "." or ".:" in host:
         href, host = _without_root(href, host)
     if len(href) > MAX_URL:
         raise _refusal(text, _too_long(len(href)))
     if len(host) > MAX_HOST and len(name := host.rpartition(":")[0] or host) > MAX_HOST:
-        raise _refusal(text, f"its host has {len(name):,} characters, a name in DNS has {MAX_HOST} at most")
+        raise _refusal(text, f"its host has {len(name):,} characters, but a DNS name has at most {MAX_HOST}")
     return href, host
 
 
@@ -112,9 +112,9 @@ def _parsed(text: str, parse: Callable[[str], can_ada.URL], scheme: str) -> str:
         raise _refusal(text, _why(text, scheme)) from error
     if not href.startswith(_WEB):
         raise _refusal(text, _why(text, scheme) if href else _too_long(size))
-    # The parser escapes control characters, so where no "%" is, none was.
+    # The parser escapes control characters: without a "%" in the result, there were none.
     if "%" in href and not text.isprintable() and _CONTROLS.search(text.strip(_EDGES)):
-        raise _refusal(text, "it holds a control character; remove it, or write it as %XX")
+        raise _refusal(text, "it contains a control character; remove it, or write it as %XX")
     return href
 
 
@@ -124,7 +124,7 @@ def _normal(escape: re.Match[str]) -> str:
 
 
 def _without_root(href: str, host: str) -> tuple[str, str]:
-    # "example.com." is example.com to DNS: as a host of its own it would be asked twice as often.
+    # "example.com." is example.com in DNS: as a separate host it would get twice the request rate.
     name, colon, port = host.partition(":")
     if name[-2:-1] in ("", "."):
         return href, host
@@ -137,24 +137,24 @@ def _name(param: str) -> str:
 
 
 def _refusal(text: object, reason: str) -> InvalidUrl:
-    # The error reaches logs and dead letters; a password in a refused URL must not.
+    # The error reaches logs and dead letters; a password in an invalid URL must not.
     shown = text.translate(_REMOVED) if isinstance(text, str) else repr(text)
     return InvalidUrl(_USERINFO.sub(r"\1…@", shown), reason)
 
 
 def _too_long(size: int) -> str:
-    return f"it has {size:,} bytes, the limit is {MAX_URL:,}; put what is long into the payload"
+    return f"it has {size:,} bytes, the limit is {MAX_URL:,}; move the long part to the payload"
 
 
 def _why(text: object, scheme: str) -> str:
-    """Say what is wrong with a text that is no web URL, and what to do about it."""
+    """Return why a text is not a web URL, and how to fix it."""
     if not isinstance(text, str):
         return f"it is of type {type(text).__name__}; pass a str"
     bare = text.strip(_EDGES).translate(_REMOVED)
     if not bare:
         return "it is empty; write https://…"
     if any("\ud800" <= char <= "\udfff" for char in bare):
-        return "it holds half a surrogate pair; decode the page it came from with the right encoding"
+        return "it contains half a surrogate pair; decode the page it came from with the right encoding"
     if found := _SCHEME.match(bare):
         scheme = found[1].lower()
     if not scheme or "." in scheme or scheme == "localhost":  # "example.com:8080" has a port, not a scheme
@@ -165,12 +165,12 @@ def _why(text: object, scheme: str) -> str:
 
 
 def _why_authority(rest: str) -> str:
-    # Quotes nothing: a password with a slash in it looks like a port.
+    # Quote nothing: a password with a slash in it looks like a port.
     authority = _AUTHORITY.match(rest)
     host = authority[1].rpartition("@")[2] if authority else ""
     if not host or host[0] == ":":
         return "it has no host; write https://example.com/…"
     port = _PORT.search(host)
     if port and port[1] and not (port[1].isdecimal() and len(port[1]) < 6 and int(port[1]) <= MAX_PORT):
-        return f"its port is not a number from 0 to {MAX_PORT}; mend it or leave it out"
+        return f"its port is not a number from 0 to {MAX_PORT}; fix it or leave it out"
     return "its host is not a valid name or address; check its spelling"

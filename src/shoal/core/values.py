@@ -1,4 +1,4 @@
-"""Values as people write them: "5/s", "30s", "8-20s", "32 MB"; an InvalidSetting names the key."""
+"""Parses values such as "5/s", "30s", "8-20s", "32 MB"; an InvalidSetting names the key."""
 
 import re
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from typing import Any
 from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, SECOND, ZERO
 
-LONGEST = timedelta(days=36_500)
-MOST_NAMED = 20
+MAX_DURATION = timedelta(days=36_500)
+MAX_HINTS = 20
 
 _UNITS = {
     "ms": timedelta(milliseconds=1),
@@ -31,15 +31,15 @@ _YES, _NO = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "of
 
 
 def read_duration(key: str, value: Any) -> timedelta:
-    """Read a length of time: a timedelta, a number of seconds, or text such as "30s" and "1h30m"."""
+    """Read a duration: a timedelta, a number of seconds, or text such as "30s" and "1h30m"."""
     found = _duration(value)
-    if found is None or not ZERO <= found <= LONGEST:
-        raise InvalidSetting(key, f"must be a length of time such as '30s', '5m' or 30, got {_shown(value)}")
+    if found is None or not ZERO <= found <= MAX_DURATION:
+        raise InvalidSetting(key, f"must be a duration such as '30s', '5m' or 30, got {_shown(value)}")
     return found
 
 
 def read_positive_duration(key: str, value: Any) -> timedelta:
-    """Read a length of time that is more than zero."""
+    """Read a duration greater than zero."""
     found = read_duration(key, value)
     if found <= ZERO:
         raise InvalidSetting(key, f"must be more than zero, got {_shown(value)}")
@@ -47,32 +47,34 @@ def read_positive_duration(key: str, value: Any) -> timedelta:
 
 
 def read_range(key: str, value: Any) -> tuple[timedelta, timedelta]:
-    """Read a shortest and a longest time: "8-20s", a pair, or one length for both."""
+    """Read a minimum and a maximum duration: "8-20s", a pair, or one duration for both."""
     shortest, longest = _ends(value)
     low, high = read_duration(key, shortest), read_duration(key, longest)
     if low > high:
-        raise InvalidSetting(key, f"must name the shorter time first, such as '8-20s', got {_shown(value)}")
+        raise InvalidSetting(key, f"must start with the shorter one, such as '8-20s', got {_shown(value)}")
     return low, high
 
 
 def read_since(key: str, value: Any, now: datetime) -> datetime:
-    """Read a date, a moment, or a length of time before now."""
+    """Read a date, a time, or a duration before now."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         try:
             return now - read_duration(key, value)
         except InvalidSetting as error:
-            raise InvalidSetting(key, f"takes a date such as 2026-01-31 or 7d, not {value!r}") from error
+            reason = "must be a date such as 2026-01-31 or a duration such as 7d"
+            raise InvalidSetting(key, f"{reason}, got {value!r}") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def read_rate(key: str, value: Any) -> timedelta:
-    """Read a rate, such as "5/s", "30/min" or 5 per second, as the gap between two starts; None is no gap."""
+    """Read a rate, such as "5/s", "30/min" or 5 per second, as the gap between requests; None is no gap."""
     if value is None or value == "none":
         return ZERO
     per_second = _per_second(value)
-    if per_second is None or not 0 < per_second < float("inf") or 1 / per_second > LONGEST.total_seconds():
+    longest = MAX_DURATION.total_seconds()
+    if per_second is None or not 0 < per_second < float("inf") or 1 / per_second > longest:
         reason = "must be a rate such as '5/s', '30/min' or 5, or None for no gap"
         raise InvalidSetting(key, f"{reason}, got {_shown(value)}")
     return SECOND / per_second
@@ -88,7 +90,7 @@ def read_size(key: str, value: Any) -> int:
 
 
 def read_whole(key: str, value: Any, *, least: int, most: int = 1 << 31) -> int:
-    """Read a whole number within bounds, also from text."""
+    """Read an integer within bounds, also from text."""
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         value = int(value)
     if not _is_whole(value) or not least <= value <= most:
@@ -112,7 +114,7 @@ def read_flag(key: str, value: Any) -> bool:
 
 
 def read_choice(key: str, value: Any, known: Iterable[str]) -> str:
-    """Read one of a few words."""
+    """Read one of the known words."""
     words = list(known)
     if isinstance(value, str) and value in words:
         return value
@@ -120,14 +122,14 @@ def read_choice(key: str, value: Any, known: Iterable[str]) -> str:
 
 
 def read_text(key: str, value: Any) -> str:
-    """Read a text that is one line, and may be empty."""
+    """Read one line of text, which may be empty."""
     if not isinstance(value, str) or not value.isprintable():
         raise InvalidSetting(key, f"must be one line of text, got {_shown(value)}")
     return value
 
 
 def read_words(key: str, value: Any) -> tuple[str, ...]:
-    """Read one text or several."""
+    """Read one text or a list of texts."""
     words = (value,) if isinstance(value, str) else value
     try:
         read = tuple(words)
@@ -139,13 +141,13 @@ def read_words(key: str, value: Any) -> tuple[str, ...]:
 
 
 def hint(word: str, known: Iterable[str]) -> str:
-    """Return what to write instead of a word that nobody knows."""
+    """Return what to write instead of an unknown word."""
     names = list(known)
     close = get_close_matches(word, names, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"
-    more = ", …" if len(names) > MOST_NAMED else ""
-    return f"Known are {', '.join(map(repr, names[:MOST_NAMED]))}{more}."
+    more = ", …" if len(names) > MAX_HINTS else ""
+    return f"Known: {', '.join(map(repr, names[:MAX_HINTS]))}{more}."
 
 
 def _duration(value: Any) -> timedelta | None:

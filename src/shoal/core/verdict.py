@@ -1,4 +1,4 @@
-"""What becomes of a task whose handling failed: decided here, carried out elsewhere."""
+"""Decides what happens to a failed task; other modules carry it out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,12 +20,12 @@ from shoal.core.errors import (
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
-DNS_WAIT = MINUTE  # resolvers keep a failure for about as long
-ROBOTS_WAIT = MINUTE  # and fetchers the failure to get robots.txt
+DNS_WAIT = MINUTE  # resolvers cache a failure for about as long
+ROBOTS_WAIT = MINUTE  # fetchers cache a failure to get robots.txt for as long
 TLS_TRIES = 2
-UNWELCOME = frozenset({200, 403})  # a block page, or none at all
-PASSING_4XX = frozenset({408, 425, 429})
-LASTING_5XX = frozenset({501, 505})
+UNWELCOME = frozenset({200, 403})  # statuses of a block page
+TRANSIENT_4XX = frozenset({408, 425, 429})
+PERMANENT_5XX = frozenset({501, 505})
 
 
 # Errors that no retry can change, whatever the retry policy says.
@@ -34,7 +34,7 @@ PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRule:
-    """Retry settings of one error class, or of all of them; None means "as by default"."""
+    """Retry settings of one error class, or of all; None means the default."""
 
     attempts: int | None = None
     delay: timedelta | None = None
@@ -48,13 +48,13 @@ NO_RULE = RetryRule()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a task is tried, and how long it waits; `rules` are exceptions by error class name."""
+    """Number of attempts and delays between them; `rules` are exceptions by error class name."""
 
     max_attempts: int = 3
     base: timedelta = SECOND
     cap: timedelta = 5 * MINUTE
     factor: float = 2.0
-    jitter: float = 1.0  # the random share of a wait
+    jitter: float = 1.0  # the random share of a delay
     rules: Mapping[str, RetryRule] = field(default_factory=lambda: NOTHING)
 
     def rule_for(self, error: Exception) -> RetryRule:
@@ -65,7 +65,7 @@ class RetryPolicy:
         return NO_RULE
 
     def under(self, rule: RetryRule) -> Self:
-        """Return the policy with what a rule sets; a delay above the cap raises the cap."""
+        """Return the policy with the settings of a rule; a delay above the cap raises the cap."""
         if rule is NO_RULE:
             return self
         base = self.base if rule.delay is None else rule.delay
@@ -80,12 +80,12 @@ class RetryPolicy:
 
     @property
     def most_attempts(self) -> int:
-        """The most attempts that any error class may have."""
+        """The maximum number of attempts of any error class."""
         return max(self.max_attempts, *(rule.attempts or 0 for rule in self.rules.values()), 0)
 
     def backoff(self, attempt: int, jitter: float) -> timedelta:
-        """Return the wait after a failed attempt: exponential, its random share out of [0, 1)."""
-        # The exponent is bounded: a float overflows, and the cap has long been reached.
+        """Return the delay after a failed attempt: exponential, with a random part; `jitter` is in [0, 1)."""
+        # The exponent is bounded, or the float would overflow; the cap is reached long before.
         grown = self.base.total_seconds() * self.factor ** min(attempt - 1, 100)
         wait = timedelta(seconds=min(self.cap.total_seconds(), grown))
         return wait * (1 - self.jitter * (1 - jitter))
@@ -100,7 +100,7 @@ def judge(
     host_delay: timedelta = ZERO,
     by_proxies: bool = False,
 ) -> Retry | Bury:
-    """Decide what becomes of a task whose handling failed; `host_delay` is what its host is slowed to now."""
+    """Decide what happens to a failed task; `host_delay` is the current slowdown of its host."""
     rule = policy.rule_for(error)
     policy = policy.under(rule)
     wait = policy.backoff(lease.attempt, jitter)
@@ -109,21 +109,21 @@ def judge(
         case _ if isinstance(error, PERMANENT):
             return Bury(lease, error)
         case Blocked(status=status, retry_after=None) if by_proxies and status in UNWELCOME:
-            # It is one visitor that the host does not like, and the next one is another.
+            # The host blocks one exit address, and the next attempt uses another.
             return Bury(lease, error) if last else Retry(lease, error, after=wait)
         case Blocked(retry_after=asked):
             delay, pause = slower(host_delay, asked)
-            # Never zero, which would end a pause that another worker has set.
+            # Never zero, which would end a pause set by another worker.
             pause = max(pause or wait, delay, ZERO if rule.delay is None else wait)
-            # The host is spared even when the task is given up: its other tasks would go on asking.
+            # Slow the host down even if the task is buried: its other tasks would keep sending requests.
             if last:
                 return Bury(lease, error, pause_host=pause, slow_host=delay)
             return Retry(lease, error, after=pause, pause_host=pause, slow_host=delay)
         case RobotsUnavailable():
-            # Every page of the host needs it: paused, the others do not run out of attempts meanwhile.
+            # Every page of the host needs robots.txt: the pause saves the attempts of its other tasks.
             pause = ROBOTS_WAIT + wait
             return Bury(lease, error, pause_host=pause) if last else Retry(lease, error, pause, pause)
-        case HttpStatus(status=status) if not _passes(status):
+        case HttpStatus(status=status) if not _is_transient(status):
             return Bury(lease, error)
         case _ if last:
             return Bury(lease, error)
@@ -137,5 +137,5 @@ def judge(
             return Retry(lease, error, after=wait)
 
 
-def _passes(status: int) -> bool:
-    return status in PASSING_4XX or (500 <= status <= 599 and status not in LASTING_5XX)
+def _is_transient(status: int) -> bool:
+    return status in TRANSIENT_4XX or (500 <= status <= 599 and status not in PERMANENT_5XX)

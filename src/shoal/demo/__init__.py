@@ -1,1 +1,1 @@
-"""A small shop on loopback to try Shoal on, and the scraper for it."""
+"""A small web shop on loopback to try Shoal with, and a scraper for it."""

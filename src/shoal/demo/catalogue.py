@@ -1,4 +1,4 @@
-"""What the shops sell: made up from a seed, the same every time."""
+"""The products of the shops, generated from a seed."""
 
 import random
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ _THINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """One thing for sale; `number` counts within its shop."""
+class CatalogueProduct:
+    """One product; `number` counts within its shop."""
 
     shop: int
     number: int
@@ -35,62 +35,62 @@ class Product:
 
     @property
     def path(self) -> str:
-        """Where the page is."""
+        """The path of the page."""
         return f"/p/{self.sku.lower()}"
 
     @property
     def old_path(self) -> str:
-        """Where the page was before the shop moved it."""
+        """The path before the page was moved; it redirects."""
         return f"/shop/item.php?id={self.number}"
 
     @property
     def has_price(self) -> bool:
-        """Tell whether the page says a price; where it does not, no valid item can come of it."""
+        """Whether the page has a price; without one it yields no valid item."""
         return self.price != NO_PRICE
 
 
 @dataclass(frozen=True)
 class Shop:
-    """One host: its name, and what it sells."""
+    """One host: its name and its products."""
 
     number: int
     name: str
-    products: tuple[Product, ...]
+    products: tuple[CatalogueProduct, ...]
 
     @cached_property
-    def shelves(self) -> dict[str, list[list[Product]]]:
-        """The products by category, as the pages of its listing."""
+    def listings(self) -> dict[str, list[list[CatalogueProduct]]]:
+        """The products by category, split into listing pages."""
         found = {name: [one for one in self.products if one.category == name] for name in CATEGORIES}
         return {name: list(_pages(products)) for name, products in found.items()}
 
 
 def open_shops(shops: int, products: int, seed: int) -> list[Shop]:
-    """Return so many shops that together sell so many products."""
+    """Return this number of shops, with this number of products in total."""
     return [_shop(number, len(range(number, products, shops)), seed) for number in range(shops)]
 
 
 def _shop(number: int, size: int, seed: int) -> Shop:
-    dice = random.Random(f"{seed}/{number}")
-    products = tuple(_product(dice, number, index) for index in range(size))
+    rng = random.Random(f"{seed}/{number}")
+    products = tuple(_product(rng, number, index) for index in range(size))
     return Shop(number, SHOP_NAMES[number % len(SHOP_NAMES)], products)
 
 
-def _product(dice: random.Random, shop: int, number: int) -> Product:
+def _product(rng: random.Random, shop: int, number: int) -> CatalogueProduct:
     category = CATEGORIES[number % len(CATEGORIES)]
-    words = (dice.choice(_LOOKS), dice.choice(_STUFFS), dice.choice(_THINGS[category]))
-    price = f"€{dice.randint(200, 24_900) / 100:.2f}"
-    return Product(
+    words = (rng.choice(_LOOKS), rng.choice(_STUFFS), rng.choice(_THINGS[category]))
+    price = f"€{rng.randint(200, 24_900) / 100:.2f}"
+    return CatalogueProduct(
         shop=shop,
         number=number,
         category=category,
         sku=f"S{shop}-{number:05d}",
         name=" ".join(words),
         price=NO_PRICE if number % 250 == 31 else price,
-        stock=dice.randint(0, 40),
+        stock=rng.randint(0, 40),
     )
 
 
-def _pages(products: list[Product]) -> Iterator[list[Product]]:
-    # A category without a product still has its one, empty, page.
+def _pages(products: list[CatalogueProduct]) -> Iterator[list[CatalogueProduct]]:
+    # A category without products still has one, empty, page.
     for start in range(0, max(len(products), 1), PER_LISTING):
         yield products[start : start + PER_LISTING]

@@ -1,4 +1,4 @@
-"""What every page of a shop has around it: head, menu, crumbs, footer."""
+"""The layout of every page: head, menu, breadcrumbs, footer."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -24,8 +24,8 @@ table.facts td,table.facts th{border-bottom:1px solid #e7e0d2;padding:.35rem .5r
 _HELP = ("Delivery", "Returns", "Sizes", "Gift cards", "Careers", "Press", "Contact", "Imprint", "Privacy")
 
 
-def framed(shop: Shop, title: str, crumbs: Sequence[tuple[str, str]], main: str) -> str:
-    """Return a whole page of a shop; `title` and the crumbs are plain text, `main` is HTML."""
+def render_layout(shop: Shop, title: str, crumbs: Sequence[tuple[str, str]], main: str) -> str:
+    """Render a whole page; `title` and `crumbs` are plain text, `main` is HTML."""
     top, bottom = _frame(shop.number, shop.name)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

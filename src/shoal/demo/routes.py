@@ -1,4 +1,4 @@
-"""Which answer a shop gives to which path; no network here."""
+"""The response of a shop for each path; no network here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from datetime import timedelta
 from functools import lru_cache, partial
 
 from shoal.core.model import ZERO
-from shoal.demo import pages, written
-from shoal.demo.catalogue import Product, Shop
+from shoal.demo import pages, script_pages
+from shoal.demo.catalogue import CatalogueProduct, Shop
+from shoal.demo.faults import RETRY_AFTER, PageFault, fault_of, redirect_status, slow_delay
 from shoal.demo.layout import PREVIEW
-from shoal.demo.trouble import RETRY_AFTER, Trouble, move_status, slowness, trouble_with
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -17,12 +17,12 @@ XML = "application/xml"
 JSON = "application/json"
 SCRIPT = "text/javascript; charset=utf-8"
 WESTERN = "windows-1252"
-KEPT = 2_000  # pages of products, about 10 KB each
+MAX_CACHED_PAGES = 2_000  # product pages, about 10 KB each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What is sent back, and how long to wait before."""
+class ShopResponse:
+    """A response, and how long to delay it."""
 
     status: int = 200
     body: bytes = b""
@@ -31,21 +31,21 @@ class Answer:
     wait: timedelta = ZERO
 
 
-class Routes:
-    """The paths of one shop. A page that fails once remembers that it was asked."""
+class ShopRoutes:
+    """The routes of one shop. A page that fails once remembers its first request."""
 
     def __init__(self, shop: Shop, origin: str) -> None:
         self._shop = shop
-        self._asked: set[str] = set()
-        self._html = lru_cache(KEPT)(partial(pages.product, shop))
-        self._known = self._fixed(origin) | self._listings() | self._products() | self._written()
+        self._requested: set[str] = set()
+        self._html = lru_cache(MAX_CACHED_PAGES)(partial(pages.product, shop))
+        self._handlers = self._fixed(origin) | self._listings() | self._products() | self._script_pages()
 
-    def answer(self, path: str) -> Answer:
-        """Return what to send back for a path with its query."""
-        make = self._known.get(path)
+    def respond(self, path: str) -> ShopResponse:
+        """Return the response for a path with its query."""
+        make = self._handlers.get(path)
         return make() if make else self._notice(404, "Not found", "There is no such page.")
 
-    def _fixed(self, origin: str) -> dict[str, Callable[[], Answer]]:
+    def _fixed(self, origin: str) -> dict[str, Callable[[], ShopResponse]]:
         shop = self._shop
         return {
             "/": lambda: _page(pages.home(shop)),
@@ -55,84 +55,84 @@ class Routes:
             "/sitemap.xml": lambda: _page(pages.sitemap(shop, origin), XML),
         }
 
-    def _listings(self) -> dict[str, Callable[[], Answer]]:
-        known: dict[str, Callable[[], Answer]] = {}
-        for category, shelf in self._shop.shelves.items():
-            for number in range(1, len(shelf) + 1):
-                known[f"/c/{category}/?page={number}"] = partial(self._listing, category, number)
-            known[f"/c/{category}/"] = partial(self._listing, category, 1)
-        return known
+    def _listings(self) -> dict[str, Callable[[], ShopResponse]]:
+        handlers: dict[str, Callable[[], ShopResponse]] = {}
+        for category, listing_pages in self._shop.listings.items():
+            for number in range(1, len(listing_pages) + 1):
+                handlers[f"/c/{category}/?page={number}"] = partial(self._listing, category, number)
+            handlers[f"/c/{category}/"] = partial(self._listing, category, 1)
+        return handlers
 
-    def _products(self) -> dict[str, Callable[[], Answer]]:
-        known: dict[str, Callable[[], Answer]] = {}
+    def _products(self) -> dict[str, Callable[[], ShopResponse]]:
+        handlers: dict[str, Callable[[], ShopResponse]] = {}
         for product in self._shop.products:
-            known[product.path] = partial(self._product, product)
-            if trouble_with(product) is Trouble.MOVED:
-                known[product.old_path] = partial(_moved, product)
-        return known
+            handlers[product.path] = partial(self._product, product)
+            if fault_of(product) is PageFault.MOVED:
+                handlers[product.old_path] = partial(_moved, product)
+        return handlers
 
-    def _written(self) -> dict[str, Callable[[], Answer]]:
-        """Return the pages that scripts write."""
-        known: dict[str, Callable[[], Answer]] = {
-            written.FOLDER: lambda: _page(written.frame(f"{written.FOLDER}data/all.json")),
-            f"{written.FOLDER}data/all.json": lambda: _page(written.listing(self._shop), JSON),
-            written.SCRIPT: lambda: _page(written.APP, SCRIPT),
+    def _script_pages(self) -> dict[str, Callable[[], ShopResponse]]:
+        """Return the routes of the pages that need JavaScript."""
+        handlers: dict[str, Callable[[], ShopResponse]] = {
+            script_pages.FOLDER: lambda: _page(script_pages.frame(f"{script_pages.FOLDER}data/all.json")),
+            f"{script_pages.FOLDER}data/all.json": lambda: _page(script_pages.listing(self._shop), JSON),
+            script_pages.SCRIPT: lambda: _page(script_pages.APP, SCRIPT),
         }
         for one in self._shop.products:
-            known[written.path(one)] = partial(_frame_of, one)
-            known[written.data_path(one)] = partial(_data_of, one)
-        return known
+            handlers[script_pages.path(one)] = partial(_frame_of, one)
+            handlers[script_pages.data_path(one)] = partial(_data_of, one)
+        return handlers
 
-    def _listing(self, category: str, number: int) -> Answer:
+    def _listing(self, category: str, number: int) -> ShopResponse:
         return _page(pages.listing(self._shop, category, number))
 
-    def _product(self, product: Product) -> Answer:
-        match trouble_with(product):
-            case Trouble.FAILS_ONCE if self._is_first(product):
+    def _product(self, product: CatalogueProduct) -> ShopResponse:
+        match fault_of(product):
+            case PageFault.FAILS_ONCE if self._is_first(product):
                 return self._notice(500, "Something broke", "Please try again later.")
-            case Trouble.BUSY_ONCE if self._is_first(product):
+            case PageFault.BUSY_ONCE if self._is_first(product):
                 return self._busy()
-            case Trouble.SLOW:
-                return Answer(body=self._html(product).encode(), wait=slowness(product))
-            case Trouble.BROKEN_HTML:
-                return _page(pages.broken(self._html(product)))
-            case Trouble.WRONG_CHARSET:
-                return Answer(body=_western(self._html(product)))
-            case Trouble.META_CHARSET:
-                return Answer(
+            case PageFault.SLOW:
+                return ShopResponse(body=self._html(product).encode(), wait=slow_delay(product))
+            case PageFault.BROKEN_HTML:
+                return _page(pages.break_html(self._html(product)))
+            case PageFault.WRONG_CHARSET:
+                return ShopResponse(body=_western(self._html(product)))
+            case PageFault.META_CHARSET:
+                return ShopResponse(
                     body=_western(self._html(product).replace("utf-8", WESTERN, 1)), content_type="text/html"
                 )
             case _:
                 return _page(self._html(product))
 
-    def _is_first(self, product: Product) -> bool:
-        first = product.path not in self._asked
-        self._asked.add(product.path)
+    def _is_first(self, product: CatalogueProduct) -> bool:
+        first = product.path not in self._requested
+        self._requested.add(product.path)
         return first
 
-    def _busy(self) -> Answer:
+    def _busy(self) -> ShopResponse:
         after = ("Retry-After", f"{RETRY_AFTER.total_seconds():.0f}")
         body = pages.notice(self._shop, "Slow down", "Too many visitors at once.").encode()
-        return Answer(status=429, body=body, headers=(after,))
+        return ShopResponse(status=429, body=body, headers=(after,))
 
-    def _notice(self, status: int, title: str, text: str) -> Answer:
-        return Answer(status=status, body=pages.notice(self._shop, title, text).encode())
-
-
-def _page(text: str, content_type: str = HTML) -> Answer:
-    return Answer(body=text.encode(), content_type=content_type)
+    def _notice(self, status: int, title: str, text: str) -> ShopResponse:
+        return ShopResponse(status=status, body=pages.notice(self._shop, title, text).encode())
 
 
-def _frame_of(product: Product) -> Answer:
-    return _page(written.frame(written.data_path(product)))
+def _page(text: str, content_type: str = HTML) -> ShopResponse:
+    return ShopResponse(body=text.encode(), content_type=content_type)
 
 
-def _data_of(product: Product) -> Answer:
-    return _page(written.data(product), JSON)
+def _frame_of(product: CatalogueProduct) -> ShopResponse:
+    return _page(script_pages.frame(script_pages.data_path(product)))
 
 
-def _moved(product: Product) -> Answer:
-    return Answer(status=move_status(product), headers=(("Location", product.path),))
+def _data_of(product: CatalogueProduct) -> ShopResponse:
+    return _page(script_pages.data(product), JSON)
+
+
+def _moved(product: CatalogueProduct) -> ShopResponse:
+    return ShopResponse(status=redirect_status(product), headers=(("Location", product.path),))
 
 
 def _western(html: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The demo's scraper: every product of every shop, as you would write it yourself."""
+"""The demo scraper: every product of every shop, as you would write it yourself."""
 # mypy: disable-error-code="no-untyped-def"
 
 from typing import Annotated
@@ -9,7 +9,7 @@ from shoal import Page, Scraper
 
 
 class Product(Struct):
-    """One thing for sale; without a price above zero it is rejected."""
+    """One product; rejected without a price above zero."""
 
     sku: str
     name: str

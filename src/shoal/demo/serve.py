@@ -1,4 +1,4 @@
-"""The site in a process of its own, so that whoever visits it is measured apart."""
+"""Runs the demo site in its own process, so that a scraper can be measured separately."""
 
 import argparse
 import asyncio
@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
-from shoal.demo.site import PRODUCTS, SEED, SHOPS, Site
+from shoal.demo.site import PRODUCTS, SEED, SHOPS, DemoSite
 
-PATIENCE = 30.0  # seconds for the process to start, and again to end
+TIMEOUT = 30.0  # seconds for the process to start, and again to stop
 
 
 class SiteProcess:
-    """The site in another process, open while the context lasts; `log` is there once it has closed."""
+    """The site in another process, running while the context is open; `log` is set when it closes."""
 
     def __init__(self, shops: int = SHOPS, products: int = PRODUCTS, *, seed: int = SEED) -> None:
         self._options = ["--shops", str(shops), "--products", str(products), "--seed", str(seed)]
@@ -29,7 +29,7 @@ class SiteProcess:
 
     @property
     def pid(self) -> int:
-        """The process that serves."""
+        """The id of the server process."""
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -38,18 +38,18 @@ class SiteProcess:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # Ctrl-C in the terminal is for the visitor, who then closes the site.
+            # Ctrl-C in the terminal goes to the scraper, which then closes the site.
             start_new_session=True,
         )
-        facts = self._read_line()
-        self.seeds, self.hosts = facts["seeds"], facts["hosts"]
-        self.products, self.rejects = frozenset(facts["products"]), frozenset(facts["rejects"])
+        data = self._read_line()
+        self.seeds, self.hosts = data["seeds"], data["hosts"]
+        self.products, self.rejects = frozenset(data["products"]), frozenset(data["rejects"])
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            said = self._process.communicate(timeout=PATIENCE)[0]
-            self.log = json.loads(said or b"{}")
+            output = self._process.communicate(timeout=TIMEOUT)[0]
+            self.log = json.loads(output or b"{}")
         finally:
             self._process.kill()
             self._process.wait()
@@ -58,42 +58,44 @@ class SiteProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
             raise RuntimeError("The site did not start. Run this to see why: python -m shoal.demo.site")
         found: dict[str, Any] = json.loads(line)
         return found
 
 
 def main() -> int:
-    """Open the site until stdin closes or a signal comes."""
+    """Serve the site until stdin closes or a signal arrives."""
     options = _options()
     try:
         asyncio.run(_serve(options))
-    except BrokenPipeError:  # the visitor is gone, and does not want the log
+    except BrokenPipeError:  # the parent is gone and does not want the log
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError as error:
-        print(f"error: the site cannot open: {error.strerror}. Run it with --port 0", file=sys.stderr)
+        print(f"error: The site cannot start: {error.strerror}. Run it with --port 0", file=sys.stderr)
         return 1
     return 0
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    closing = asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, closing.set)
-    async with Site(options.shops, options.products, seed=options.seed, port=options.port) as site:
-        _show(site.facts() if options.json else "\n".join(["Open: ", *site.seeds, "Close with Ctrl-C."]))
-        _when_stdin_ends(lambda: loop.call_soon_threadsafe(closing.set))
-        await closing.wait()
-    _show(site.log.summary() if options.json else f"Closed after {site.log.requests:,} requests.")
+        loop.add_signal_handler(one, stop.set)
+    async with DemoSite(options.shops, options.products, seed=options.seed, port=options.port) as site:
+        _print(
+            site.as_json() if options.json else "\n".join(["Serving:", *site.seeds, "Press Ctrl-C to stop."])
+        )
+        _on_stdin_end(lambda: loop.call_soon_threadsafe(stop.set))
+        await stop.wait()
+    _print(site.log.summary() if options.json else f"Stopped after {site.log.requests:,} requests.")
 
 
-def _show(what: object) -> None:
-    print(what if isinstance(what, str) else json.dumps(what), flush=True)
+def _print(value: object) -> None:
+    print(value if isinstance(value, str) else json.dumps(value), flush=True)
 
 
-def _when_stdin_ends(call: Callable[[], object]) -> None:
+def _on_stdin_end(call: Callable[[], object]) -> None:
     def wait() -> None:
         while os.read(0, 65_536):
             pass
@@ -104,9 +106,16 @@ def _when_stdin_ends(call: Callable[[], object]) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m shoal.demo.site", description=__doc__)
-    parser.add_argument("--shops", type=int, default=SHOPS, help=f"how many hosts, default {SHOPS}")
-    parser.add_argument("--products", type=int, default=PRODUCTS, help=f"in all shops, default {PRODUCTS:,}")
-    parser.add_argument("--seed", type=int, default=SEED, help="another seed makes other products")
-    parser.add_argument("--port", type=int, default=0, help="of the first shop; 0 takes free ones")
-    parser.add_argument("--json", action="store_true", help="facts first, the log last, a line each")
+    parser.add_argument("--shops", type=int, default=SHOPS, help=f"number of hosts, default {SHOPS}")
+    parser.add_argument(
+        "--products",
+        type=int,
+        default=PRODUCTS,
+        help=f"number of products in all shops, default {PRODUCTS:,}",
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of the product generator")
+    parser.add_argument("--port", type=int, default=0, help="port of the first shop; 0 uses free ports")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON: a line of site data at the start, the log at the end"
+    )
     return parser.parse_args()

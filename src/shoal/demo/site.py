@@ -1,6 +1,6 @@
-"""The bundled site: a few shops on loopback, with the troubles that real ones have.
+"""The bundled site: a few shops on loopback, with the faults of real sites.
 
-`python -m shoal.demo.site` opens it in a process of its own.
+`python -m shoal.demo.site` serves it in its own process.
 """
 
 import asyncio
@@ -12,18 +12,18 @@ from typing import Any, Self
 from shoal.demo.catalogue import Shop, open_shops
 from shoal.demo.http import Connection
 from shoal.demo.layout import STAFF
-from shoal.demo.record import HostLog, SiteLog
-from shoal.demo.routes import Answer, Routes
+from shoal.demo.request_log import HostLog, SiteLog
+from shoal.demo.routes import ShopResponse, ShopRoutes
 
 ADDRESS = "127.0.0.1"
 SHOPS, PRODUCTS, SEED = 4, 2_000, 2026
-BACKLOG = 1_024  # clients that may knock at once
+BACKLOG = 1_024  # connections that wait to be accepted
 
 
-class Site:
-    """Shops that are open while the context lasts, each a host of its own: a port of 127.0.0.1.
+class DemoSite:
+    """Serves shops while the context is open; each shop is its own host, a port of 127.0.0.1.
 
-    With `port=0` the ports are any that are free, else they count up from `port`.
+    With `port=0` free ports are used, else they count up from `port`.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class Site:
 
     @property
     def products(self) -> frozenset[str]:
-        """The SKUs that make a valid item: what a scraper must find."""
+        """The SKUs that give a valid item: a scraper must find them all."""
         return frozenset(one.sku for shop in self._shops for one in shop.products if one.has_price)
 
     @property
     def rejects(self) -> frozenset[str]:
-        """The SKUs without a price: what a scraper must refuse."""
+        """The SKUs without a price: a scraper must reject them."""
         return frozenset(one.sku for shop in self._shops for one in shop.products if not one.has_price)
 
     @property
@@ -51,8 +51,8 @@ class Site:
         """The shops as `host:port`."""
         return list(self.log.hosts)
 
-    def facts(self) -> dict[str, Any]:
-        """Return what a visitor in another process must know, as plain data."""
+    def as_json(self) -> dict[str, Any]:
+        """Return what another process needs to know, as plain data."""
         return {
             "seeds": self.seeds,
             "hosts": self.hosts,
@@ -73,15 +73,15 @@ class Site:
         await self._close()
 
     async def _open(self, shop: Shop) -> None:
-        # Bound before it is served: the pages hold the port.
-        door = socket.create_server((ADDRESS, self._port and self._port + shop.number), backlog=BACKLOG)
-        host = f"{ADDRESS}:{door.getsockname()[1]}"
-        answer = partial(_answer, self.log, host, Routes(shop, f"http://{host}"))
+        # Bound before it is served: the pages contain the port.
+        listener = socket.create_server((ADDRESS, self._port and self._port + shop.number), backlog=BACKLOG)
+        host = f"{ADDRESS}:{listener.getsockname()[1]}"
+        respond = partial(_respond, self.log, host, ShopRoutes(shop, f"http://{host}"))
         loop = asyncio.get_running_loop()
         self.log.hosts[host] = HostLog()
         self.seeds.append(f"http://{host}/")
         server = await loop.create_server(
-            lambda: Connection(answer, self._clients), sock=door, backlog=BACKLOG
+            lambda: Connection(respond, self._clients), sock=listener, backlog=BACKLOG
         )
         self._servers.append(server)
 
@@ -94,15 +94,15 @@ class Site:
             await server.wait_closed()
 
 
-def _answer(log: SiteLog, host: str, routes: Routes, path: str) -> Answer:
-    """Return a shop's answer, and note it."""
-    answer = routes.answer(path)
-    log.note(host, answer.status)
-    if answer.status == 200:
+def _respond(log: SiteLog, host: str, routes: ShopRoutes, path: str) -> ShopResponse:
+    """Return the response of a shop, and log it."""
+    response = routes.respond(path)
+    log.record(host, response.status)
+    if response.status == 200:
         log.visits[f"http://{host}{path}"] += 1
     if path.startswith(STAFF):
         log.forbidden[host] += 1
-    return answer
+    return response
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""From sources to the queue: one stream of tasks, routed and counted, and an account of what was refused."""
+"""From sources to the queue: one stream of tasks, routed and counted, with a report of refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -7,17 +7,17 @@ from shoal.core.errors import InvalidTask
 from shoal.core.model import Task
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
-from shoal.discover.source import Found, Refusal, Source, each, shown
+from shoal.discover.source import Found, Refusal, Source, iterate, shown
 
-BREATH = 500  # findings after which others may run
+YIELD_INTERVAL = 500  # results after which the event loop may run other tasks
 
 OnRefusal = Callable[[Refusal], object]
 
 
 class Feed:
-    """Passes on what sources find: `await queue.enqueue(run.id, feed, on_invalid=feed.invalid)`.
+    """Yields the tasks of sources: `await queue.enqueue(run.id, feed, on_invalid=feed.invalid)`.
 
-    `steps` are the steps that a task may name; others are refused, for no worker would ever take them.
+    `steps` are the steps that a task may name; other tasks are refused, because no worker would claim them.
     """
 
     def __init__(
@@ -31,30 +31,30 @@ class Feed:
         self.refused = 0
         self._sources, self._routes, self._steps, self._on_refusal = sources, routes, steps, on_refusal
         self._source: Source | None = None
-        self._handed = 0
+        self._yielded = 0
 
     async def __aiter__(self) -> AsyncIterator[Task]:
         seen = 0
         for source in self._sources:
             self._source = source
-            async for found in each(source):
-                if seen % BREATH == 0:
+            async for found in iterate(source):
+                if seen % YIELD_INTERVAL == 0:
                     await asyncio.sleep(0)
                 seen += 1
-                if (task := self._admitted(found)) is not None:
+                if (task := self._route(found)) is not None:
                     self.passed += 1
-                    self._handed += 1
+                    self._yielded += 1
                     yield task
 
     def invalid(self, position: int, error: InvalidTask) -> None:
-        """Take note of a task that the queue refused after all."""
+        """Record a task that the queue rejected."""
         self.passed -= 1
-        # The queue checks a task before it asks for the next; should it ever not, the place is not known.
-        known = self._source is not None and position == self._handed - 1
+        # The queue checks a task before it takes the next one; if it ever does not, the position is unknown.
+        known = self._source is not None and position == self._yielded - 1
         where = self._source.where if self._source and known else f"task {position + 1}"
         self._refuse(Refusal(where, shown(_text_of(error.task)), error.reason))
 
-    def _admitted(self, found: Found) -> Task | None:
+    def _route(self, found: Found) -> Task | None:
         if isinstance(found, Refusal):
             self._refuse(found)
             return None

@@ -1,4 +1,4 @@
-"""The partition and the priority that an operator gives to tasks: the same for all, or a column's."""
+"""The partition and priority that an operator sets on tasks: one value for all, or from a column."""
 
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
@@ -6,31 +6,31 @@ from typing import Any
 
 from shoal.core.model import Task
 from shoal.core.values import read_priority, read_text
-from shoal.discover.source import Found, Source, each
+from shoal.discover.source import Found, Source, iterate
 
-CONSTANT = ":"  # what a partition begins with that is meant as it stands
+CONSTANT = ":"  # the prefix of a partition that is a literal value
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A partition and a priority as they were given.
+    """A partition and a priority as the operator typed them.
 
-    Where a source has columns, a partition is the name of one, unless it begins with a colon; elsewhere it is
-    the partition itself. A priority that is a number is meant as such.
+    For a source with columns, a partition is a column name unless it begins with a colon; for other sources
+    it is the partition itself. A numeric priority is always a literal value.
     """
 
     partition: str | None = None
     priority: str | int | None = None
 
     def columns(self) -> dict[str, str]:
-        """Return which column gives what, for a source that has columns."""
+        """Return the column of each label, for a source that has columns."""
         given = {"partition": self.partition, "priority": self.priority}
-        return {name: str(value) for name, value in given.items() if _names_a_column(name, value)}
+        return {name: str(value) for name, value in given.items() if _is_column(name, value)}
 
     def label(self, source: Source, *from_columns: str) -> Source:
-        """Return the source with what is the same for all its tasks; raises InvalidSetting.
+        """Return the source with the labels that are the same for all its tasks; raises InvalidSetting.
 
-        `from_columns` are the labels that the source takes from its columns itself.
+        `from_columns` are the labels that the source reads from its columns itself.
         """
         constants = self._constants({name for name in self.columns() if name in from_columns})
         return Labelled(source, **constants) if constants else source
@@ -48,22 +48,22 @@ NO_LABELS = Labels()
 
 
 class Labelled:
-    """A source whose tasks are given some fields that it does not find itself."""
+    """A source that sets constant fields on the tasks of another."""
 
     def __init__(self, source: Source, **fields: Any) -> None:
         self._source, self._fields = source, fields
 
     @property
     def where(self) -> str:
-        """Where the source stands."""
+        """The position of the source."""
         return self._source.where
 
     async def __aiter__(self) -> AsyncIterator[Found]:
-        async for found in each(self._source):
+        async for found in iterate(self._source):
             yield replace(found, **self._fields) if isinstance(found, Task) else found
 
 
-def _names_a_column(name: str, value: str | int | None) -> bool:
+def _is_column(name: str, value: str | int | None) -> bool:
     if value is None:
         return False
     text = str(value).strip()

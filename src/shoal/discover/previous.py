@@ -1,4 +1,4 @@
-"""Seeds from a previous run: the tasks that died in it, or the items that it found."""
+"""Seeds from a previous run: its dead tasks or its items."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from dataclasses import replace
@@ -7,11 +7,11 @@ from typing import Any
 from shoal.core.errors import InvalidUrl
 from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, StoredItem, Task
 from shoal.core.urls import canonical, host_of, join
-from shoal.discover.source import Found, Refusal, refused, shown
+from shoal.discover.source import Found, Refusal, make_refusal, shown
 
 
 class DeadTasks:
-    """A source: the tasks of dead letters, as they were first queued."""
+    """A source: the tasks of dead letters, as they were originally queued."""
 
     def __init__(self, letters: AsyncIterable[DeadLetter], where: DeadFilter | None = None) -> None:
         self._letters, self._filter = letters, where or DeadFilter()
@@ -20,14 +20,14 @@ class DeadTasks:
     async def __aiter__(self) -> AsyncIterator[Found]:
         async for letter in self._letters:
             self.where = f"dead letter {letter.id}"
-            if meets(letter, self._filter):
+            if matches(letter, self._filter):
                 yield replace(letter.task, delay=ZERO)
 
 
 class ItemTasks:
-    """A source: a task for every item, with the URL in one of its fields, or the whole item as its payload.
+    """A source: a task for every item, with the URL from one of its fields, or the whole item as payload.
 
-    A field may hold a list of URLs; links that are not whole are read as on the item's own page.
+    A field may hold a list of URLs; relative links are resolved against the item's page.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class ItemTasks:
     async def __aiter__(self) -> AsyncIterator[Found]:
         async for item in self._items:
             self.where = f"item {item.id}"
-            for found in self._found(item):
+            for found in self._tasks_of(item):
                 yield found
 
-    def _found(self, item: StoredItem) -> list[Found]:
+    def _tasks_of(self, item: StoredItem) -> list[Found]:
         if not isinstance(item.data, Mapping):
             return [Refusal(self.where, shown(str(item.data)), "the item is not an object with fields")]
         if self._field is None:
@@ -62,12 +62,12 @@ class ItemTasks:
         try:
             url = join(item.url, link) if item.url else canonical(link)
         except InvalidUrl as error:
-            return refused(self.where, link, error)
+            return make_refusal(self.where, link, error)
         return Task(url=url, step=self._step, payload=item.data if self._payload else NOTHING)
 
 
-def meets(letter: DeadLetter, where: DeadFilter) -> bool:
-    """Tell whether a dead letter meets every condition that is given."""
+def matches(letter: DeadLetter, where: DeadFilter) -> bool:
+    """Tell whether a dead letter meets every condition of a filter."""
     task = letter.task
     return (
         where.step in (None, task.step)

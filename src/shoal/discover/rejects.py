@@ -1,4 +1,4 @@
-"""The reject file: what could not become a task, a line of JSON each."""
+"""The reject file: one JSON line for each entry that could not become a task."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,25 +17,25 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RejectFile:
-    """Writes refusals to a file; one that is there is replaced, if it is a reject file."""
+    """Writes refusals to a file; replaces an existing file only if it is a reject file."""
 
     def __init__(self, path: str) -> None:
         self.count = 0
         self._path = path
-        with self._errors_named():
-            if not _is_ours(Path(path)):
-                raise InvalidSetting(path, "is there already and is not a reject file; name another")
+        with self._translate_errors():
+            if not _is_replaceable(Path(path)):
+                raise InvalidSetting(path, "already exists and is not a reject file; choose another name")
             self._file = Path(path).open("wb")  # noqa: SIM115 - closed by `close`
 
     def write(self, refusal: Refusal) -> None:
-        """Add one line; raises InvalidSetting when the disk takes no more."""
+        """Write one line; raises InvalidSetting if the disk is full."""
         self.count += 1
-        with self._errors_named():
+        with self._translate_errors():
             self._file.write(_encode(refusal) + b"\n")
 
     def close(self) -> None:
-        """Write what is still in memory."""
-        with self._errors_named():
+        """Flush and close the file."""
+        with self._translate_errors():
             self._file.close()
 
     def __enter__(self) -> Self:
@@ -47,15 +47,15 @@ class RejectFile:
         self.close()
 
     @contextmanager
-    def _errors_named(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise InvalidSetting(self._path, f"cannot be written: {error.strerror or error}") from error
 
 
-def _is_ours(path: Path) -> bool:
-    """Tell whether a file may be replaced: a slip of the hand may name the URL file itself."""
+def _is_replaceable(path: Path) -> bool:
+    """Tell whether a file may be replaced: the user may have typed the URL file by mistake."""
     if not path.is_file() or not path.stat().st_size:
         return True
     with path.open("rb") as file:

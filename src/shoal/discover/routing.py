@@ -1,4 +1,4 @@
-"""Routing: ordered rules by URL that set a task's priority, time to live, partition and step."""
+"""Routing: ordered URL rules that set a task's priority, time to live, partition and step."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ from shoal.core.values import hint, read_positive_duration, read_priority, read_
 REGULAR = "re:"
 
 
-class Address(NamedTuple):
-    """A URL in the parts that patterns speak of."""
+class RoutedUrl(NamedTuple):
+    """A URL split into the parts that patterns match."""
 
     url: str
     scheme: str
@@ -23,7 +23,7 @@ class Address(NamedTuple):
     rest: str  # path and query
 
 
-class Decision(NamedTuple):
+class RouteDecision(NamedTuple):
     """One field, and the number of the rule that decided it, from 1."""
 
     rule: int
@@ -35,18 +35,18 @@ class Rule:
     """Sets fields of the tasks whose URL matches: `Rule("example.com/news/*", priority=9, ttl="30m")`.
 
     The pattern is a glob over the whole URL in which the first slash ends the host, or "re:" and a regular
-    expression for its beginning. `host` and `path` are globs over one part. All that are given must match.
+    expression that matches at its start. `host` and `path` are globs over one part. All of them must match.
     """
 
     def __init__(self, pattern: str = "", *, host: str = "", path: str = "", **sets: Any) -> None:
         self.conditions = {"pattern": pattern, "host": host, "path": path}
-        self.sets = {field: _read(field, value) for field, value in sets.items()}
+        self.sets = {field: _read_field(field, value) for field, value in sets.items()}
         if not self.sets:
             raise InvalidSetting("rule", f"sets nothing; give it one of {', '.join(_READERS)}")
         self._tests = [_TESTS[name](text) for name, text in self.conditions.items() if text]
 
-    def matches(self, address: Address | None) -> bool:
-        """Tell whether the rule speaks of an address; None is that of a task without a URL."""
+    def matches(self, address: RoutedUrl | None) -> bool:
+        """Tell whether the rule matches a URL; None is a task without a URL."""
         if address is None:
             return not self._tests
         return all(test(address) for test in self._tests)
@@ -59,7 +59,7 @@ class Rule:
 class Routes:
     """Rules in order: each field is decided by the first rule that matches and sets it.
 
-    A decided field replaces what the task had, but for the time to live, of which the smaller one wins.
+    The value of a rule replaces the task's own, except for the time to live: the smaller one wins.
     """
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
@@ -67,15 +67,15 @@ class Routes:
 
     @classmethod
     def read(cls, rules: Sequence[Mapping[str, Any]], key: str = "routes") -> "Routes":
-        """Read rules from a settings file: tables with match, host, path and what they set."""
-        return cls(_rule(f"{key}[{number}]", given) for number, given in enumerate(rules, 1))
+        """Read rules from a settings file: tables with match, host, path and the fields to set."""
+        return cls(_read_rule(f"{key}[{number}]", given) for number, given in enumerate(rules, 1))
 
     def apply(self, task: Task) -> Task:
-        """Return the task as the rules want it; a URL that is none is left for the queue to refuse."""
+        """Return the task with the rules applied; an invalid URL is left for the queue to reject."""
         if not self.rules:
             return task
         try:
-            decisions = self._decide(None if task.url is None else address_of(task.url))
+            decisions = self._decide(None if task.url is None else routed_url(task.url))
         except InvalidUrl:
             return task
         changes = {decision.field: decision.value for decision in decisions}
@@ -83,28 +83,28 @@ class Routes:
             changes["ttl"] = min(task.ttl, changes["ttl"])
         return replace(task, **changes) if changes else task
 
-    def explain(self, url: str) -> list[Decision]:
-        """Return which rule decides what for a URL, in the order of the rules; raises InvalidUrl."""
-        return self._decide(address_of(url))
+    def explain(self, url: str) -> list[RouteDecision]:
+        """Return which rule sets which field for a URL, in rule order; raises InvalidUrl."""
+        return self._decide(routed_url(url))
 
-    def _decide(self, address: Address | None) -> list[Decision]:
-        decided: dict[str, Decision] = {}
+    def _decide(self, address: RoutedUrl | None) -> list[RouteDecision]:
+        decided: dict[str, RouteDecision] = {}
         for number, rule in enumerate(self.rules, 1):
             if not rule.sets.keys() <= decided.keys() and rule.matches(address):
                 for field, value in rule.sets.items():
-                    decided.setdefault(field, Decision(number, field, value))
+                    decided.setdefault(field, RouteDecision(number, field, value))
         return list(decided.values())
 
 
-def address_of(url: str) -> Address:
-    """Take a URL apart; raises InvalidUrl."""
+def routed_url(url: str) -> RoutedUrl:
+    """Split a URL; raises InvalidUrl."""
     href, host = canonical_with_host(url)
     scheme, _, behind = href.partition("://")
     rest = behind[len(host) :]
-    return Address(href, scheme, host, rest.partition("?")[0], rest)
+    return RoutedUrl(href, scheme, host, rest.partition("?")[0], rest)
 
 
-def _rule(key: str, given: Mapping[str, Any]) -> Rule:
+def _read_rule(key: str, given: Mapping[str, Any]) -> Rule:
     fields = dict(given)
     conditions = {name: fields.pop(name, "") for name in ("match", "host", "path")}
     for name, text in conditions.items():
@@ -116,11 +116,11 @@ def _rule(key: str, given: Mapping[str, Any]) -> Rule:
         raise InvalidSetting(f"{key}.{error.key.replace('pattern', 'match')}", error.reason) from error
 
 
-def _read(field: str, value: Any) -> Any:
+def _read_field(field: str, value: Any) -> Any:
     if field == "delivery":
         reason = (
-            "is a setting of a step. Write @scraper.step(delivery='at_most_once') above a step of yours, "
-            'and lead the rule to it: step = "NAME"'
+            "is a setting of a step. Write @scraper.step(delivery='at_most_once') above a step, "
+            'and set that step in the rule: step = "NAME"'
         )
         raise InvalidSetting(field, reason)
     if field not in _READERS:
@@ -128,16 +128,16 @@ def _read(field: str, value: Any) -> Any:
     return _READERS[field](field, value)
 
 
-def _step(key: str, value: Any) -> str:
+def _read_step(key: str, value: Any) -> str:
     if not read_text(key, value):
         raise InvalidSetting(key, "must not be empty")
     return str(value)
 
 
-Test = Callable[[Address], object]
+Test = Callable[[RoutedUrl], object]
 
 
-def _whole(pattern: str) -> Test:
+def _url_test(pattern: str) -> Test:
     if pattern.startswith(REGULAR):
         try:
             matcher = regular(pattern[len(REGULAR) :])
@@ -149,22 +149,22 @@ def _whole(pattern: str) -> Test:
     if not slash:
         raise InvalidSetting(
             "pattern",
-            f"{pattern!r} does not say which part it means; write host={pattern!r} or path={pattern!r}",
+            f"{pattern!r} is ambiguous; write host={pattern!r} or path={pattern!r}",
         )
     is_scheme, is_host, is_rest = glob(scheme.lower() or "*"), _host_matcher(host or "*"), glob(f"/{rest}")
     return lambda address: is_scheme(address.scheme) and is_host(address.host) and is_rest(address.rest)
 
 
-def _host(pattern: str) -> Test:
+def _host_test(pattern: str) -> Test:
     if "/" in pattern:
         raise InvalidSetting(
-            "host", f"{pattern!r} holds a slash; write the name alone, such as '*.example.com'"
+            "host", f"{pattern!r} contains a slash; write the host alone, such as '*.example.com'"
         )
     matcher = _host_matcher(pattern)
     return lambda address: matcher(address.host)
 
 
-def _path(pattern: str) -> Test:
+def _path_test(pattern: str) -> Test:
     if pattern[0] not in "/*":
         raise InvalidSetting("path", f"{pattern!r} must begin with / or *")
     matcher = glob(pattern)
@@ -172,7 +172,7 @@ def _path(pattern: str) -> Test:
 
 
 def _host_matcher(pattern: str) -> Matcher:
-    """Match a host with its port, or without it where the pattern has none."""
+    """Match a host with its port, or without it if the pattern has none."""
     matcher = glob(pattern.lower())
     if ":" in pattern:
         return matcher
@@ -183,6 +183,6 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "priority": read_priority,
     "ttl": read_positive_duration,
     "partition": read_text,
-    "step": _step,
+    "step": _read_step,
 }
-_TESTS: dict[str, Callable[[str], Test]] = {"pattern": _whole, "host": _host, "path": _path}
+_TESTS: dict[str, Callable[[str], Test]] = {"pattern": _url_test, "host": _host_test, "path": _path_test}

@@ -1,4 +1,4 @@
-"""What a source finds: tasks, and what it had to refuse, each refusal with its place and its reason."""
+"""The results of a source: tasks, and refusals with their position and reason."""
 
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
@@ -9,17 +9,17 @@ from shoal.core.errors import InvalidUrl, printable, shorten
 from shoal.core.model import Task
 from shoal.core.urls import canonical
 
-MOST_SHOWN = 200  # characters of a refused text that are kept
-MOST_LOOKED_AT = 8192
+MAX_SHOWN = 200  # characters of a refused text that are kept
+MAX_SCANNED = 8192  # characters that are searched for a password
 
-REPLACED = "\ufffd"  # what stands for bytes that are no text
+REPLACED = "\ufffd"  # the replacement character for undecodable bytes
 _BREAK = re.compile(r"[\t\r\n]")
 _USERINFO = re.compile(r"//[^/?#\s@]*@")
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that could not become a task: where it stands, its beginning, and why."""
+    """An entry that could not become a task: its position, its beginning, and the reason."""
 
     where: str
     text: str
@@ -29,28 +29,28 @@ class Refusal:
 Found = Task | Refusal
 
 
-class Place(Protocol):
-    """Whoever can say where it has got to."""
+class Positioned(Protocol):
+    """An object that reports its current position."""
 
     @property
     def where(self) -> str:
-        """Where the last thing that was found stands, such as "urls.csv:17"."""
+        """The position of the last result, such as "urls.csv:17"."""
         ...
 
 
-class SyncSource(Place, Iterable[Found], Protocol):
-    """Finds tasks without waiting for a network."""
+class SyncSource(Positioned, Iterable[Found], Protocol):
+    """Yields tasks without network access."""
 
 
-class AsyncSource(Place, AsyncIterable[Found], Protocol):
-    """Finds tasks on a network or in a queue."""
+class AsyncSource(Positioned, AsyncIterable[Found], Protocol):
+    """Yields tasks from the network or a queue."""
 
 
 Source = SyncSource | AsyncSource
 
 
-async def each(source: Source) -> AsyncIterator[Found]:
-    """Yield what a source of either kind finds."""
+async def iterate(source: Source) -> AsyncIterator[Found]:
+    """Yield the results of a source of either kind."""
     if isinstance(source, AsyncIterable):
         async for found in source:
             yield found
@@ -59,23 +59,23 @@ async def each(source: Source) -> AsyncIterator[Found]:
             yield found
 
 
-def checked(url: str) -> str:
-    """Return the canonical URL; raises InvalidUrl, also where the rules of URLs would mend in silence."""
+def check_url(url: str) -> str:
+    """Return the canonical URL; raises InvalidUrl, also where the URL standard would silently repair it."""
     if not url.isprintable() and _BREAK.search(url.strip()):
-        raise InvalidUrl(url, "a tab or the end of a line stands in it; one URL a line, or name the format")
+        raise InvalidUrl(url, "it contains a tab or line break; write one URL per line, or set the format")
     if REPLACED in url:
-        raise InvalidUrl(url, "it holds what is not UTF-8; save the file as UTF-8, or write %XX")
+        raise InvalidUrl(url, "it is not valid UTF-8; save the file as UTF-8, or write %XX")
     return canonical(url)
 
 
-def refused(where: str, text: str, error: Exception) -> Refusal:
-    """Return the refusal of a text, for the reason that an error gives."""
+def make_refusal(where: str, text: str, error: Exception) -> Refusal:
+    """Return the refusal of a text with the reason of an error."""
     if isinstance(error, InvalidUrl):
         return Refusal(where, shown(error.url), error.reason)
     return Refusal(where, shown(text), str(error))
 
 
 def shown(text: str) -> str:
-    """Return a text that a terminal and a log can bear: short, printable, and without a password."""
-    short = shorten(_USERINFO.sub("//…@", text[:MOST_LOOKED_AT]), MOST_SHOWN)
+    """Return a text that is safe for a terminal or a log: short, printable, and without a password."""
+    short = shorten(_USERINFO.sub("//…@", text[:MAX_SCANNED]), MAX_SHOWN)
     return printable(short)

@@ -1,1 +1,1 @@
-"""Where items go: files of lines, spreadsheets, Parquet, and tables in databases."""
+"""Item outputs: JSON lines, CSV, Parquet, WARC and database tables."""

@@ -1,4 +1,4 @@
-"""What every writer of items does."""
+"""The interface of all writers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,36 +8,36 @@ from shoal.core.model import StoredItem
 
 
 class Writer(ABC):
-    """Takes items in order and makes a file or a table of them, which is whole once `close` has returned.
+    """Writes items in order to a file or a table, which is complete once `close` has returned.
 
-    As a context it closes, or after an error discards.
+    As a context manager it closes, or discards after an error.
     """
 
-    needs_survey = False  # must see all items before it writes the first, to know the columns
+    needs_survey = False  # must see all items before writing the first, to know the columns
 
-    def survey(self, items: Sequence[StoredItem]) -> None:  # noqa: B027 - most have no need of it
-        """Take note of items that are going to be written."""
+    def survey(self, items: Sequence[StoredItem]) -> None:  # noqa: B027 - most writers do not need it
+        """Look at items that will be written."""
 
     @abstractmethod
     def write(self, items: Sequence[StoredItem]) -> None:
-        """Write some more items."""
+        """Write a batch of items."""
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the file and put it under its name."""
+        """Finish the file or table and make it visible under its name."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Give up: what was under the name before stays. After `close` it does nothing."""
+        """Abort: an existing file or table stays as it was. Does nothing after `close`."""
 
     @property
     def skipped(self) -> Mapping[str, int]:
-        """How many items of each step were passed over, because they lack the key."""
+        """The number of items skipped per step, because they lack the key."""
         return {}
 
     @property
-    def places(self) -> Mapping[str, str]:
-        """Where the items of each step went, for a writer that parts them."""
+    def locations(self) -> Mapping[str, str]:
+        """The file or table of each step, for a writer that splits by step."""
         return {}
 
     def __enter__(self) -> Self:

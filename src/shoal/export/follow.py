@@ -1,4 +1,4 @@
-"""Items into a writer as they come, until there will be no more."""
+"""Writes items as they are stored, until the run has ended."""
 
 import asyncio
 import logging
@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from shoal.core.errors import ExportUnavailable, QueueUnavailable
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.report import Report, Tally
+from shoal.export.report import CountingWriter, Report
 from shoal.export.stream import batches, in_thread
 
-EVERY = timedelta(milliseconds=500)
-PATIENCE, AGAIN = timedelta(seconds=30), timedelta(seconds=1)
+POLL_INTERVAL = timedelta(milliseconds=500)
+UNAVAILABLE_TIMEOUT, RETRY_INTERVAL = timedelta(seconds=30), timedelta(seconds=1)
 
 log = logging.getLogger(__name__)
 
@@ -30,76 +30,76 @@ async def follow(
     ended: Ended,
     since: datetime | None = None,
     stop: asyncio.Event | None = None,
-    every: timedelta = EVERY,
+    interval: timedelta = POLL_INTERVAL,
 ) -> Report:
-    """Write items as they come until the run has ended or `stop` is set, and close the writer.
+    """Write items as they are stored until the run has ended or `stop` is set, then close the writer.
 
-    `items` streams what lies behind an id; `ended` returns None while more may come, and then how many there
-    are. The writer must be a live one: what it was handed before an error stays.
+    `items` streams the items after an id; `ended` returns None while more may come, then the total
+    number of items. The writer must be a live one, which keeps what it wrote before an error.
     """
     follower = _Follower(items, writer, since)
     stop = stop or asyncio.Event()
     try:
         while (total := await ended()) is None and not stop.is_set():
-            with suppress(QueueUnavailable):  # it may be back soon; at the end it must be
+            with suppress(QueueUnavailable):  # it may be back soon; only the last read must succeed
                 await follower.write_new()
-            await _pause(stop, every)
+            await _pause(stop, interval)
         await follower.finish(total)
         await in_thread(writer.close)
     except BaseException:
         writer.discard()
         raise
-    return follower.tally.report(is_whole=total is not None)
+    return follower.counter.report(is_complete=total is not None)
 
 
 class _Follower:
-    """Knows which items it has seen."""
+    """Writes new items, and remembers which ones it has seen."""
 
     def __init__(self, items: ItemsAfter, writer: Writer, since: datetime | None) -> None:
         self._items, self._writer, self._since = items, writer, since
-        self._seen = array("q")  # in order, eight bytes an item
-        self.tally = Tally(writer)
+        self._seen = array("q")  # sorted ids, eight bytes per item
+        self.counter = CountingWriter(writer)
 
     async def write_new(self) -> None:
-        """Write what lies behind the last item that was seen."""
-        async for some in batches(self._items(self._seen[-1] if self._seen else 0)):
-            await self._write(some)
-            self._seen.extend(item.id for item in some)
+        """Write the items after the last one seen."""
+        async for batch in batches(self._items(self._seen[-1] if self._seen else 0)):
+            await self._write(batch)
+            self._seen.extend(item.id for item in batch)
 
     async def finish(self, total: int | None) -> None:
-        """Write the rest of a run that has ended with so many items."""
+        """Write the remaining items of a run that has ended with `total` items."""
         await self.write_new()
         if total is None or len(self._seen) >= total:
             return
-        # A store of several servers, or a settlement that hung, may bring an item behind a higher id.
-        async for some in batches(self._items(0)):
-            await self._write([item for item in some if not self._has_seen(item.id)])
+        # A store with several servers, or a delayed settlement, may add an item below a higher id.
+        async for batch in batches(self._items(0)):
+            await self._write([item for item in batch if not self._is_seen(item.id)])
 
-    async def _write(self, some: list[StoredItem]) -> None:
-        meant = [item for item in some if self._since is None or item.stored_at >= self._since]
-        if meant:
-            await self._persist(meant)
-            self.tally.add(meant)
+    async def _write(self, batch: list[StoredItem]) -> None:
+        selected = [item for item in batch if self._since is None or item.stored_at >= self._since]
+        if selected:
+            await self._write_with_retry(selected)
+            self.counter.add(selected)
 
-    async def _persist(self, some: list[StoredItem]) -> None:
-        """Write, and while the server is away try again: a live writer takes the same items twice."""
+    async def _write_with_retry(self, batch: list[StoredItem]) -> None:
+        """Write, and retry while the server is unavailable; a live writer may get the same items twice."""
         clock = asyncio.get_running_loop().time
-        until = clock() + PATIENCE.total_seconds()
+        deadline = clock() + UNAVAILABLE_TIMEOUT.total_seconds()
         while True:
             try:
-                return await in_thread(self._writer.write, some)
+                return await in_thread(self._writer.write, batch)
             except ExportUnavailable as error:
-                if clock() > until:
+                if clock() > deadline:
                     raise
                 log.warning("Waiting for %s: %s", error.place, error.reason)
-                await asyncio.sleep(AGAIN.total_seconds())
+                await asyncio.sleep(RETRY_INTERVAL.total_seconds())
 
-    def _has_seen(self, number: int) -> bool:
-        place = bisect_left(self._seen, number)
-        return place < len(self._seen) and self._seen[place] == number
+    def _is_seen(self, number: int) -> bool:
+        index = bisect_left(self._seen, number)
+        return index < len(self._seen) and self._seen[index] == number
 
 
-async def _pause(stop: asyncio.Event, every: timedelta) -> None:
+async def _pause(stop: asyncio.Event, interval: timedelta) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(every.total_seconds()):
+        async with asyncio.timeout(interval.total_seconds()):
             await stop.wait()

@@ -1,71 +1,71 @@
-"""What the values of a column have in common: the narrowest kind that holds them all."""
+"""Type inference for columns: the narrowest kind that holds all values."""
 
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from shoal.export.table import nested
+from shoal.export.table import to_json
 
-_EXACT = 1 << 53  # whole numbers up to here are exact as fractions too
-_LONGEST = 1 << 63
+_EXACT = 1 << 53  # integers up to here are exact as floats too
+_INT64 = 1 << 63
 
 
 class Kind(Enum):
-    """A kind of value, in the words of a message."""
+    """A kind of value; the text is for messages."""
 
-    NOTHING = "nothing"
-    TRUTH = "true or false"
-    WHOLE = "whole numbers"
-    LONG = "large whole numbers"  # too large to stand beside fractions
-    FRACTION = "numbers with fractions"
-    MOMENT = "moments"
-    NESTED = "lists or mappings"
+    NULL = "no value"
+    BOOL = "booleans"
+    INT = "integers"
+    BIGINT = "large integers"  # not exact as floats
+    FLOAT = "decimal numbers"
+    TIMESTAMP = "timestamps"
+    JSON = "lists or mappings"
     TEXT = "text"
 
 
-_OF = {
-    type(None): Kind.NOTHING,
-    bool: Kind.TRUTH,
-    float: Kind.FRACTION,
-    datetime: Kind.MOMENT,
-    list: Kind.NESTED,
-    dict: Kind.NESTED,
+_KIND_OF_TYPE = {
+    type(None): Kind.NULL,
+    bool: Kind.BOOL,
+    float: Kind.FLOAT,
+    datetime: Kind.TIMESTAMP,
+    list: Kind.JSON,
+    dict: Kind.JSON,
 }
-_BOTH = {
-    frozenset((Kind.WHOLE, Kind.LONG)): Kind.LONG,
-    frozenset((Kind.WHOLE, Kind.FRACTION)): Kind.FRACTION,
+_COMMON = {
+    frozenset((Kind.INT, Kind.BIGINT)): Kind.BIGINT,
+    frozenset((Kind.INT, Kind.FLOAT)): Kind.FLOAT,
 }
 
 
 def kind_of(value: Any) -> Kind:
     """Return the narrowest kind that holds a value."""
     if type(value) is not int:
-        return _OF.get(type(value), Kind.TEXT)
+        return _KIND_OF_TYPE.get(type(value), Kind.TEXT)
     if -_EXACT <= value <= _EXACT:
-        return Kind.WHOLE
-    return Kind.LONG if -_LONGEST <= value < _LONGEST else Kind.TEXT
+        return Kind.INT
+    return Kind.BIGINT if -_INT64 <= value < _INT64 else Kind.TEXT
 
 
-def wider(one: Kind, other: Kind) -> Kind:
-    """Return the narrowest kind that holds what both hold."""
-    if one is other or other is Kind.NOTHING:
+def common_kind(one: Kind, other: Kind) -> Kind:
+    """Return the narrowest kind that holds the values of both."""
+    if one is other or other is Kind.NULL:
         return one
-    if one is Kind.NOTHING:
+    if one is Kind.NULL:
         return other
-    return _BOTH.get(frozenset((one, other)), Kind.TEXT)
+    return _COMMON.get(frozenset((one, other)), Kind.TEXT)
 
 
-def fitted(value: Any, kind: Kind) -> Any:
-    """Return a value as its column holds it; what is no text becomes JSON in a column of text."""
+def convert(value: Any, kind: Kind) -> Any:
+    """Convert a value to the kind of its column; in a text column, other values become JSON."""
     if value is None or isinstance(value, str):
         return value
-    if kind in (Kind.TEXT, Kind.NESTED):
+    if kind in (Kind.TEXT, Kind.JSON):
         return as_text(value)
-    return float(value) if kind is Kind.FRACTION else value
+    return float(value) if kind is Kind.FLOAT else value
 
 
 def as_text(value: Any) -> str:
-    """Return any value as text; what is neither text nor a moment becomes JSON."""
+    """Return any value as text; anything but text and timestamps becomes JSON."""
     if isinstance(value, str):
         return value
-    return value.isoformat() if isinstance(value, datetime) else nested(value)
+    return value.isoformat() if isinstance(value, datetime) else to_json(value)

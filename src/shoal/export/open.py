@@ -1,4 +1,4 @@
-"""Opening a writer by the name of its file, or the address of its table."""
+"""Opens a writer for a file name or a table address."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.core.errors import InvalidSetting
-from shoal.export.address import TableAddress, is_table, read_address
 from shoal.export.contract import Writer
 from shoal.export.steps import StepWriter, step_file, step_table
-from shoal.export.target import STDOUT, Target, open_target
+from shoal.export.tables.address import TableAddress, is_table, read_address
+from shoal.export.target import STDOUT, OutputTarget, open_target
 
 if TYPE_CHECKING:
-    from shoal.export.database import Table
+    from shoal.export.tables.database import Table
 
 FORMATS = ("jsonl", "jsonl.gz", "csv", "parquet")
 LIVE = "jsonl"
@@ -23,15 +23,15 @@ SUFFIXES = (*sorted(FORMATS, key=len, reverse=True), *ALIASES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wishes:
-    """How things are to be written."""
+class _WriterOptions:
+    """How to write."""
 
     format: str | None
     columns: Sequence[str] | None
     envelope: bool
     raw: bool
     live: bool
-    anew: bool
+    overwrite: bool
 
 
 def open_writer(
@@ -44,136 +44,140 @@ def open_writer(
     envelope: bool = False,
     raw: bool = False,
     live: bool = False,
-    anew: bool = False,
+    overwrite: bool = False,
 ) -> Writer:
-    """Open a writer for a file, by its suffix unless a format is named; "-" is stdout.
+    """Open a writer for a file, by its suffix unless a format is given; "-" is stdout.
 
-    `postgresql://…/db?table=NAME` and `sqlite:///FILE?table=NAME` are tables, whose rows are known by `key`.
-    The file appears when the writer is closed, and replaces one of that name. With `live`, lines and rows are
-    added as they come, to a file that goes on or begins `anew`. Raises InvalidSetting.
+    `postgresql://…/db?table=NAME` and `sqlite:///FILE?table=NAME` are tables; `key` identifies their rows.
+    The file appears when the writer is closed, and replaces an existing one. With `live`, lines and rows are
+    added immediately; an existing file is continued, unless `overwrite`. Raises InvalidSetting.
     """
-    place = str(path)
-    wishes = _Wishes(format=format, columns=columns or None, envelope=envelope, raw=raw, live=live, anew=anew)
-    if is_table(place):
-        return _open_tables(read_address(place, key), wishes, by_step)
+    location = str(path)
+    options = _WriterOptions(
+        format=format, columns=columns or None, envelope=envelope, raw=raw, live=live, overwrite=overwrite
+    )
+    if is_table(location):
+        return _open_tables(read_address(location, key), options, by_step)
     if key:
-        raise InvalidSetting("--key", f"is for tables, and {place} is a file. Leave it out")
-    return _open_files(place, wishes, by_step)
+        raise InvalidSetting("--key", f"is for tables, and {location} is a file. Omit it")
+    return _open_files(location, options, by_step)
 
 
-def _open_tables(address: TableAddress, wishes: _Wishes, by_step: bool) -> Writer:
-    from shoal.export.upsert import TableWriter
+def _open_tables(address: TableAddress, options: _WriterOptions, by_step: bool) -> Writer:
+    from shoal.export.tables.upsert import TableWriter
 
-    table = _tables(address)
+    table = _table_factory(address)
 
-    def one(address: TableAddress) -> Writer:
+    def open_table(address: TableAddress) -> Writer:
         return TableWriter(
             table(address),
             key=address.key,
-            columns=wishes.columns,
-            envelope=wishes.envelope,
-            live=wishes.live,
-            may_lack_key=by_step,  # what is the key of one step need not be known to another
+            columns=options.columns,
+            envelope=options.envelope,
+            live=options.live,
+            may_lack_key=by_step,  # the key of one step may be missing in another
         )
 
-    def of_step(step: str) -> TableAddress:
+    def step_address(step: str) -> TableAddress:
         return address.renamed(step_table(address.table, step))
 
     if not by_step:
-        return one(address)
+        return open_table(address)
     return StepWriter(
-        lambda step: of_step(step).place, lambda step: one(of_step(step)), survey=not wishes.live
+        lambda step: step_address(step).location,
+        lambda step: open_table(step_address(step)),
+        survey=not options.live,
     )
 
 
-def _tables(address: TableAddress) -> "Callable[[TableAddress], Table]":
-    """Return what makes tables of one database, which share a connection and a transaction."""
+def _table_factory(address: TableAddress) -> "Callable[[TableAddress], Table]":
+    """Return a factory for the tables of one database; they share a connection and a transaction."""
     if address.scheme == "sqlite":
-        from shoal.export.sqlite import SqliteTable
-        from shoal.export.sqlite_link import SqliteLink
+        from shoal.export.tables.sqlite import SqliteTable
+        from shoal.export.tables.sqlite_link import SqliteLink
 
         return partial(SqliteTable, link=SqliteLink(address.path))
-    from shoal.export.postgres import PostgresTable
-    from shoal.export.postgres_link import PostgresLink
+    from shoal.export.tables.postgres import PostgresTable
+    from shoal.export.tables.postgres_link import PostgresLink
 
     return partial(PostgresTable, link=PostgresLink(address))
 
 
-def _open_files(path: str, wishes: _Wishes, by_step: bool) -> Writer:
-    chosen = _format(path, wishes.format)
-    _check(path, chosen, wishes, by_step)
+def _open_files(path: str, options: _WriterOptions, by_step: bool) -> Writer:
+    file_format = _format(path, options.format)
+    _check_options(path, file_format, options, by_step)
     if not by_step:
-        return _open_file(path, chosen, wishes)
-    needs_survey = chosen == "parquet" or (chosen == "csv" and not wishes.columns)
+        return _open_file(path, file_format, options)
+    needs_survey = file_format == "parquet" or (file_format == "csv" and not options.columns)
     return StepWriter(
         lambda step: step_file(path, step, SUFFIXES),
-        lambda step: _open_file(step_file(path, step, SUFFIXES), chosen, wishes),
+        lambda step: _open_file(step_file(path, step, SUFFIXES), file_format, options),
         survey=needs_survey,
     )
 
 
-def _check(path: str, chosen: str, wishes: _Wishes, by_step: bool) -> None:
-    if wishes.live and chosen != LIVE:
+def _check_options(path: str, file_format: str, options: _WriterOptions, by_step: bool) -> None:
+    if options.live and file_format != LIVE:
         raise InvalidSetting(
-            path, "cannot grow as items come. Use a .jsonl file or a table, or export it later"
+            path, "cannot be written live. Use a .jsonl file or a table, or export after the run"
         )
-    if path == STDOUT and chosen == "parquet":
-        raise InvalidSetting("stdout", "takes no Parquet. Name a file: items.parquet")
+    if path == STDOUT and file_format == "parquet":
+        raise InvalidSetting("stdout", "cannot take Parquet. Use a file: items.parquet")
     if path == STDOUT and by_step:
-        raise InvalidSetting("stdout", "cannot be parted by step. Name a file: items.jsonl")
+        raise InvalidSetting("stdout", "cannot be split by step. Use a file: items.jsonl")
 
 
-def _open_file(path: str, chosen: str, wishes: _Wishes) -> Writer:
-    target = open_target(path, live=wishes.live, anew=wishes.anew)
+def _open_file(path: str, file_format: str, options: _WriterOptions) -> Writer:
+    target = open_target(path, live=options.live, overwrite=options.overwrite)
     try:
-        return _make(chosen, target, wishes)
+        return _make_writer(file_format, target, options)
     except BaseException:
         target.discard()
         raise
 
 
-def _make(chosen: str, target: Target, wishes: _Wishes) -> Writer:
-    # Not at the top, here and for tables: every run writes somewhere, and needs one of them.
-    match chosen:
+def _make_writer(file_format: str, target: OutputTarget, options: _WriterOptions) -> Writer:
+    # Imported lazily, here and for tables: a run needs only one of them.
+    match file_format:
         case "csv":
-            from shoal.export.csv import CsvWriter
+            from shoal.export.files.csv import CsvWriter
 
-            return CsvWriter(target, columns=wishes.columns, envelope=wishes.envelope, raw=wishes.raw)
+            return CsvWriter(target, columns=options.columns, envelope=options.envelope, raw=options.raw)
         case "parquet":
-            from shoal.export.parquet import ParquetWriter
+            from shoal.export.files.parquet import ParquetWriter
 
-            return ParquetWriter(target, columns=wishes.columns, envelope=wishes.envelope)
+            return ParquetWriter(target, columns=options.columns, envelope=options.envelope)
         case "jsonl.gz":
-            from shoal.export.jsonl import GzipJsonlWriter
+            from shoal.export.files.jsonl import GzipJsonlWriter
 
-            return GzipJsonlWriter(target, envelope=wishes.envelope)
+            return GzipJsonlWriter(target, envelope=options.envelope)
         case _:
-            from shoal.export.jsonl import JsonlWriter
+            from shoal.export.files.jsonl import JsonlWriter
 
-            return JsonlWriter(target, envelope=wishes.envelope)
+            return JsonlWriter(target, envelope=options.envelope)
 
 
 def _format(name: str, format: str | None) -> str:
-    """Return the format that is meant; raises InvalidSetting."""
+    """Return the chosen format; raises InvalidSetting."""
     if format is not None:
-        return _known(format.lower())
+        return _check_format(format.lower())
     if name == STDOUT:
         return LIVE
     lower = name.lower()
     for known in SUFFIXES:
         if lower.endswith(f".{known}"):
             return ALIASES.get(known, known)
-    raise InvalidSetting(name, f"has no suffix that says how to write it. {_hint(Path(lower).suffix[1:])}")
+    raise InvalidSetting(name, f"has no known suffix. {_hint(Path(lower).suffix[1:])}")
 
 
-def _known(format: str) -> str:
-    chosen = ALIASES.get(format, format)
-    if chosen not in FORMATS:
-        raise InvalidSetting("format", f"{format!r} is not known. {_hint(format)}")
-    return chosen
+def _check_format(format: str) -> str:
+    file_format = ALIASES.get(format, format)
+    if file_format not in FORMATS:
+        raise InvalidSetting("format", f"{format!r} is not supported. {_hint(format)}")
+    return file_format
 
 
-def _hint(meant: str) -> str:
-    close = get_close_matches(meant, FORMATS, n=1)
+def _hint(given: str) -> str:
+    close = get_close_matches(given, FORMATS, n=1)
     known = ", ".join(f".{known}" for known in FORMATS)
-    return f"Did you mean .{close[0]}?" if close else f"Known are {known}."
+    return f"Did you mean .{close[0]}?" if close else f"Supported: {known}."

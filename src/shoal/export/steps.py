@@ -1,4 +1,4 @@
-"""One file or table for each step."""
+"""One file or table per step."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,19 +7,19 @@ from pathlib import Path
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.names import marked_name
+from shoal.export.tables.names import hashed_name
 
 STEP = "{step}"
-LONGEST = 100  # bytes of a step's name in the name of a file
+MAX_NAME_BYTES = 100  # of a step's name within a file name
 
 
 class StepWriter(Writer):
-    """Parts items by their step; each step's writer is opened when its first item comes."""
+    """Splits items by step; the writer of a step is opened with its first item."""
 
     def __init__(
-        self, place: Callable[[str], str], open_one: Callable[[str], Writer], *, survey: bool
+        self, location: Callable[[str], str], open_one: Callable[[str], Writer], *, survey: bool
     ) -> None:
-        self._place, self._open_one = place, open_one
+        self._place, self._open_one = location, open_one
         self._writers: dict[str, Writer] = {}
         self._places: dict[str, str] = {}
         self.needs_survey = survey
@@ -29,23 +29,23 @@ class StepWriter(Writer):
         return sum((Counter(writer.skipped) for writer in self._writers.values()), Counter())
 
     @property
-    def places(self) -> Mapping[str, str]:
+    def locations(self) -> Mapping[str, str]:
         return self._places
 
     def survey(self, items: Sequence[StoredItem]) -> None:
-        for step, some in _by_step(items):
-            self._writer(step).survey(some)
+        for step, batch in _by_step(items):
+            self._writer(step).survey(batch)
 
     def write(self, items: Sequence[StoredItem]) -> None:
-        for step, some in _by_step(items):
-            self._writer(step).write(some)
+        for step, batch in _by_step(items):
+            self._writer(step).write(batch)
 
     def close(self) -> None:
         try:
             for writer in self._writers.values():
                 writer.close()
         except BaseException:
-            self.discard()  # does nothing to those that are closed
+            self.discard()  # has no effect on closed writers
             raise
 
     def discard(self) -> None:
@@ -54,18 +54,18 @@ class StepWriter(Writer):
 
     def _writer(self, step: str) -> Writer:
         if step not in self._writers:
-            place = self._place(step)
-            if place in self._places.values():
+            location = self._place(step)
+            if location in self._places.values():
                 raise InvalidSetting(
-                    "--by-step", f"would put two steps into {place}. Export them with --step"
+                    "--by-step", f"would write two steps to {location}. Export them separately with --step"
                 )
             self._writers[step] = self._open_one(step)
-            self._places[step] = place
+            self._places[step] = location
         return self._writers[step]
 
 
 def step_file(path: str, step: str, suffixes: Sequence[str]) -> str:
-    """Return the file of a step: its name stands for {step}, or else before the suffix."""
+    """Return the file of a step: its name replaces {step}, or is inserted before the suffix."""
     name = _safe(step)
     if STEP in path:
         return path.replace(STEP, name)
@@ -76,20 +76,20 @@ def step_file(path: str, step: str, suffixes: Sequence[str]) -> str:
 
 
 def step_table(table: str, step: str) -> str:
-    """Return the table of a step: its name stands for {step}, or else behind the table's."""
+    """Return the table of a step: its name replaces {step}, or is appended to the table name."""
     return table.replace(STEP, _safe(step)) if STEP in table else f"{table}_{_safe(step)}"
 
 
 def _safe(step: str) -> str:
-    """Return a name that leads into no other folder or schema, and that no other step has."""
+    """Return a name that cannot escape to another folder or schema, unique to the step."""
     safe = "".join(char if char.isalnum() or char in "_-" else "_" for char in step)
-    if safe == step and len(step.encode()) <= LONGEST:
+    if safe == step and len(step.encode()) <= MAX_NAME_BYTES:
         return step
-    return marked_name(step, LONGEST, start=safe)
+    return hashed_name(step, MAX_NAME_BYTES, start=safe)
 
 
 def _by_step(items: Sequence[StoredItem]) -> Iterator[tuple[str, list[StoredItem]]]:
-    parted: dict[str, list[StoredItem]] = {}
+    by_step: dict[str, list[StoredItem]] = {}
     for item in items:
-        parted.setdefault(item.step, []).append(item)
-    yield from parted.items()
+        by_step.setdefault(item.step, []).append(item)
+    yield from by_step.items()

@@ -1,4 +1,4 @@
-"""Items from a queue into a writer, a few at a time."""
+"""Streams items from a queue to a writer in batches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.report import Report, Tally
+from shoal.export.report import CountingWriter, Report
 
 BATCH = 500
 
@@ -14,42 +14,42 @@ Items = Callable[[], AsyncIterator[StoredItem]]
 
 
 async def export(items: Items, writer: Writer) -> Report:
-    """Write all items, close the writer, and return what was written; after an error it is discarded.
+    """Write all items, close the writer and return a report; discard the output after an error.
 
-    `items` is called twice for a table, whose writer looks at all of them before it writes the first.
+    `items` is called twice for a writer that must see all items before it writes the first.
     """
-    tally = Tally(writer)
+    counter = CountingWriter(writer)
     try:
         last = await _survey(items, writer) if writer.needs_survey else None
-        await _write(items, writer, tally, last)
+        await _write(items, writer, counter, last)
         await in_thread(writer.close)
     except BaseException:
         writer.discard()
         raise
-    return tally.report()
+    return counter.report()
 
 
 async def stored_since(items: AsyncIterator[StoredItem], since: datetime | None) -> AsyncIterator[StoredItem]:
-    """Yield the items that were stored at a moment or later; all of them when there is none."""
+    """Yield the items stored at or after `since`; all items if it is None."""
     async for item in items:
         if since is None or item.stored_at >= since:
             yield item
 
 
 async def batches(items: AsyncIterator[StoredItem]) -> AsyncIterator[list[StoredItem]]:
-    """Cut a stream of items into lists."""
-    some: list[StoredItem] = []
+    """Group a stream of items into lists."""
+    batch: list[StoredItem] = []
     async for item in items:
-        some.append(item)
-        if len(some) == BATCH:
-            yield some
-            some = []
-    if some:
-        yield some
+        batch.append(item)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 async def in_thread(call: Callable[..., None], *args: object) -> None:
-    """Run a call in a thread, and when cancelled wait for its end: two must not use a writer at once."""
+    """Run a call in a thread. If cancelled, wait for it: a writer must not be used by two threads at once."""
     work = asyncio.create_task(asyncio.to_thread(call, *args))
     try:
         await asyncio.shield(work)
@@ -59,17 +59,17 @@ async def in_thread(call: Callable[..., None], *args: object) -> None:
 
 
 async def _survey(items: Items, writer: Writer) -> int:
-    """Show the writer all items, and return the highest id among them."""
+    """Show the writer all items; return their highest id."""
     last = 0
-    async for some in batches(items()):
-        await in_thread(writer.survey, some)
-        last = max(last, some[-1].id)
+    async for batch in batches(items()):
+        await in_thread(writer.survey, batch)
+        last = max(last, batch[-1].id)
     return last
 
 
-async def _write(items: Items, writer: Writer, tally: Tally, last: int | None) -> None:
-    async for some in batches(items()):
-        # Items that were stored since the survey wait for the next export.
-        known = some if last is None else [item for item in some if item.id <= last]
+async def _write(items: Items, writer: Writer, counter: CountingWriter, last: int | None) -> None:
+    async for batch in batches(items()):
+        # Items stored after the survey are left to the next export.
+        known = batch if last is None else [item for item in batch if item.id <= last]
         await in_thread(writer.write, known)
-        tally.add(known)
+        counter.add(known)

@@ -1,16 +1,16 @@
-"""What to do with a file of lines whose last line was torn by a crash."""
+"""Repairs a JSON lines file whose last line was cut off by a crash."""
 
 import os
 import stat
 
 import msgspec
 
-_LONGEST = 64 << 20  # bytes of one line
-_STEP = 1 << 16
+_MAX_LINE = 64 << 20  # bytes of one line
+_CHUNK = 1 << 16
 
 
-def mend(file: int) -> None:
-    """Make an open file end with a whole line: a torn one is cut off, a whole one gets its end."""
+def repair_last_line(file: int) -> None:
+    """Make an open file end with a complete line: drop a partial line, add a missing newline."""
     if not stat.S_ISREG(os.fstat(file).st_mode):
         return
     size = os.fstat(file).st_size
@@ -19,15 +19,15 @@ def mend(file: int) -> None:
         return
     if _is_json(last):
         os.write(file, b"\n")
-    elif len(last) < _LONGEST:
+    elif len(last) < _MAX_LINE:
         os.ftruncate(file, size - len(last))
 
 
 def _last_line(file: int, size: int) -> bytes:
-    """Return what follows the last end of a line."""
+    """Return what follows the last newline."""
     tail = b""
-    while len(tail) < min(size, _LONGEST) and b"\n" not in tail:
-        start = max(0, size - len(tail) - _STEP)
+    while len(tail) < min(size, _MAX_LINE) and b"\n" not in tail:
+        start = max(0, size - len(tail) - _CHUNK)
         tail = os.pread(file, size - len(tail) - start, start) + tail
     return tail.rpartition(b"\n")[2]
 

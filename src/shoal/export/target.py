@@ -1,4 +1,4 @@
-"""Where bytes go: a file that appears only when it is whole, one that grows, or stdout."""
+"""Output targets: a file that appears only when complete, a file that is appended to, or stdout."""
 
 import errno
 import os
@@ -12,49 +12,49 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shoal.core.errors import ExportFailed, InvalidSetting
-from shoal.export.tail import mend
+from shoal.export.tail import repair_last_line
 
 STDOUT = "-"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _GROWING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_SPECIAL = os.O_WRONLY | os.O_CLOEXEC  # to a pipe, reading too would mean not to wait for its reader
+_SPECIAL = os.O_WRONLY | os.O_CLOEXEC  # opening a pipe for reading too would not wait for its reader
 
 
-class Target(ABC):
-    """An open place for bytes."""
+class OutputTarget(ABC):
+    """An open output for bytes."""
 
     def __init__(self, name: str, stream: BinaryIO) -> None:
         self.name = name
         self.stream = stream
 
     def write(self, data: bytes) -> None:
-        """Add bytes; raises ExportFailed when the place takes no more."""
-        with errors_named(self.name):
+        """Write bytes; raises ExportFailed."""
+        with translate_os_errors(self.name):
             self.stream.write(data)
 
     @abstractmethod
     def commit(self) -> None:
-        """Make what was written last."""
+        """Make what was written durable."""
 
     @abstractmethod
     def discard(self) -> None:
         """Undo what can be undone."""
 
 
-class WholeFile(Target):
-    """A file that takes its name only when it is complete and on the disk."""
+class AtomicFile(OutputTarget):
+    """A file that gets its name only when it is complete and on disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Beside the target, for only within a file system is a rename one step.
+        # In the same folder: a rename is atomic only within one file system.
         self._part = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
-        with _refusal_named(str(path)):
+        with _translate_open_errors(str(path)):
             stream = os.fdopen(os.open(self._part, _NEW, 0o666), "wb", buffering=1 << 18)
         super().__init__(str(path), stream)
 
     def commit(self) -> None:
-        with errors_named(self.name):
+        with translate_os_errors(self.name):
             self.stream.flush()
             os.fsync(self.stream.fileno())
             self.stream.close()
@@ -67,26 +67,26 @@ class WholeFile(Target):
         self._part.unlink(missing_ok=True)
 
 
-class GrowingFile(Target):
-    """A file that others may read while it grows; what it holds already stays, unless it is to begin anew."""
+class AppendFile(OutputTarget):
+    """A file that can be read while it grows; existing content is kept, unless `overwrite`."""
 
-    def __init__(self, path: Path, *, anew: bool = False) -> None:
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
         is_special = path.exists() and not path.is_file()
-        with _refusal_named(str(path)):
+        with _translate_open_errors(str(path)):
             file = os.open(path, _SPECIAL if is_special else _GROWING, 0o666)
-            if anew and not is_special:
+            if overwrite and not is_special:
                 os.ftruncate(file, 0)
-            mend(file)
+            repair_last_line(file)
         super().__init__(str(path), os.fdopen(file, "ab", buffering=0))
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
-        with errors_named(self.name):
+        with translate_os_errors(self.name):
             while rest:
                 rest = rest[self.stream.write(rest) :]
 
     def commit(self) -> None:
-        with errors_named(self.name):
+        with translate_os_errors(self.name):
             if stat.S_ISREG(os.fstat(self.stream.fileno()).st_mode):
                 os.fsync(self.stream.fileno())
             self.stream.close()
@@ -95,71 +95,75 @@ class GrowingFile(Target):
         self.stream.close()
 
 
-class Stdout(Target):
-    """What this program prints."""
+class Stdout(OutputTarget):
+    """Standard output."""
 
     def __init__(self) -> None:
         super().__init__("stdout", sys.stdout.buffer)
 
     def write(self, data: bytes) -> None:
-        # Not translated: a reader that hangs up early, as `head` does, is no wrong setting.
+        # Not translated: a reader that closes early, as `head` does, is not a wrong setting.
         self.stream.write(data)
         self.stream.flush()
 
     def commit(self) -> None:
-        """Do nothing: all is written."""
+        """Do nothing: everything is flushed."""
 
     def discard(self) -> None:
-        """Do nothing: what is printed is printed."""
+        """Do nothing: printed output cannot be taken back."""
 
 
-def open_target(path: str, *, live: bool, anew: bool = False) -> Target:
-    """Open a file to write, or stdout for "-"; raises InvalidSetting."""
+def open_target(path: str, *, live: bool, overwrite: bool = False) -> OutputTarget:
+    """Open a file for writing, or stdout for "-"; raises InvalidSetting."""
     if path == STDOUT:
         return Stdout()
-    # A link stays a link: what it leads to is written.
+    # Write to the target of a symbolic link; the link stays.
     real = Path(os.path.realpath(path))
-    check_place(path, real)
+    check_path(path, real)
     # A device or pipe must not be replaced by a file.
     is_special = real.exists() and not real.is_file()
-    return GrowingFile(real, anew=anew) if live or is_special else WholeFile(real)
+    return AppendFile(real, overwrite=overwrite) if live or is_special else AtomicFile(real)
 
 
 @contextmanager
-def errors_named(name: str) -> Iterator[None]:
-    """Raise ExportFailed, which says what happened to which file, where the system fails to write."""
+def translate_os_errors(name: str) -> Iterator[None]:
+    """Turn an OSError into ExportFailed, with the name of the file."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ExportFailed(name, reason, "Make room or name another place, and export again") from error
+        raise ExportFailed(
+            name, reason, "Free disk space or choose another file, then export again"
+        ) from error
 
 
 @contextmanager
-def _refusal_named(name: str) -> Iterator[None]:
-    """Raise InvalidSetting for a place that cannot be written at all; a full disk is a failure."""
+def _translate_open_errors(name: str) -> Iterator[None]:
+    """Turn an OSError on opening into InvalidSetting; a full disk stays ExportFailed."""
     try:
-        with errors_named(name):
+        with translate_os_errors(name):
             yield
     except ExportFailed as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL:
             raise
-        raise InvalidSetting(name, f"cannot be written: {error.reason}. Name another place") from error
+        raise InvalidSetting(name, f"cannot be written: {error.reason}. Choose another file") from error
 
 
-def check_place(path: str, real: Path) -> None:
-    """Raise InvalidSetting, with what to type, for a name that no file can have."""
+def check_path(path: str, real: Path) -> None:
+    """Raise InvalidSetting, with what to type, for a path that cannot be written."""
     if real.is_dir():
-        raise InvalidSetting(path, f"is a folder. Name a file in it: {Path(path) / 'items.jsonl'}")
+        raise InvalidSetting(path, f"is a folder. Use a file in it: {Path(path) / 'items.jsonl'}")
     folder = real.parent
     if not folder.is_dir():
-        raise InvalidSetting(path, f"lies in a folder that is not there. Run: mkdir -p {folder}")
+        raise InvalidSetting(path, f"is in a folder that does not exist. Run: mkdir -p {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidSetting(path, f"may not be written. Run: chmod u+w {folder}, or name another place")
+        raise InvalidSetting(
+            path, f"is in a folder without write permission. Run: chmod u+w {folder}, or choose another file"
+        )
 
 
 def _sync_folder(folder: Path) -> None:
-    # So that the name outlives a power cut as well. Where a folder cannot be opened, it need not.
+    # So that the rename survives a power cut. Not all systems can open a folder; then it is skipped.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

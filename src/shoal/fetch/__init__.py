@@ -1,1 +1,1 @@
-"""How a page comes home: by HTTP, through one door to the network."""
+"""Fetching pages by HTTP or with a browser, through one egress."""

@@ -1,17 +1,17 @@
-"""What every way to fetch a page does: one question, one answer."""
+"""The interface of every fetcher: one request, one response."""
 
 from typing import Protocol
 
-from shoal.core.exchange import Request, Response
+from shoal.core.http import Request, Response
 
 
 class Fetcher(Protocol):
-    """Brings pages home. It never retries, and never waits for a host's sake."""
+    """Fetches pages. It never retries, and never waits for a host's rate limit."""
 
     async def fetch(self, request: Request) -> Response:
-        """Return the answer, whatever its status; raises FetchError, or what `on_hop` raises."""
+        """Return the response, whatever its status; raises FetchError, or what `on_hop` raises."""
         ...
 
     async def close(self) -> None:
-        """Let go of every connection; a fetch that is under way may fail."""
+        """Close every connection; a fetch in progress may fail."""
         ...

@@ -1,14 +1,14 @@
-"""Ends what takes too long, with one timer for all: one for each would be the dearest part of a fetch."""
+"""Timeouts that share one timer: a timer for each would be the most expensive part of a fetch."""
 
 import asyncio
 from datetime import timedelta
 from typing import Self
 
-TICK = 0.05  # seconds by which an end may come late
+TICK = 0.05  # seconds by which a timeout may be late
 
 
 class Deadlines:
-    """Watches over everything that is under way in one event loop."""
+    """Tracks all deadlines of one event loop."""
 
     def __init__(self) -> None:
         self._watched: set[Deadline] = set()
@@ -16,11 +16,11 @@ class Deadlines:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def within(self, span: timedelta) -> "Deadline":
-        """Return a block that raises TimeoutError when it takes longer than the span."""
+        """Return a context manager that raises TimeoutError when its block takes longer than the span."""
         return Deadline(self, span.total_seconds())
 
     def watch(self, deadline: "Deadline") -> float:
-        """Watch over a deadline from now on; return the time."""
+        """Start to watch a deadline; return the current time."""
         loop = asyncio.get_running_loop()
         self._watched.add(deadline)
         if self._timer is None or self._loop is not loop:
@@ -28,7 +28,7 @@ class Deadlines:
         return loop.time()
 
     def forget(self, deadline: "Deadline") -> None:
-        """Watch over a deadline no longer."""
+        """Stop watching a deadline."""
         self._watched.discard(deadline)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -40,7 +40,7 @@ class Deadlines:
 
 
 class Deadline:
-    """A block of a task that must end in time, as `asyncio.timeout` makes it."""
+    """A block that must end in time, with the semantics of `asyncio.timeout`."""
 
     __slots__ = ("_all", "_cancelled_before", "_expired", "_seconds", "_task", "at")
 
@@ -57,11 +57,11 @@ class Deadline:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
         if not self._expired:
             self._all.forget(self)
-        # Whoever else has cancelled the task meanwhile is not to be disappointed.
+        # A cancellation that came from elsewhere in the meantime must not be swallowed.
         elif self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from exc
 
     def expire(self) -> None:
-        """End the block."""
+        """Cancel the block."""
         self._expired = True
         self._task.cancel()

@@ -1,4 +1,4 @@
-"""How much a host may send before it is cut off."""
+"""Limits on what a host may send."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one fetch may cost; sizes in bytes. Its time is in the request."""
+    """The limits of one fetch; sizes in bytes. The timeout is part of the request."""
 
     max_body: int = 32 * MIB  # after decompression
     max_header_bytes: int = 256 * KIB

@@ -1,6 +1,6 @@
-"""Shoal from Python: start runs, watch them, and have their results as they come.
+"""Shoal from Python: start runs, watch them, and read their results while they are stored.
 
-A run lives in its queue, not in the program that started it: `app.run(run_id)` takes it up after a restart.
+A run lives in its queue, not in the program that started it: `app.run(run_id)` finds it after a restart.
 """
 
 import asyncio
@@ -17,34 +17,35 @@ from typing import Any
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, UnknownRun
 from shoal.core.model import ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.discover.rejects import RejectFile
-from shoal.fleet.again import pages_again
-from shoal.fleet.assignment import admit
-from shoal.fleet.balance import TIMEOUT, Balancers
-from shoal.fleet.dispatch import Scraped
-from shoal.fleet.filling import OnInvalid, Refusals, enter, open_filling
 from shoal.fleet.handle import RunHandle
-from shoal.fleet.hired import Hired
+from shoal.fleet.hints import DEFAULT_QUEUE
+from shoal.fleet.job import Job
 from shoal.fleet.jobs import job_of_run, load, make_job
-from shoal.fleet.launch import Job, lock_of, open_run
-from shoal.fleet.logs import LogPlan
-from shoal.fleet.named import read_sources
-from shoal.fleet.ondemand import ANYWHERE, listening_job, standing_run, until_listening
-from shoal.fleet.project import Project
-from shoal.fleet.retyping import DEFAULT_QUEUE
-from shoal.fleet.seeds import Seeds, Stream
-from shoal.fleet.table import read_table
-from shoal.fleet.tokens import TokenStatus, tokens
-from shoal.fleet.watch import watching
+from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
+from shoal.fleet.ondemand.dispatch import Scraped
+from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, standing_run, until_listening
+from shoal.fleet.partitions.membership import admit
+from shoal.fleet.partitions.table import read_table
+from shoal.fleet.project.file import Project
+from shoal.fleet.run.app_workers import AppWorkers
+from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
+from shoal.fleet.run.launch import lock_of, open_run
+from shoal.fleet.sources.names import read_sources
+from shoal.fleet.sources.recrawl import recrawl_tasks
+from shoal.fleet.sources.seeds import Seeds, Stream
+from shoal.fleet.status.tokens import TokenStatus, tokens
+from shoal.fleet.telemetry.logs import LogPlan
+from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from shoal.worker.share import HEARTBEAT
+from shoal.worker.partitions import HEARTBEAT
 
 
 class connect:
     """Connects to a queue: `async with shoal.connect("postgresql://…") as app`.
 
-    Without an address it is that of SHOAL_QUEUE or of the project. Scrapers are named as in the project file
-    of `folder`, or as FILE[:NAME].
+    The default address is SHOAL_QUEUE or the project's. Scrapers are named as in the project file of
+    `folder`, or as FILE[:NAME].
     """
 
     def __init__(self, queue_url: str | None = None, *, folder: str | Path = ".") -> None:
@@ -75,12 +76,12 @@ class App:
     def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
         self.queue = queue
         self._url, self._project = queue_url, project
-        self._crews, self._hired = AsyncExitStack(), list[Hired]()
+        self._stack, self._workers = AsyncExitStack(), list[AppWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
 
     @property
     def queue_url(self) -> str:
-        """The queue's address, which may hold a password."""
+        """The queue's address, which may contain a password."""
         return self._url
 
     @property
@@ -89,9 +90,9 @@ class App:
         return self._project
 
     async def close(self) -> None:
-        """Stop the workers that were started here, and close the queue."""
+        """Stop the workers started here, and close the queue."""
         await self._balancers.close()
-        await self._crews.aclose()
+        await self._stack.aclose()
         await self.queue.close()
 
     async def start(
@@ -117,22 +118,23 @@ class App:
         trace: bool = False,
         **sources: Any,
     ) -> RunHandle:
-        """Make a run, fill it, and work on it as its mode says; `run.report` tells what was entered.
+        """Create a run, enqueue its tasks, and work on it as its mode says; `run.report` has the counts.
 
-        `workers` start here. Where it is left out, a scraper that was put in single mode has one, others
-        none: `run.worker_command` starts some anywhere. Single mode is locked: ScraperBusy names the holder.
+        `workers` is how many workers start here. By default a scraper set to single mode gets one, others
+        none: `run.worker_command` starts workers anywhere. Single mode is locked: ScraperBusy names the
+        holder.
 
-        A run id that exists is gone on with: what has entered before is not entered again. `again` names an
-        earlier run whose pages are visited once more; `compared` then says what is new, changed and gone.
+        An existing run id is resumed: duplicates are not enqueued again. `again` names an earlier run whose
+        pages are recrawled; `compared` then returns how many are new, changed and gone.
 
-        `urls` and `tasks` may be any iterables, also async ones, and are never held as a whole. `sources` are
-        the others by the names of `shoal run`: urls_file, sitemap, combine, axis, from_run. What cannot be
-        queued is skipped and counted; `on_invalid` may be "dead" for dead letters, "raise", or a function of
-        each refusal, and `rejects` names a file for them.
+        `urls` and `tasks` may be any iterables, also async ones, and are never held in memory as a whole.
+        `sources` are the other sources by their names in `shoal run`: urls_file, sitemap, combine, axis,
+        from_run. What cannot be queued is skipped and counted; `on_invalid` may be "dead" for dead letters,
+        "raise", or a function that receives each refusal, and `rejects` names a file for them.
 
-        `partitions` are those that the workers are for, or "auto" or "exclusive" to share them out by a plan,
-        which `partition_table` may write down: worker number to partitions. `heartbeat` is how soon they are
-        shared out anew. `logs`, `metrics` (HOST:PORT) and `trace` are of the workers that are started here.
+        `partitions` limits the workers to these partitions; "auto" and "exclusive" assign them by a plan,
+        which `partition_table` may fix: worker number to partitions. `heartbeat` is how soon they are
+        reassigned. `logs`, `metrics` (HOST:PORT) and `trace` apply to the workers started here.
         """
         seeds = read_sources(urls, tasks, sources)
         job = self.job(
@@ -149,8 +151,8 @@ class App:
         if workers is None:
             workers = 1 if job.scraper.settings.mode_given and job.scraper.settings.mode == "single" else 0
         if not workers and (logs or metrics or trace):
-            raise InvalidInput("Logs, metrics and traces are of workers; start some here with: workers=1")
-        job = replace(job, **watching(logs, metrics, trace, key="metrics"))
+            raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
+        job = replace(job, **open_telemetry(logs, metrics, trace, key="metrics"))
         return await self._start(job, seeds, run_id, workers, on_invalid, rejects)
 
     async def _start(
@@ -163,39 +165,39 @@ class App:
         rejects: str | None,
     ) -> RunHandle:
         routes = self._project.routes
-        for hired in self._hired if workers else ():
-            await hired.let_go(job.scraper.name)
+        for earlier in self._workers if workers else ():
+            await earlier.wait_if_drained(job.scraper.name)
         async with AsyncExitStack() as stack:
-            # Whatever can be refused is refused before the run is made.
+            # Everything that can be refused is refused before the run is created.
             lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
             refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
-            known = await pages_again(self.queue, job.scraper, but=run_id)
-            filling = await stack.enter_async_context(
-                open_filling(
+            known = await recrawl_tasks(self.queue, job.scraper, but=run_id)
+            enqueuer = await stack.enter_async_context(
+                open_enqueuer(
                     self.queue,
                     job.scraper,
                     seeds,
                     routes,
                     on_invalid=on_invalid,
-                    on_refusal=refusals.note,
+                    on_refusal=refusals.record,
                 )
             )
-            await filling.begin(strict=on_invalid == "raise")
+            await enqueuer.begin(strict=on_invalid == "raise")
             run = await open_run(self.queue, job.scraper, run_id=run_id)
-            with _naming(run):
-                report = await enter(self.queue, run, filling, refusals, known)
+            with _add_run_to_errors(run):
+                report = await enqueue_all(self.queue, run, enqueuer, refusals, known)
                 check = None
                 if lock:
                     await lock.name_run(run.id)
                     await admit(self.queue, run.id, job.sharing)
-                    hired = Hired(self.queue, run, job, lock)
-                    await self._crews.enter_async_context(hired)
-                    self._hired = [one for one in self._hired if one.is_working] + [hired]
-                    check = hired.check
+                    started = AppWorkers(self.queue, run, job, lock)
+                    await self._stack.enter_async_context(started)
+                    self._workers = [one for one in self._workers if one.is_working] + [started]
+                    check = started.check
         return RunHandle(self.queue, run, report, routes, lambda run: job, check)
 
     async def run(self, run_id: str) -> RunHandle:
-        """Take up a run that was started before; raises UnknownRun."""
+        """Return a handle to an existing run; raises UnknownRun."""
         return self._handle(await self.queue.run(run_id))
 
     async def runs(self) -> list[RunHandle]:
@@ -203,7 +205,7 @@ class App:
         return [self._handle(run) for run in await self.queue.runs()]
 
     async def stats(self, scraper: str, run_id: str | None = None) -> Stats:
-        """Return the counts of a run of a scraper, the newest if none is named.
+        """Return the counts of a scraper's run, the newest by default.
 
         Raises UnknownRun, and RunConflict for a run of another scraper.
         """
@@ -223,26 +225,26 @@ class App:
         return await self.queue.workers()
 
     async def hosts(self) -> list[HostStatus]:
-        """Return the hosts of all runs: how they are treated, and what is left of each."""
+        """Return the hosts of all runs with their rate limits, pauses and counts."""
         return [host async for host in self.queue.hosts()]
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
-        """Send a host no request for a while, in any run; zero ends a pause."""
+        """Send no requests to a host for a while, in any run; zero ends a pause."""
         await self.queue.pause_host(host.lower(), duration)
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        """Keep at least this gap between two requests to a host, in any run; zero lifts it."""
+        """Keep at least this delay between two requests to a host, in any run; zero removes it."""
         await self.queue.slow_host(host.lower(), delay)
 
     async def forget(self, scraper: str) -> int:
         """Forget what runs of a scraper with `dedup` have queued, and return how many tasks were known.
 
-        The next run queues them again; what is in earlier runs stays.
+        The next run queues them again; earlier runs keep theirs.
         """
         return await self.queue.forget(await self._name(scraper))
 
     async def tokens(self) -> list[TokenStatus]:
-        """Return the API tokens that the fleet knows: what is left of each."""
+        """Return the API tokens that the fleet knows, with the quota left of each."""
         return await tokens(self.queue)
 
     async def gather(
@@ -256,14 +258,14 @@ class App:
         timeout: timedelta | None = None,
         return_exceptions: bool = False,
     ) -> list[Any]:
-        """Handle every payload by a step, the first if none is named; return the items of each, in order.
+        """Run a step on every payload, the first step by default; return the items of each, in order.
 
-        A payload is known by what it holds: given twice, it is handled once and answered twice. With a run id
-        it can be asked again after a restart, in whatever order: what was done is not done twice.
+        A payload is identified by its content: given twice, it is processed once and returned twice. With a
+        run id you can call it again after a restart, in any order: completed payloads are not repeated.
 
-        Raises TaskDied or TaskExpired as soon as one has failed, whose `results` are those of the others so
-        far, InvalidTask for what is no payload, and TimeoutError. With `return_exceptions` the error of each
-        that failed stands in its place instead.
+        Raises TaskDied or TaskExpired as soon as one has failed, with the other results so far in `results`;
+        InvalidTask for an invalid payload, and TimeoutError. With `return_exceptions` the list contains the
+        error of each failed payload instead.
         """
         tasks = [Task(step=step, payload=one) if step else Task(payload=one) for one in payloads]
         policy: OnInvalid = "skip" if return_exceptions else "raise"
@@ -273,7 +275,7 @@ class App:
             run_id=run_id,
             workers=workers,
             on_invalid=policy,
-            settings={"dedup": None},  # what earlier runs have queued has no result in this one
+            settings={"dedup": None},  # tasks that earlier runs have queued have no result in this one
         )
         ids = handle.ids
         waiting = await handle.outcomes(
@@ -281,10 +283,10 @@ class App:
         )
         if waiting.errors and not return_exceptions:
             raise next(iter(waiting.errors.values()))
-        found: dict[str, Any] = {**waiting.items, **waiting.errors}
-        refused = "its payload or its step is not one that can be queued; see the run's report"
+        results: dict[str, Any] = {**waiting.items, **waiting.errors}
+        refused = "its payload or its step cannot be queued; see the run's report"
         return [
-            found[one] if one else InvalidTask(task, refused) for task, one in zip(tasks, ids, strict=True)
+            results[one] if one else InvalidTask(task, refused) for task, one in zip(tasks, ids, strict=True)
         ]
 
     async def listen(
@@ -292,19 +294,19 @@ class App:
         scraper: str,
         *,
         workers: int = 1,
-        at: str = ANYWHERE,
+        at: str = ANY_PORT,
         announce: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> RunHandle:
-        """Start workers here that scrape on demand, for as long as the app is open; return their run."""
+        """Start workers here that scrape on demand while the app is open; return their run."""
         changes = dict(settings or {}) | {"mode": "distributed"}
         job = listening_job(self.job(scraper, settings=changes, workers=workers), at, announce)
         run = await standing_run(self.queue, job.scraper)
-        hired = Hired(self.queue, run, job, lock_of(self.queue, job, run.id))
-        await self._crews.enter_async_context(hired)
+        listening = AppWorkers(self.queue, run, job, lock_of(self.queue, job, run.id))
+        await self._stack.enter_async_context(listening)
         await until_listening(self.queue, job.scraper.name, workers)
         return RunHandle(
-            self.queue, run, routes=self._project.routes, job_of=lambda run: job, check=hired.check
+            self.queue, run, routes=self._project.routes, job_of=lambda run: job, check=listening.check
         )
 
     async def scrape(
@@ -316,7 +318,7 @@ class App:
         strategy: str = "least_loaded",
         **payload: Any,
     ) -> list[Any]:
-        """Have a worker that listens fetch a page now, and return its items, which are stored too.
+        """Have a listening worker fetch a page now, and return its items, which are also stored.
 
         Raises NobodyListens, TaskDied when it became a dead letter, and NotAnswered after the timeout.
         """
@@ -326,18 +328,18 @@ class App:
     async def call(
         self, scraper: str, task: Task, *, timeout: timedelta = TIMEOUT, strategy: str = "least_loaded"
     ) -> Scraped:
-        """Have a worker that listens handle a task now, and return all about it; raises as `scrape` does."""
+        """Have a listening worker process a task now, and return the full result; raises like `scrape`."""
         balancer = await self._balancers.of(await self._name(scraper), strategy)
         return await balancer.call(task, timeout=timeout)
 
     def job(self, scraper: str, *, workers: int | None = None, **more: Any) -> Job:
-        """Return the job of a scraper, for `Station` and others of `shoal.fleet`; `more` are fields of a Job.
+        """Return the job of a scraper, for `WorkerHost` and others of `shoal.fleet`; `more` are Job fields.
 
-        What the project says of workers holds where it is not said here.
+        The project's worker settings are the defaults.
         """
         plan = self._project.cluster.workers
-        usual = {"at_once": plan.at_once, "batch": plan.batch_size}
-        fields = {name: value for name, value in usual.items() if value is not None} | more
+        defaults = {"at_once": plan.at_once, "batch": plan.batch_size}
+        fields = {name: value for name, value in defaults.items() if value is not None} | more
         return make_job(
             scraper, load(self._project, scraper), queue_url=self._url, workers=max(workers or 1, 1), **fields
         )
@@ -353,14 +355,14 @@ class App:
 
 
 @contextmanager
-def _naming(run: Run) -> Generator[None]:
-    """Name a run that was made in an error that comes after that."""
+def _add_run_to_errors(run: Run) -> Generator[None]:
+    """Add the id of the new run to an error raised inside the block."""
     try:
         yield
     except Exception as error:
         if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
             vars(error)["run_id"] = run.id
         error.add_note(
-            f"Run {run.id} was made. Go on with it: run_id={run.id!r}; or delete it: shoal purge {run.id}"
+            f"Run {run.id} was created. Resume it: run_id={run.id!r}; or delete it: shoal purge {run.id}"
         )
         raise

@@ -1,4 +1,4 @@
-"""From a scraper's name to the job of running it: the same for commands, programs and the JSON API."""
+"""Build a job from a scraper's name: the same for commands, programs and the JSON API."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, ShoalError, UnknownScraper
 from shoal.core.model import NOTHING, Run
-from shoal.fleet.launch import MODES, Job
-from shoal.fleet.project import Entry, Loaded, Project
-from shoal.fleet.rows import scraper_row
+from shoal.fleet.job import MODES, Job
+from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
+from shoal.fleet.status.rows import scraper_row
 
-# A file that is loaded changes the path on which modules are looked for.
+# Loading a file changes the module search path.
 _loading = Lock()
-AGAIN_AFTER = 10.0  # seconds after a scraper could not be loaded
+RELOAD_INTERVAL = 10.0  # seconds between two attempts to load a broken scraper
 
 
-def load(project: Project, name: str) -> Loaded:
+def load(project: Project, name: str) -> LoadedScraper:
     """Load a scraper by its name in the project, or by its file or module; safe in several threads."""
     with _loading:
         return project.load(name)
@@ -26,7 +26,7 @@ def load(project: Project, name: str) -> Loaded:
 
 def make_job(
     name: str,
-    loaded: Loaded,
+    loaded: LoadedScraper,
     *,
     queue_url: str,
     settings: Mapping[str, Any] = NOTHING,
@@ -36,8 +36,8 @@ def make_job(
 ) -> Job:
     """Return the job of a scraper with some settings changed.
 
-    `homes` are the partitions' workers by a table; without it the project's is kept to, unless partitions
-    are named.
+    `homes` is a table of partition to worker number; by default it is the project's, unless partitions are
+    named.
     """
     named = list(partitions) if partitions else None
     if homes is None:
@@ -57,18 +57,18 @@ def make_job(
 
 
 def is_mode(partitions: Sequence[str]) -> bool:
-    """Tell whether partitions are a word by which they are shared out."""
+    """Return whether `partitions` is a sharing mode instead of names."""
     return list(partitions) in ([mode] for mode in MODES)
 
 
 def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] | None:
-    """Return the partitions, or the word by which they are shared out; a table means `auto` by itself."""
+    """Return the partitions or the sharing mode; a table implies `auto`."""
     if not has_table:
         return partitions
     if partitions and not is_mode(partitions):
         raise InvalidSetting(
             "--partition-table",
-            "shares out all partitions; leave out --partitions, or say auto or exclusive there",
+            "assigns all partitions; leave out --partitions, or set it to auto or exclusive",
         )
     return partitions or ["auto"]
 
@@ -76,14 +76,14 @@ def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] 
 def project_job(
     project: Project, queue_url: str, name: str, settings: Mapping[str, Any] | None = None
 ) -> Job:
-    """Return the job of a scraper by its name in the project; a file or module is no name here."""
+    """Return the job of a scraper by its name in the project; files and modules are not accepted."""
     if name not in project.scrapers:
         raise UnknownScraper(name, list(project.scrapers))
     return make_job(name, load(project, name), queue_url=queue_url, settings=settings or NOTHING)
 
 
 def job_of_run(project: Project, queue_url: str, run: Run) -> Job:
-    """Return the job of the scraper that a run is of; raises UnknownScraper where the project lacks it."""
+    """Return the job of a run's scraper; raises UnknownScraper if the project does not have it."""
     for entry in sorted(project.scrapers.values(), key=lambda one: one.name != run.scraper):
         with suppress(ShoalError):
             if (job := project_job(project, queue_url, entry.name)).scraper.name == run.scraper:
@@ -92,38 +92,38 @@ def job_of_run(project: Project, queue_url: str, run: Run) -> Job:
 
 
 class ScraperRows:
-    """The scrapers of a project as `shoal scrapers --json` has them; a file is loaded when it has changed."""
+    """The scrapers of a project as in `shoal scrapers --json`; a file is reloaded when it changes."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownScraper] = {}
 
     def all(self) -> list[dict[str, Any]]:
         """Return a row for each scraper; safe in several threads."""
         with _loading:
             return [self._row(entry) for entry in self._project.scrapers.values()]
 
-    def _row(self, entry: Entry) -> dict[str, Any]:
+    def _row(self, entry: ProjectScraper) -> dict[str, Any]:
         known, stamp = self._known.get(entry.name), _stamp(entry, self._project.folder)
         if known and known.stamp == stamp and time.monotonic() < known.until:
             return known.row
         row = scraper_row(entry, self._project.folder)
-        # What is wrong with a file may be mended elsewhere: in a module that it imports.
-        until = time.monotonic() + AGAIN_AFTER if row["says"] else float("inf")
-        self._known[entry.name] = _Known(stamp, until, row)
+        # A broken file may be fixed elsewhere: in a module that it imports.
+        until = time.monotonic() + RELOAD_INTERVAL if row["says"] else float("inf")
+        self._known[entry.name] = _KnownScraper(stamp, until, row)
         return row
 
 
-class _Known(NamedTuple):
+class _KnownScraper(NamedTuple):
     stamp: tuple[int, int] | None
     until: float
     row: dict[str, Any]
 
 
-def _stamp(entry: Entry, folder: Path) -> tuple[int, int] | None:
-    """Return what tells a file from its next version; None for a module, which is imported once anyway."""
-    place = entry.reference(folder)
-    path = Path(place) if place.endswith(".py") else Path(place.rpartition(":")[0])
+def _stamp(entry: ProjectScraper, folder: Path) -> tuple[int, int] | None:
+    """Return the modification time and size of a file; None for a module, which is imported once anyway."""
+    reference = entry.reference(folder)
+    path = Path(reference) if reference.endswith(".py") else Path(reference.rpartition(":")[0])
     try:
         found = path.stat()
     except OSError:

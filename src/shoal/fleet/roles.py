@@ -1,4 +1,4 @@
-"""The two roles of a cluster: a coordinator carries a run through, workers serve run after run."""
+"""The two roles of a cluster: a coordinator runs one run to its end, worker hosts serve run after run."""
 
 import asyncio
 import time
@@ -9,158 +9,160 @@ from typing import Protocol
 
 from shoal.core.errors import QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
-from shoal.fleet import single
-from shoal.fleet.crew import Crew, CrewEnding
-from shoal.fleet.filling import Filling
-from shoal.fleet.launch import Job, Summary, books_of, crew_of, lock_of, open_run
-from shoal.fleet.lifecycle import end_at_budget
-from shoal.fleet.metrics import CrewMetrics
-from shoal.fleet.outlet import Outlet
-from shoal.fleet.progress import Progress, Snapshot
-from shoal.fleet.watch import metrics_of, seen_by
-from shoal.fleet.whereabouts import hand_back, new_worker_id
+from shoal.fleet import lock as single
+from shoal.fleet.job import Job
+from shoal.fleet.liveness import new_worker_id, release_leases_of
+from shoal.fleet.run.enqueue import RunEnqueuer
+from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, open_run
+from shoal.fleet.run.lifecycle import end_at_budget
+from shoal.fleet.run.pool import PoolExit, WorkerPool
+from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.fleet.telemetry.metrics import PoolMetrics
+from shoal.fleet.telemetry.setup import metrics_of, update_metrics
 from shoal.queue.contract import Queue
-from shoal.worker.duties import beside
-from shoal.worker.keeper import BEAT_EVERY
-from shoal.worker.tally import Tally
+from shoal.worker.background import run_beside
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 
-LOOK_EVERY = 1.0
-AFTER_FAILURE = 30.0
-MOST_LOOKED_AT = 20  # runs of a scraper, the newest first
+POLL_INTERVAL = 1.0  # seconds
+DELAY_AFTER_FAILURE = 30.0  # seconds
+MAX_RUNS_CHECKED = 20  # runs of a scraper, the newest first
 ROLE = "coordinator"
 FILLING, WAITING, FINISHED = "filling", "waiting", "finished"
 
 
-class Audience(Protocol):
-    """Who is told how the runs of a cluster get on."""
+class RoleObserver(Protocol):
+    """Receives the progress and messages of the runs of a cluster."""
 
-    def joined(self, run: Run) -> None: ...
-    def saw(self, snapshot: Snapshot) -> None: ...
-    def said(self, text: str) -> None: ...
+    def on_join(self, run: Run) -> None: ...
+    def on_progress(self, snapshot: Snapshot) -> None: ...
+    def on_message(self, text: str) -> None: ...
 
 
-class Silent:
-    """An audience that wants to hear nothing."""
+class SilentObserver:
+    """An observer that ignores everything."""
 
-    def joined(self, run: Run) -> None:
+    def on_join(self, run: Run) -> None:
         """Ignore it."""
 
-    def saw(self, snapshot: Snapshot) -> None:
+    def on_progress(self, snapshot: Snapshot) -> None:
         """Ignore it."""
 
-    def said(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Ignore it."""
 
 
-SILENT = Silent()
+SILENT = SilentObserver()
 
 
-def filling_lock(queue: Queue, scraper: str, run_id: str | None = None) -> single.ScraperLock:
+def enqueue_lock(queue: Queue, scraper: str, run_id: str | None = None) -> single.ScraperLock:
     """Return the lock that a coordinator holds."""
     return single.ScraperLock(queue, scraper, [single.FILLING], run_id=run_id)
 
 
 async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
-    """Return the run to carry through: the one named, the one that was cut short, or a new one."""
+    """Return the run to coordinate: the named one, the interrupted one, or a new one."""
     if run_id or not resume:
-        return await _marked(queue, await open_run(queue, job.scraper, run_id=run_id))
-    if run := await _cut_short(queue, job.scraper.name):
+        return await _mark_as_coordinated(queue, await open_run(queue, job.scraper, run_id=run_id))
+    if run := await _find_interrupted(queue, job.scraper.name):
         return run
-    return await _marked(queue, await open_run(queue, job.scraper))
+    return await _mark_as_coordinated(queue, await open_run(queue, job.scraper))
 
 
-async def _marked(queue: Queue, run: Run) -> Run:
-    """Mark a run as one of a coordinator at once, so that the next one knows it whatever happens."""
+async def _mark_as_coordinated(queue: Queue, run: Run) -> Run:
+    """Mark a run as a coordinator's at once, so that the next coordinator finds it whatever happens."""
     await queue.beat(new_worker_id(), run_id=run.id, state="ended", info={"role": ROLE})
     return run
 
 
-async def _cut_short(queue: Queue, scraper: str) -> Run | None:
-    """Return the newest run of a scraper that a coordinator has begun, if none has come to its end.
+async def _find_interrupted(queue: Queue, scraper: str) -> Run | None:
+    """Return the newest run of a scraper that a coordinator has started, if it was interrupted.
 
-    Other runs of the scraper are nobody's business here: somebody fills them, or works on them, by hand.
-    A coordinator may die while it fills a run, and workers drain what is there: such a run looks finished.
+    Other runs of the scraper are ignored: they are enqueued or worked on by hand. A coordinator may die while
+    it enqueues, and workers drain what is there: such a run looks finished.
     """
     states: dict[str, set[str]] = {}
     for worker in await queue.workers():
         if worker.info.get("role") == ROLE:
             states.setdefault(worker.run_id, set()).add(worker.state)
-    mine = (run for run in await queue.runs() if run.scraper == scraper and run.id in states)
-    run = next(mine, None)
+    coordinated = (run for run in await queue.runs() if run.scraper == scraper and run.id in states)
+    run = next(coordinated, None)
     if run is None or run.state.has_ended:
         return None
-    is_left = FINISHED not in states[run.id] or (await queue.stats(run.id)).remaining
-    return run if is_left else None
+    has_work_left = FINISHED not in states[run.id] or (await queue.stats(run.id)).remaining
+    return run if has_work_left else None
 
 
 @dataclass(slots=True)
 class Coordinator:
-    """Fills one run, waits until workers have drained it, and writes its items down."""
+    """Enqueues one run, waits until workers have drained it, and writes its items."""
 
     queue: Queue
     job: Job
     run: Run
-    audience: Audience
+    observer: RoleObserver
     results: str | None = None
-    lock: single.ScraperLock | None = None  # for filling, held by whoever made the run
+    lock: single.ScraperLock | None = None  # the enqueue lock, held by the creator of the run
     _state: str = field(default=FILLING, init=False)
 
-    async def carry_out(self, feed: Filling) -> Summary:
-        """Return how the run ended; cancel it at any time, and start it again to go on."""
+    async def carry_out(self, feed: RunEnqueuer) -> Summary:
+        """Return how the run ended; it can be cancelled at any time, and started again to resume."""
         began, me = time.monotonic(), new_worker_id()
         async with AsyncExitStack() as stack:
-            stack.enter_context(books_of(self.job, self.run))
-            lock = self.lock or filling_lock(self.queue, self.run.scraper, self.run.id)
+            stack.enter_context(open_logs(self.job, self.run))
+            lock = self.lock or enqueue_lock(self.queue, self.run.scraper, self.run.id)
             await stack.enter_async_context(lock)
-            outlet = await stack.enter_async_context(Outlet(self.queue, self.run.id, self.results))
+            writer = await stack.enter_async_context(ResultWriter(self.queue, self.run.id, self.results))
             before = (await self.queue.stats(self.run.id)).completed
-            self.audience.joined(self.run)
-            await self._mark(me, FILLING)
-            await stack.enter_async_context(beside("The coordinator's heartbeat", self._beat(me)))
+            self.observer.on_join(self.run)
+            await self._send_heartbeat(me, FILLING)
+            await stack.enter_async_context(run_beside("The coordinator's heartbeat", self._keep_beating(me)))
             enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
-            await self._mark(me, WAITING)
+            await self._send_heartbeat(me, WAITING)
             snapshot = await self._wait()
-            await outlet.finish(snapshot.stats.items)
-        await self._mark(me, FINISHED)
+            await writer.finish(snapshot.stats.items)
+        await self._send_heartbeat(me, FINISHED)
         return Summary(
             run=self.run,
             enqueued=enqueued,
             before=before,
             snapshot=snapshot,
-            ending=CrewEnding(),
+            ending=PoolExit(),
             seconds=time.monotonic() - began,
             refused=feed.refused,
         )
 
     async def _wait(self) -> Snapshot:
-        progress = Progress(self.queue, self.run.id)
+        progress = ProgressReader(self.queue, self.run.id)
         while True:
             with suppress(QueueUnavailable):
-                # The workers may be gone when the last of the pages is done.
+                # The workers may be gone when the last page is done.
                 await end_at_budget(self.queue, self.run, self.job.scraper)
-                snapshot = await progress.look()
-                self.audience.saw(snapshot)
+                snapshot = await progress.read()
+                self.observer.on_progress(snapshot)
                 if self._is_over(snapshot):
-                    return await progress.look(last=True)
-            await asyncio.sleep(LOOK_EVERY)
+                    return await progress.read(last=True)
+            await asyncio.sleep(POLL_INTERVAL)
 
     def _is_over(self, snapshot: Snapshot) -> bool:
         return snapshot.is_over or not snapshot.stats.tasks
 
-    async def _mark(self, me: str, state: str) -> None:
+    async def _send_heartbeat(self, me: str, state: str) -> None:
         self._state = state
         await self.queue.beat(me, run_id=self.run.id, state=state, info={"role": ROLE})
 
-    async def _beat(self, me: str) -> None:
-        """Say again and again that it is there, and what it does."""
+    async def _keep_beating(self, me: str) -> None:
+        """Send a heartbeat with the current state periodically."""
         while True:
-            await asyncio.sleep(BEAT_EVERY)
+            await asyncio.sleep(HEARTBEAT_INTERVAL)
             with suppress(QueueError):
-                await self._mark(me, self._state)
+                await self._send_heartbeat(me, self._state)
 
 
-class Station:
-    """Keeps a crew at work on the newest run of each scraper, and waits for the next ones.
+class WorkerHost:
+    """Runs a worker pool on the newest run of each scraper, and waits for the next ones.
 
     With `runs` it serves only those, and ends when they are drained.
     """
@@ -169,137 +171,144 @@ class Station:
         self,
         queue: Queue,
         jobs: Sequence[Job],
-        audience: Audience = SILENT,
+        observer: RoleObserver = SILENT,
         *,
         runs: Sequence[str] = (),
         on_output: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._queue, self._audience = queue, audience
+        self._queue, self._observer = queue, observer
         self._jobs = [replace(job, joins=True) for job in jobs]
         self._runs, self._on_output = runs, on_output
-        self._crews: set[Crew] = set()
-        self._past, self._past_restarts = Tally(), 0  # of crews that have ended
-        self._metrics = CrewMetrics(self)
-        self._spent: set[str] = set()  # runs whose budget of pages is used up
-        self._held = dict[str, str]()  # scrapers in single mode that another process works on, and who it is
+        self._pools: set[WorkerPool] = set()
+        self._past, self._past_restarts = WorkerCounters(), 0  # of worker pools that have ended
+        self._metrics = PoolMetrics(self)
+        self._finished: set[str] = set()  # runs that have reached their page limit
+        self._busy = dict[str, str]()  # scrapers in single mode that another process works on, with its id
         self._stops = 0
         self._stopping = asyncio.Event()
 
     @property
     def in_hand(self) -> int:
         """How many leases the workers hold."""
-        return sum(crew.in_hand for crew in self._crews)
+        return sum(pool.in_hand for pool in self._pools)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> WorkerCounters:
         """What all workers have done so far."""
-        return sum((crew.tally for crew in self._crews), self._past)
+        return sum((pool.tally for pool in self._pools), self._past)
 
     @property
     def restarts(self) -> int:
-        """How many workers were started in the place of dead ones."""
-        return sum((crew.restarts for crew in self._crews), self._past_restarts)
+        """How many workers were started to replace dead ones."""
+        return sum((pool.restarts for pool in self._pools), self._past_restarts)
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the workers."""
-        return [pid for crew in self._crews for pid in crew.pids]
+        """Process ids of the workers."""
+        return [pid for pool in self._pools for pid in pool.pids]
 
     def stop(self) -> int:
-        """Finish what is in hand; the second time hand it back, the third time kill. Return the count."""
+        """Finish running tasks; the second call releases them, the third kills. Return the call count."""
         self._stops += 1
         self._stopping.set()
-        for crew in self._crews:
-            crew.stop()
+        for pool in self._pools:
+            pool.stop()
         return self._stops
 
-    async def serve(self) -> dict[str, CrewEnding]:
-        """Work until stopped, or until the named runs are drained; return how each run's crew ended."""
-        endings: dict[str, CrewEnding] = {}
-        # One address for the whole station: its jobs are of one launcher, which was given one.
+    async def serve(self) -> dict[str, PoolExit]:
+        """Work until stopped, or until the named runs are drained; return how each run's pool ended."""
+        endings: dict[str, PoolExit] = {}
+        # One address for the whole host: its jobs belong to one launcher, which was given one.
         address = next((job.metrics for job in self._jobs if job.metrics), None)
-        async with metrics_of(address, self, self._audience.said) as self._metrics:
+        async with metrics_of(address, self, self._observer.on_message) as self._metrics:
             if self._runs:
-                pairs = [await self._named(run_id) for run_id in self._runs]
-                await asyncio.gather(*(self._man(job, run, endings) for job, run in pairs))
+                pairs = [await self._find_job(run_id) for run_id in self._runs]
+                await asyncio.gather(*(self._work_on(job, run, endings) for job, run in pairs))
             else:
-                await asyncio.gather(*(self._attend(job, endings) for job in self._jobs))
+                await asyncio.gather(*(self._serve_scraper(job, endings) for job in self._jobs))
         return endings
 
-    async def _named(self, run_id: str) -> tuple[Job, Run]:
+    async def _find_job(self, run_id: str) -> tuple[Job, Run]:
         run = await self._queue.run(run_id)
         for job in self._jobs:
             if job.scraper.name == run.scraper:
                 return job, run
         known = ", ".join(sorted(job.scraper.name for job in self._jobs))
         advice = f"Name it: shoal start {run.scraper} --role worker --run {run_id}"
-        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}; served here are {known}. {advice}")
+        raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}; this host serves {known}. {advice}")
 
-    async def _attend(self, job: Job, endings: dict[str, CrewEnding]) -> None:
+    async def _serve_scraper(self, job: Job, endings: dict[str, PoolExit]) -> None:
         """Serve the runs of one scraper, one after the other."""
         while not self._stops:
-            run = await self._next(job)
+            run = await self._next_run(job)
             if run is None:
-                await self._pause(LOOK_EVERY)
+                await self._pause(POLL_INTERVAL)
             else:
-                await self._pause(await self._rest_after(job, run, endings))
+                await self._pause(await self._work_and_get_delay(job, run, endings))
 
-    async def _rest_after(self, job: Job, run: Run, endings: dict[str, CrewEnding]) -> float:
-        """Work on a run, and return how many seconds to wait before the next one."""
+    async def _work_and_get_delay(self, job: Job, run: Run, endings: dict[str, PoolExit]) -> float:
+        """Work on a run, and return the delay in seconds before the next one."""
         name = job.scraper.name
         try:
-            ending = await self._man(job, run, endings)
+            ending = await self._work_on(job, run, endings)
         except ScraperBusy as error:
-            if self._held.get(name) != error.holder:
-                self._held[name] = error.holder
-                self._audience.said(str(error))
-            return LOOK_EVERY
-        self._held.pop(name, None)
-        return AFTER_FAILURE if ending.failed else 0.0
+            if self._busy.get(name) != error.holder:
+                self._busy[name] = error.holder
+                self._observer.on_message(str(error))
+            return POLL_INTERVAL
+        self._busy.pop(name, None)
+        return DELAY_AFTER_FAILURE if ending.failed else 0.0
 
-    async def _next(self, job: Job) -> Run | None:
+    async def _next_run(self, job: Job) -> Run | None:
         """Return the newest run of a scraper that has work left."""
         try:
             runs = [run for run in await self._queue.runs() if run.scraper == job.scraper.name]
-            for run in runs[:MOST_LOOKED_AT]:
-                is_open = run.state is RunState.RUNNING and run.id not in self._spent
+            for run in runs[:MAX_RUNS_CHECKED]:
+                is_open = run.state is RunState.RUNNING and run.id not in self._finished
                 if is_open and (await self._queue.stats(run.id)).remaining:
                     return run
         except QueueUnavailable as error:
-            self._audience.said(str(error))
+            self._observer.on_message(str(error))
         return None
 
-    async def _man(self, job: Job, run: Run, endings: dict[str, CrewEnding]) -> CrewEnding:
+    async def _work_on(self, job: Job, run: Run, endings: dict[str, PoolExit]) -> PoolExit:
         async with lock_of(self._queue, job, run.id) as lock:
-            ending = await self._crewed(job, run, lock)
-        endings[run.id] = _added(endings.get(run.id), ending)
-        if "budget" in ending.reasons:
-            self._spent.add(run.id)
+            ending = await self._launch_pool(job, run, lock)
+        endings[run.id] = _combine(endings.get(run.id), ending)
+        if ExitReason.BUDGET in ending.reasons:
+            self._finished.add(run.id)
         for failure in ending.failures:
-            self._audience.said(f"Could not work on run {run.id}: {failure}")
+            self._observer.on_message(f"Could not work on run {run.id}: {failure}")
         return ending
 
-    async def _crewed(self, job: Job, run: Run, lock: single.ScraperLock) -> CrewEnding:
+    async def _launch_pool(self, job: Job, run: Run, lock: single.ScraperLock) -> PoolExit:
         with suppress(QueueError):
-            await hand_back(self._queue, run)
-        with books_of(job, run) as logs:
-            told, printed = self._audience.said, self._on_output
-            crew = crew_of(self._queue, job, run, logs, lock=lock, on_event=told, on_output=printed)
-            return await self._employed(crew, job, run)
+            await release_leases_of(self._queue, run)
+        with open_logs(job, run) as logs:
+            pool = open_pool(
+                self._queue,
+                job,
+                run,
+                logs,
+                lock=lock,
+                on_event=self._observer.on_message,
+                on_output=self._on_output,
+            )
+            return await self._run_pool(pool, job, run)
 
-    async def _employed(self, crew: Crew, job: Job, run: Run) -> CrewEnding:
-        """Have a crew work on a run, and return how that ended."""
-        self._crews.add(crew)
-        for _ in range(self._stops):  # that came while it was made ready
-            crew.stop()
-        self._audience.joined(run)
+    async def _run_pool(self, pool: WorkerPool, job: Job, run: Run) -> PoolExit:
+        """Run a pool on a run, and return how it ended."""
+        self._pools.add(pool)
+        for _ in range(self._stops):  # stop calls that came while it was created
+            pool.stop()
+        self._observer.on_join(run)
         try:
-            async with seen_by(self._metrics, self._queue, run) if job.metrics else nullcontext():
-                return await crew.run()
+            async with update_metrics(self._metrics, self._queue, run) if job.metrics else nullcontext():
+                return await pool.run()
         finally:
-            self._crews.discard(crew)
-            self._past += crew.tally
-            self._past_restarts += crew.restarts
+            self._pools.discard(pool)
+            self._past += pool.tally
+            self._past_restarts += pool.restarts
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -307,9 +316,9 @@ class Station:
                 await self._stopping.wait()
 
 
-def _added(before: CrewEnding | None, ending: CrewEnding) -> CrewEnding:
-    """Return the endings of two crews of one run as one: a run may be drained more than once."""
+def _combine(before: PoolExit | None, ending: PoolExit) -> PoolExit:
+    """Combine the exits of two pools of one run: a run may be drained more than once."""
     if before is None:
         return ending
     failures = [*before.failures, *ending.failures]
-    return CrewEnding([*before.reasons, *ending.reasons], failures, before.tally + ending.tally)
+    return PoolExit([*before.reasons, *ending.reasons], failures, before.tally + ending.tally)

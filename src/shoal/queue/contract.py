@@ -1,4 +1,4 @@
-"""The contract that every queue backend keeps; `tests/conformance` holds each of them to it."""
+"""The contract of every queue backend; `tests/conformance` tests each backend against it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ from shoal.core.model import (
     ZERO,
     DeadFilter,
     DeadLetter,
+    Durability,
     EnqueueReport,
     ExpiredTask,
     Fate,
@@ -36,14 +37,14 @@ Tasks = Iterable[Task] | AsyncIterable[Task]
 OnInvalid = Callable[[int, InvalidTask], None]
 Fence = tuple[str, str, int]  # topic, key and stamp of a note
 DEFAULT_LEASE = 5 * MINUTE
-GONE = Note(value=b"", stamp=0, age=ZERO)  # what a swap returns that removed a note; no note has this stamp
+GONE = Note(value=b"", stamp=0, age=ZERO)  # the result of a swap that removed a note; no note has this stamp
 
 
 class Queue(ABC):
-    """Where tasks wait, and where their results are kept.
+    """Stores tasks, and their results.
 
-    Every verb is safe to repeat: when a connection is lost, a backend repeats the call until it
-    knows the answer, and what the call does is done once.
+    Every verb is safe to repeat: when a connection is lost, a backend repeats the call until it gets the
+    result, and the call takes effect once.
     """
 
     async def __aenter__(self) -> Self:
@@ -59,15 +60,15 @@ class Queue(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Give back every connection, thread and file."""
+        """Close every connection, thread and file."""
 
     @abstractmethod
     async def migrate(self) -> int:
-        """Bring the store to this Shoal's schema and return its version; safe to run twice and by many."""
+        """Migrate the store to this Shoal's schema and return its version; may run twice and in parallel."""
 
     @abstractmethod
-    async def durability(self) -> str:
-        """Say in a sentence or two what a crash of the store can cost, by its settings."""
+    async def durability(self) -> Durability:
+        """Return what a crash of the store can cost with its present settings."""
 
     # Runs
 
@@ -75,9 +76,9 @@ class Queue(ABC):
     async def start_run(
         self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
     ) -> Run:
-        """Make a run, or return the one that has this id.
+        """Create a run, or return the one that has this id.
 
-        Raises RunConflict when that run belongs to another scraper.
+        Raises RunConflict if that run belongs to another scraper.
         """
 
     @abstractmethod
@@ -90,26 +91,26 @@ class Queue(ABC):
 
     @abstractmethod
     async def pause(self, run_id: str) -> Run:
-        """Hand out no task of the run until it is resumed. What is leased may be settled.
+        """Lease no task of the run until it is resumed. Live leases can still be settled.
 
-        Raises RunConflict when the run has ended.
+        Raises RunConflict if the run has ended.
         """
 
     @abstractmethod
     async def resume(self, run_id: str) -> Run:
-        """Let a paused or partial run go on; raises RunConflict when it was cancelled."""
+        """Continue a paused or partial run; raises RunConflict if it was cancelled."""
 
     @abstractmethod
     async def finish(self, run_id: str, reason: str) -> Run:
-        """End a run with the tasks that are left: it becomes partial, and keeps the reason.
+        """End a run although tasks are left: its state becomes partial, with this reason.
 
-        No task is handed out until the run is resumed. What is leased may be settled. A run that has ended
-        stays as it is, so that many workers may call this at once.
+        No task is leased until the run is resumed. Live leases can still be settled. A run that has ended
+        does not change, so that many workers may call this at once.
         """
 
     @abstractmethod
     async def cancel(self, run_id: str) -> Run:
-        """Never hand out a task of the run again. What is leased may be settled; nothing is deleted."""
+        """Lease no task of the run ever again. Live leases can still be settled; nothing is deleted."""
 
     @abstractmethod
     async def purge(self, run_id: str) -> None:
@@ -121,15 +122,15 @@ class Queue(ABC):
     async def enqueue(
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
-        """Stream tasks in, each key of a (run, step) once.
+        """Add a stream of tasks, each key of a (run, step) once.
 
-        With `RunSettings.dedup`, a key that another run of the scraper queued lately is left out as known.
-        A task that cannot be queued is counted, handed to `on_invalid` with its position, and stops nothing.
+        With `RunSettings.dedup`, a key that another run of the scraper queued recently is skipped as known.
+        An invalid task is counted and passed to `on_invalid` with its position; the others are added.
         """
 
     @abstractmethod
     async def forget(self, scraper: str) -> int:
-        """Forget what runs with `dedup` of this scraper queued, and return how many tasks were known."""
+        """Forget what runs with `dedup` of this scraper queued, and return the number of tasks."""
 
     @abstractmethod
     async def claim(
@@ -143,41 +144,41 @@ class Queue(ABC):
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
     ) -> Grant:
-        """Lease up to `limit` tasks whose hosts may be asked now.
+        """Lease up to `limit` tasks whose hosts may get a request now.
 
-        With a fence, nothing is handed out unless that note still has that stamp: `Grant.outdated`.
+        With a fence, nothing is leased unless that note still has that stamp: `Grant.outdated`.
         """
 
     @abstractmethod
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
-        """Obey the outcomes, each whole or not at all; the fates come in the same order.
+        """Apply the outcomes, each atomically; the fates are in the same order.
 
-        A Retry that has no attempt left becomes a dead letter. Raises InvalidItem or InvalidTask,
-        before anything is changed, when an outcome carries what cannot be stored.
+        A Retry without an attempt left becomes a dead letter. Raises InvalidItem or InvalidTask, before
+        anything is changed, if an outcome contains something that cannot be stored.
         """
 
     @abstractmethod
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
-        """Move the deadlines of live leases to `lease` from now."""
+        """Set the deadlines of live leases to `lease` from now."""
 
     @abstractmethod
     async def reclaim(self) -> int:
-        """Take back the leases whose deadline has passed, and return how many.
+        """End the leases whose deadline has passed, and return how many.
 
-        A task without an attempt left becomes a dead letter, the others go back to pending. Tasks whose
-        delay is over become pending, and tasks whose time to live is over expire. Any worker may call it.
+        A task without an attempt left becomes a dead letter, the others become pending. Tasks whose delay is
+        over become pending, and tasks whose time to live is over expire. Any worker may call it.
         """
 
     @abstractmethod
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
-        """End every lease of a worker that is known to be dead, and return how many.
+        """End every lease of a worker that is known to be dead, in all runs, and return how many.
 
-        Each goes as by a Release of its holder, in whatever run it is: the attempt is given back, and what
-        the worker may still say of it is STALE. Tasks of the steps `once`, which are tried once at most, go
-        as by a Bury with this reason.
+        Each ends like a Release by its worker: the attempt does not count, and a later outcome of the worker
+        is STALE. Tasks of the steps `once`, which are delivered at most once, end like a Bury with this
+        reason.
         """
 
-    # Looking
+    # Reports
 
     @abstractmethod
     async def stats(self, run_id: str) -> Stats:
@@ -185,11 +186,11 @@ class Queue(ABC):
 
     @abstractmethod
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
-        """Stream the items in the order of their ids, from the one behind `after`."""
+        """Stream the items in the order of their ids, from the one after `after`."""
 
     @abstractmethod
     def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
-        """Stream the rejects in the order of their ids, from the one behind `after`."""
+        """Stream the rejects in the order of their ids, from the one after `after`."""
 
     @abstractmethod
     def dead(
@@ -200,16 +201,15 @@ class Queue(ABC):
         ids: Sequence[str] | None = None,
         after: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
-        """Stream the dead letters, the oldest first, from the one behind the place `after`.
+        """Stream the dead letters, the oldest first, from the one after the cursor `after`.
 
-        With `ids`, only those, each found without a look at the others. Here and below, a place is what a row
-        of the same list has as its `place`, and works when that row has left the list. InvalidSetting is
-        raised for what no row ever had.
+        With `ids`, only those, each looked up directly. Here and below, a cursor is the `cursor` of a row of
+        the same list; it stays valid when that row has left the list. Raises InvalidSetting for other texts.
         """
 
     @abstractmethod
     def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
-        """Stream the tasks whose time to live ran out, from the one behind the place `after`."""
+        """Stream the tasks whose time to live is over, from the one after the cursor `after`."""
 
     @abstractmethod
     def tasks(
@@ -221,47 +221,47 @@ class Queue(ABC):
         keys: Sequence[str] | None = None,
         after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
-        """Stream the tasks of a run as they are now, from the one behind the place `after`.
+        """Stream the tasks of a run in their present state, from the one after the cursor `after`.
 
-        `keys` names tasks by their key, else their URL, else their payload, in whatever step they are; a list
-        of those is read whole, without `after`.
+        `keys` names tasks by their key, else their URL, else their payload, in any step; it cannot be
+        combined with `after`.
         """
 
     @abstractmethod
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        """Return those of these ids that are of tasks which have ever entered the run."""
+        """Return the subset of these ids whose tasks have ever entered the run."""
 
     @abstractmethod
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        """Put dead letters back to pending with their attempts reset, and return how many."""
+        """Make dead letters pending again with their attempts reset, and return how many."""
 
     @abstractmethod
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        """Give dead letters up for good, and return how many. Their keys stay taken."""
+        """Drop dead letters for good, and return how many. Their keys cannot be queued again."""
 
     # Hosts and workers
 
     @abstractmethod
     def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
-        """Stream the hosts, of one run or of all, from the one behind the place `after`."""
+        """Stream the hosts, of one run or of all, from the one after the cursor `after`."""
 
     @abstractmethod
     async def pause_host(self, host: str, duration: timedelta) -> None:
-        """Ask a host nothing for a while, in any run; zero ends a pause."""
+        """Send no request to a host for a while, in any run; zero ends a pause."""
 
     @abstractmethod
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        """Keep at least this gap between two starts on a host, in any run; zero lifts it."""
+        """Keep at least this gap between two starts on a host, in any run; zero removes it."""
 
     @abstractmethod
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        """Say that a worker is alive, what it does, and what else is worth showing."""
+        """Store a heartbeat of a worker: its state, and further values to show."""
 
     @abstractmethod
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
@@ -271,13 +271,13 @@ class Queue(ABC):
 
     @abstractmethod
     async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
-        """Return the notes of a topic that have not expired: those asked for, or all."""
+        """Return the notes of a topic that have not expired: those with these keys, or all."""
 
     @abstractmethod
     async def write_notes(
         self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
     ) -> None:
-        """Write notes whatever was there; None removes one. Raises InvalidNote before anything is changed."""
+        """Write notes unconditionally; None removes one. Raises InvalidNote before anything is changed."""
 
     @abstractmethod
     async def swap_note(
@@ -291,9 +291,9 @@ class Queue(ABC):
     ) -> Note | None:
         """Write or remove a note if it still has this stamp (None: if there is none).
 
-        Returns the new note, or None when someone was quicker. What is left of a removed one is `GONE`.
+        Returns the new note, `GONE` for a removed one, or None if the stamp has changed.
         """
 
     @abstractmethod
     async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
-        """Remove the oldest notes until the rest has at most so many bytes of values; return how many."""
+        """Remove the oldest notes until the values have at most `max_bytes` in total; return how many."""

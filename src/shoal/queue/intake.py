@@ -1,4 +1,4 @@
-"""What enters a queue: a task checked, made canonical, and given its identity and its host."""
+"""Prepares tasks for a queue: checks them, makes their URLs canonical, computes their ids and hosts."""
 
 import re
 from base64 import b64decode
@@ -11,9 +11,9 @@ from zlib import crc32
 
 import msgspec
 
-from shoal.core.ask import Ask, asked_for
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl, shorten
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, NOTHING, ZERO, Run, RunSettings, Task
+from shoal.core.request_options import RequestOptions, asked_for
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import OnInvalid, Tasks
 
@@ -26,15 +26,15 @@ NO_HOST = ""
 
 # An escaped NUL, and not an escaped backslash that "u0000" happens to follow.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-_LONGEST = timedelta(days=36_500)
+_MAX_DURATION = timedelta(days=36_500)
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 decode = msgspec.json.decode
 
 
-class Entry(NamedTuple):
-    """A task as a backend stores it; made for every link, so as cheaply as can be."""
+class QueuedTask(NamedTuple):
+    """A task as a backend stores it. Created for every link, so it must be cheap."""
 
     id: bytes
     host: str
@@ -51,9 +51,9 @@ class Entry(NamedTuple):
 
 
 class Intake:
-    """The door of one run: turns tasks into entries, or says why it cannot.
+    """Turns the tasks of one run into queued tasks, or raises InvalidTask.
 
-    Without the name of the scraper it gives ids, and no keys for `dedup`.
+    Without the name of the scraper it computes ids, but no keys for `dedup`.
     """
 
     def __init__(self, run_id: str, settings: RunSettings, scraper: str | None = None) -> None:
@@ -63,13 +63,13 @@ class Intake:
         self._scraper_hash = _hash_for(scraper or "") if dedups else None
         self._dedup_steps = frozenset(settings.dedup_steps)
 
-    def entry(self, task: Task) -> Entry:
-        """Check one task; raises InvalidTask."""
+    def entry(self, task: Task) -> QueuedTask:
+        """Check and convert one task; raises InvalidTask."""
         _check_fields(task)
         url, host = _canonical(task)
         payload = _payload(task)
         identity = task.key or _identity(task, url, payload)
-        return Entry(
+        return QueuedTask(
             self.fingerprint(task.step, identity),
             host,
             url,
@@ -86,9 +86,9 @@ class Intake:
 
     async def batches(
         self, tasks: Tasks, on_invalid: OnInvalid | None, size: int = BATCH
-    ) -> AsyncIterator[tuple[list[Entry], int]]:
-        """Cut a stream of tasks into batches of entries, each with the number of tasks that were refused."""
-        batch: list[Entry] = []
+    ) -> AsyncIterator[tuple[list[QueuedTask], int]]:
+        """Split a stream of tasks into batches, each with the number of invalid tasks."""
+        batch: list[QueuedTask] = []
         invalid = 0
         position = -1
         async for task in _each(tasks):
@@ -108,13 +108,13 @@ class Intake:
     def fingerprint(self, step: str, identity: str) -> bytes:
         """Return 128 bits for a key of (run, step); keys of one host share their first 32.
 
-        The shared beginning keeps the links of a page on neighbouring index pages; the rest is
-        keyed BLAKE2, so that a hostile site cannot provoke a false "seen".
+        The shared prefix keeps the links of a page on adjacent index pages; the rest is keyed BLAKE2, so that
+        a hostile site cannot provoke a false "seen".
         """
         return _fingerprint(self._hash, step, identity)
 
     def _scraper_key(self, step: str, identity: str) -> bytes | None:
-        """Return the key of a task in all runs of the scraper; it begins like the task's id."""
+        """Return the key of a task in all runs of the scraper; it has the same prefix as the task's id."""
         if self._scraper_hash is None or (self._dedup_steps and step not in self._dedup_steps):
             return None
         return _fingerprint(self._scraper_hash, step, identity)
@@ -132,12 +132,12 @@ def _fingerprint(keyed: blake2b, step: str, identity: str) -> bytes:
 
 
 def task_id(run: Run, task: Task) -> str:
-    """Return the id that a task has in a run, whether it has entered or not; raises InvalidTask."""
+    """Return the id of a task in a run, whether it has entered or not; raises InvalidTask."""
     return Intake(run.id, run.settings).entry(task).id.hex()
 
 
 def ids_of(run: Run, step: str | None, keys: Iterable[str], steps: Iterable[str]) -> dict[bytes, str]:
-    """Return the ids that tasks named by key, URL or payload have in a step or in all, with the step."""
+    """Return the ids of tasks named by key, URL or payload, in one step or in all, with the step."""
     intake = Intake(run.id, run.settings)
     names = {name for key in keys for name in _names_of(key)}
     chosen = list(steps) if step is None else [step]
@@ -145,7 +145,7 @@ def ids_of(run: Run, step: str | None, keys: Iterable[str], steps: Iterable[str]
 
 
 def _names_of(key: str) -> set[str]:
-    """Return what may be the identity of a task: the text itself, as a canonical URL, as a payload."""
+    """Return the possible identities of a text: itself, as a canonical URL, as a payload."""
     names = {key}
     with suppress(InvalidUrl):
         names.add(canonical_with_host(key)[0])
@@ -166,7 +166,7 @@ def encode_item(data: Any) -> str:
 
 
 def shorter(one: timedelta | None, other: timedelta | None) -> timedelta | None:
-    """Return the smaller of two times to live, where None means for ever."""
+    """Return the shorter of two times to live; None means unlimited."""
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)
@@ -190,22 +190,23 @@ def _wrong_field(task: Task) -> str | None:
         return f"partition must be at most {MAX_NAME} printable characters"
     if task.key is not None and not (0 < len(task.key) <= MAX_KEY and task.key.isprintable()):
         return f"key must be 1 to {MAX_KEY} printable characters"
-    if not ZERO <= task.delay <= _LONGEST:
+    if not ZERO <= task.delay <= _MAX_DURATION:
         return f"delay must be zero to a hundred years, got {task.delay}"
-    if task.ttl is not None and not ZERO < task.ttl <= _LONGEST:
+    if task.ttl is not None and not ZERO < task.ttl <= _MAX_DURATION:
         return f"ttl must be more than zero and at most a hundred years, got {task.ttl}"
     if type(task.depth) is not int or not 0 <= task.depth < 1 << 31:
         return f"depth must be a whole number from 0, got {task.depth!r}"
-    return None if task.ask is None else _wrong_ask(task.url, task.ask)
+    return None if task.request is None else _wrong_request(task.url, task.request)
 
 
-def _wrong_ask(url: str | None, ask: Ask) -> str | None:
+def _wrong_request(url: str | None, request: RequestOptions) -> str | None:
     if url is None:
-        return "a task without a URL asks nobody; leave ask out"
-    if type(ask.post) not in (bytes, type(None)):
-        return f"post must be bytes, got {type(ask.post).__name__}; Ask.form and Ask.json make them"
-    if any(type(text) is not str for field in ask.headers.items() for text in field):
-        return "headers must be texts"
+        return "a task without a URL sends no request; leave request out"
+    if type(request.post) not in (bytes, type(None)):
+        given = type(request.post).__name__
+        return f"post must be bytes, got {given}; RequestOptions.form and RequestOptions.json make them"
+    if any(type(text) is not str for field in request.headers.items() for text in field):
+        return "headers must be strings"
     return None
 
 
@@ -225,14 +226,14 @@ def _canonical(task: Task) -> tuple[str | None, str]:
 def _identity(task: Task, url: str | None, payload: str) -> str:
     if url is None:
         return payload
-    return url if task.ask is None else asked_for(url, task.ask.post)
+    return url if task.request is None else asked_for(url, task.request.post)
 
 
 def _payload(task: Task) -> str:
-    if not task.payload and task.ask is None:
+    if not task.payload and task.request is None:
         return "{}"
     try:
-        text = _encode_sorted(_with_ask(task)).decode()
+        text = _encode_sorted(_with_request(task)).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
     if "\\u0000" in text and _NUL.search(text):
@@ -242,22 +243,22 @@ def _payload(task: Task) -> str:
     return text
 
 
-def _with_ask(task: Task) -> Any:
-    """Return what is kept of a task as JSON: its payload, or a list of that and of how it asks."""
-    if task.ask is None:
+def _with_request(task: Task) -> Any:
+    """Return what is stored as JSON: the payload, or a list of payload, body and headers."""
+    if task.request is None:
         return dict(task.payload)
-    return [dict(task.payload), task.ask.post, dict(task.ask.headers)]
+    return [dict(task.payload), task.request.post, dict(task.request.headers)]
 
 
-def read_payload(text: str | bytes | None) -> tuple[Mapping[str, Any], Ask | None]:
-    """Return the payload of a task that is kept, and how it asks."""
+def read_payload(text: str | bytes | None) -> tuple[Mapping[str, Any], RequestOptions | None]:
+    """Decode the stored payload of a task, and its request options."""
     if text is None:
         return NOTHING, None
     found = decode(text)
     if isinstance(found, dict):
         return found, None
     payload, post, headers = found
-    return payload, Ask(post=None if post is None else b64decode(post), headers=headers)
+    return payload, RequestOptions(post=None if post is None else b64decode(post), headers=headers)
 
 
 async def _each(tasks: Tasks) -> AsyncIterator[Task]:

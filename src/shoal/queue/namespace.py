@@ -1,4 +1,4 @@
-"""The namespace in a queue's address: several queues side by side on one server."""
+"""The namespace in a queue's address: several separate queues on one server."""
 
 import re
 from urllib.parse import unquote
@@ -8,7 +8,7 @@ from shoal.core.redact import shown_address
 
 OPTION = "namespace"
 _NAME = re.compile("[a-z0-9_-]{1,32}")
-_WRITTEN = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=&|$)")
+_IN_URL = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=&|$)")
 
 
 def take_namespace(query: str) -> tuple[str, str]:
@@ -37,14 +37,14 @@ def with_namespace(address: str, namespace: str) -> str:
 
 def namespace_in(url: str) -> str:
     """Return the namespace in an address, "" if it has none."""
-    written = _WRITTEN.findall(url)
-    return written[-1] if written else ""
+    found = _IN_URL.findall(url)
+    return found[-1] if found else ""
 
 
 def shown_queue(url: str) -> str:
-    """Return a queue's address for a person's eyes: with its namespace, without a password."""
+    """Return a queue's address to display: with its namespace, without a password."""
     shown, namespace = shown_address(url), namespace_in(url)
-    # Between the user of a broker and that of its Redis, it was hidden with the passwords.
+    # Between the user of a broker and that of its Redis it was redacted with the passwords.
     return shown if namespace_in(shown) == namespace else with_namespace(shown, namespace)
 
 

@@ -1,4 +1,4 @@
-"""From a queue's address to the queue."""
+"""Opens the queue at an address."""
 
 from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
@@ -47,13 +47,13 @@ class open_queue:
 
 
 def is_there(url: str) -> bool:
-    """Tell whether there is something at an address; what is on a server is taken to be."""
+    """Return whether a queue exists at an address; one on a server is assumed to."""
     file = file_of(url)
     return file is None or file.exists()
 
 
 def file_of(url: str) -> Path | None:
-    """Return the file of a queue that is one, None for a queue on a server."""
+    """Return the file of a SQLite queue, None for a queue on a server."""
     return Path(_sqlite_file(url)[0]) if url.lower().startswith("sqlite:") else None
 
 
@@ -61,7 +61,7 @@ Opener = Callable[[str, timedelta], Awaitable[Queue]]
 
 
 def load_backend(url: str) -> Opener:
-    """Load what opens the queue at an address; raises UnknownQueue or MissingDriver."""
+    """Import the backend of an address and return its opener; raises UnknownQueue or MissingDriver."""
     scheme = url.partition(":")[0].lower()
     if scheme not in BACKENDS:
         raise UnknownQueue(scheme, sorted(BACKENDS))
@@ -77,11 +77,11 @@ def load_backend(url: str) -> Opener:
 def _sqlite() -> Opener:
     from shoal.queue.sqlite.queue import SqliteQueue
 
-    async def opened(url: str, patience: timedelta) -> Queue:
+    async def open_file(url: str, patience: timedelta) -> Queue:
         path, synchronous = _sqlite_file(url)
         return await SqliteQueue.open(path, synchronous=synchronous, patience=patience)
 
-    return opened
+    return open_file
 
 
 def _sqlite_file(url: str) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def _sqlite_file(url: str) -> tuple[str, str]:
     options = dict(parse_qsl(query))
     synchronous = options.pop("synchronous", "normal")
     if options or synchronous not in ("normal", "full"):
-        raise InvalidSetting("queue", f"takes ?synchronous=full and ?namespace=NAME, nothing else: {url!r}")
+        raise InvalidSetting("queue", f"accepts only ?synchronous=full and ?namespace=NAME: {url!r}")
     return _file_in(namespace, path), synchronous
 
 

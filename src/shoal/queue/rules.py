@@ -1,4 +1,4 @@
-"""What every backend asks of its callers, and the names it gives."""
+"""Checks of arguments, ids and state changes that all backends share."""
 
 import re
 import secrets
@@ -11,10 +11,10 @@ from shoal.core.model import ZERO, Outcome, Run, RunSettings, RunState
 from shoal.queue.contract import Fence
 
 MAX_TOPIC, MAX_NOTE_KEY = 200, 8192  # characters
-MAX_NOTES = 64 << 20  # bytes of the values of one call, which travel and are stored together
-LONGEST_TTL = timedelta(days=36_500)
+MAX_NOTES = 64 << 20  # bytes of the values of one call, which are sent and stored together
+MAX_TTL = timedelta(days=36_500)
 
-# The states from which a run may come into another one.
+# New state of a run -> the states from which it may be entered.
 STEERED_FROM: Mapping[RunState, tuple[RunState, ...]] = {
     RunState.PAUSED: (RunState.RUNNING,),
     RunState.RUNNING: (RunState.PAUSED, RunState.PARTIAL),
@@ -32,14 +32,14 @@ def new_run_id(now: datetime) -> str:
 
 
 async def free_run_id(now: datetime, is_taken: Callable[[str], Awaitable[bool]]) -> str:
-    """Return an id that no run has: of a hundred that begin in one second, two may well draw the same."""
+    """Return an unused run id: among a hundred runs of one second, two may well draw the same."""
     while await is_taken(run_id := new_run_id(now)):
         pass
     return run_id
 
 
 def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
-    """Raise InvalidSetting unless a run can be made of these."""
+    """Raise InvalidSetting unless a run can be created with these."""
     if not scraper or not scraper.isprintable():
         raise InvalidSetting("scraper", f"must be a printable name, got {scraper!r}")
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
@@ -54,23 +54,23 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting("max_attempts", f"must be at least 1, got {settings.max_attempts}")
     if settings.ttl is not None and settings.ttl <= ZERO:
         raise InvalidSetting("ttl", f"must be more than zero, got {settings.ttl}")
-    if settings.dedup is not None and not ZERO < settings.dedup <= LONGEST_TTL:
+    if settings.dedup is not None and not ZERO < settings.dedup <= MAX_TTL:
         raise InvalidSetting(
             "dedup", f"must be more than zero and at most a hundred years, got {settings.dedup}"
         )
 
 
 def steered(run: Run, wanted: RunState) -> Run:
-    """Return a run after it was steered; raises RunConflict where its state did not allow that."""
+    """Return a run after a change of its state; raises RunConflict if its state did not allow it."""
     if run.state is wanted or wanted is RunState.PARTIAL:
         return run
     if run.state is RunState.CANCELLED:
-        raise RunConflict(run.id, "was cancelled, which is for good. Start a new one with: shoal run")
-    raise RunConflict(run.id, f"has ended: {run.reason}. Let it go on with: shoal resume {run.id}")
+        raise RunConflict(run.id, "was cancelled and cannot continue. Start a new one with: shoal run")
+    raise RunConflict(run.id, f"has ended: {run.reason}. Continue it with: shoal resume {run.id}")
 
 
 def known_ids(ids: Iterable[str]) -> list[bytes]:
-    """Return ids as they are stored; what cannot be the id of a task is left out."""
+    """Return ids as they are stored, without texts that cannot be the id of a task."""
     return [bytes.fromhex(one) for one in dict.fromkeys(ids) if _TASK_ID.fullmatch(one)]
 
 
@@ -85,7 +85,7 @@ def check_claim(limit: int, lease: timedelta, fence: Fence | None = None) -> Non
 
 
 def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
-    """Return the positions to obey, cut where the run changes; of two outcomes for a lease, the first."""
+    """Yield the positions to apply, split where the run changes; of two outcomes for a lease, the first."""
     first: dict[tuple[str, int], int] = {}
     for position, outcome in enumerate(outcomes):
         first.setdefault((outcome.lease.task_id, outcome.lease.token), position)
@@ -94,12 +94,12 @@ def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
 
 
 def new_stamp() -> int:
-    """Return a stamp that no note has had: a repeated write knows its own work by it."""
+    """Return a stamp that no note has had: a repeated write recognises its own work by it."""
     return secrets.randbits(62) + 1
 
 
 def check_notes(topic: str, keys: Iterable[object] = ()) -> None:
-    """Raise InvalidNote unless notes may have this topic and these keys."""
+    """Raise InvalidNote unless topic and keys are valid."""
     if not _is_name(topic, MAX_TOPIC):
         raise InvalidNote(str(topic), f"its topic must be 1 to {MAX_TOPIC} printable characters")
     for key in keys:
@@ -110,7 +110,7 @@ def check_notes(topic: str, keys: Iterable[object] = ()) -> None:
 
 
 def check_new_notes(topic: str, values: Mapping[str, object], ttl: timedelta | None) -> None:
-    """Raise InvalidNote unless these notes may be written."""
+    """Raise InvalidNote unless these notes can be written."""
     check_notes(topic, values)
     size = 0
     for value in values.values():
@@ -118,8 +118,8 @@ def check_new_notes(topic: str, values: Mapping[str, object], ttl: timedelta | N
             raise InvalidNote(topic, f"a value must be bytes or None, got {type(value).__name__}")
         size += len(value or b"")
     if size > MAX_NOTES:
-        raise InvalidNote(topic, f"the values have {size:,} bytes, one call may bring {MAX_NOTES:,}")
-    if ttl is not None and not ZERO < ttl <= LONGEST_TTL:
+        raise InvalidNote(topic, f"the values have {size:,} bytes, the limit of one call is {MAX_NOTES:,}")
+    if ttl is not None and not ZERO < ttl <= MAX_TTL:
         raise InvalidNote(topic, f"ttl must be more than zero and at most a hundred years, got {ttl}")
 
 
@@ -130,5 +130,5 @@ def check_trim(topic: str, max_bytes: int) -> None:
         raise InvalidNote(topic, f"max_bytes must not be negative, got {max_bytes}")
 
 
-def _is_name(text: object, longest: int) -> bool:
-    return isinstance(text, str) and 0 < len(text) <= longest and text.isprintable()
+def _is_name(text: object, max_length: int) -> bool:
+    return isinstance(text, str) and 0 < len(text) <= max_length and text.isprintable()

@@ -1,4 +1,4 @@
-"""The fields of a form, as a browser would send it untouched."""
+"""The fields of a form, as a browser would submit it unchanged."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ IF_CHECKED = frozenset({"checkbox", "radio"})
 
 
 def fields_of(form: Node) -> dict[str, Any]:
-    """Return the names and values of a form; a name with several values has a list of them."""
+    """Return the names and values of a form; a name with several values gets a list."""
     fields: dict[str, list[str]] = {}
     for control in form.css(CONTROLS):
         name = control.attr("name")
@@ -23,26 +23,26 @@ def fields_of(form: Node) -> dict[str, Any]:
 def _values(control: Node) -> Iterator[str]:
     match control.tag:
         case "select":
-            yield from _chosen(control)
+            yield from _selected_values(control)
         case "textarea":
             yield str(control.xpath("string()")[0])
         case _:
             kind = (control.attr("type") or "text").lower()
             if kind in IF_CHECKED and control.attr("checked") is not None:
-                yield _given(control, "on")
+                yield _value(control, "on")
             elif kind not in IF_CHECKED | NOT_SENT:
-                yield _given(control, "")
+                yield _value(control, "")
 
 
-def _chosen(select: Node) -> list[str]:
+def _selected_values(select: Node) -> list[str]:
     options = [one for one in select.css("option") if one.attr("disabled") is None]
     chosen = [one for one in options if one.attr("selected") is not None]
     if select.attr("multiple") is None:
-        # Of several the last counts, and without any the first.
+        # The last selected option counts; without any, the first option.
         chosen = chosen[-1:] or options[:1]
-    return [_given(one, one.text()) for one in chosen]
+    return [_value(one, one.text()) for one in chosen]
 
 
-def _given(node: Node, default: str) -> str:
+def _value(node: Node, default: str) -> str:
     value = node.attr("value")
     return default if value is None else value

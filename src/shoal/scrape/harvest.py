@@ -1,4 +1,4 @@
-"""What one page gave: kept aside until its step has finished."""
+"""The results of one page, buffered until its step has finished."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from typing import Any
 
 from shoal.core.errors import InvalidItem
 from shoal.core.model import Reject, Task
-from shoal.scrape.items import Check, accepted, is_item, rejected
+from shoal.scrape.items import Check, is_item, make_reject, validate_item
 from shoal.scrape.node import Node
 
-MOST = 1_000_000  # items and tasks of one page: far more than a page can hold, so a step without an end
+MAX_RESULTS = 1_000_000  # items and tasks of one page: no page holds as many, so the step never ends
 
 
-Dropped = defaultdict[str, int]  # links that are not followed, by reason; a Counter takes longer to make
+Dropped = defaultdict[str, int]  # skipped links by reason; not a Counter, which is slower to create
 
 
 @dataclass(slots=True)
 class Harvest:
-    """The items, rejects and follow-up tasks of one page, and how many links were refused and why."""
+    """The items, rejects and follow-up tasks of one page, and the number of skipped links by reason."""
 
     items: list[Any] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -25,8 +25,8 @@ class Harvest:
     dropped: Dropped = field(default_factory=lambda: defaultdict(int))
 
 
-class Basket:
-    """Sorts what a step yields into a harvest, whose follow-up tasks have not been judged yet."""
+class ResultCollector:
+    """Sorts the values that a step yields into a harvest; its follow-up tasks are not filtered yet."""
 
     __slots__ = ("_check", "_count", "_step", "harvest")
 
@@ -35,31 +35,33 @@ class Basket:
         self._step, self._check = step, check
         self._count = 0
 
-    def put(self, value: Any) -> None:
-        """Take one thing that the step yielded; raises InvalidItem for what is neither item nor task."""
+    def add(self, value: Any) -> None:
+        """Add a yielded value; raises InvalidItem if it is neither an item nor a task."""
         if value is None:
             return
         self._count += 1
-        if self._count > MOST:
-            raise InvalidItem(None, f"step {self._step!r} yielded more than {MOST:,} times for one page")
+        if self._count > MAX_RESULTS:
+            raise InvalidItem(
+                None, f"step {self._step!r} yielded more than {MAX_RESULTS:,} times for one page"
+            )
         if isinstance(value, Task):
             self.harvest.follow.append(value)
         elif isinstance(value, Reject):
-            self.harvest.rejects.append(rejected(value.data, value.reason))
+            self.harvest.rejects.append(make_reject(value.data, value.reason))
         elif is_item(value):
-            self._put_item(value)
+            self._add_item(value)
         else:
-            raise InvalidItem(value, f"step {self._step!r} yielded {_described(value)}")
+            raise InvalidItem(value, f"step {self._step!r} yielded {_describe(value)}")
 
-    def _put_item(self, value: Any) -> None:
-        item = accepted(value, self._check)
+    def _add_item(self, value: Any) -> None:
+        item = validate_item(value, self._check)
         if isinstance(item, Reject):
             self.harvest.rejects.append(item)
         else:
             self.harvest.items.append(item)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     kind = type(value).__name__
     if isinstance(value, (list, tuple, set, frozenset)):
         return f"a {kind}; yield its elements one by one"

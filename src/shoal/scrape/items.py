@@ -1,4 +1,4 @@
-"""What a step yields becomes an item: plain JSON values, checked against the step's type."""
+"""Turn a yielded value into an item: plain JSON values, validated against the step's item type."""
 
 import dataclasses
 import re
@@ -28,8 +28,8 @@ def is_item(value: object) -> bool:
     return isinstance(value, msgspec.Struct) and not isinstance(value, Node)
 
 
-def check_of(item: Any) -> Check | None:
-    """Return what turns plain data into an item of a type; raises InvalidSetting for an unfit type."""
+def validator_for(item: Any) -> Check | None:
+    """Return the function that validates plain data as a type; raises InvalidSetting for an unusable type."""
     if item is None:
         return None
     if hasattr(item, "model_validate"):
@@ -41,8 +41,8 @@ def check_of(item: Any) -> Check | None:
     raise InvalidSetting("item", f"must be {known}, got {shorten(repr(item))}")
 
 
-def accepted(value: Any, check: Check | None) -> Any:
-    """Return an item as plain JSON values, or a Reject with what is wrong with it; raises InvalidItem."""
+def validate_item(value: Any, check: Check | None) -> Any:
+    """Return an item as plain JSON values, or a Reject with the reason; raises InvalidItem."""
     data = plain(value)
     if check is not None:
         try:
@@ -50,24 +50,24 @@ def accepted(value: Any, check: Check | None) -> Any:
         except (TypeError, NameError) as error:  # not the data's fault: the type cannot be used
             raise InvalidItem(value, f"the step's item type cannot be checked: {error}") from error
         except ValueError as error:
-            return rejected(data, _reason(error, data))
+            return make_reject(data, _reason(error, data))
     wrong = _unstorable(data)
-    return rejected(data, wrong) if wrong else data
+    return make_reject(data, wrong) if wrong else data
 
 
-def rejected(value: Any, reason: str) -> Reject:
-    """Return a Reject that any store can keep."""
+def make_reject(value: Any, reason: str) -> Reject:
+    """Return a Reject that every backend can store."""
     try:
-        data = _cleaned(plain(value))
+        data = _clean(plain(value))
     except RecursionError:
         data, reason = None, f"{reason} (nested too deep to keep)"
-    return Reject(data=data, reason=_cleaned(str(reason))[:MAX_ERROR])
+    return Reject(data=data, reason=_clean(str(reason))[:MAX_ERROR])
 
 
 def plain(value: Any) -> Any:
-    """Return a value as what JSON can hold; raises InvalidItem."""
+    """Return a value as plain JSON types; raises InvalidItem."""
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_simpler)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_to_json_type)
     except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
         raise InvalidItem(value, f"it is not JSON: {error}") from error
 
@@ -82,7 +82,7 @@ def _is_record(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) or hasattr(kind, "model_dump") or hasattr(kind, "__attrs_attrs__")
 
 
-def _simpler(value: Any) -> Any:
+def _to_json_type(value: Any) -> Any:
     if hasattr(type(value), "model_dump"):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
@@ -100,14 +100,14 @@ def _unstorable(data: Any) -> str | None:
     return "it holds a NUL character" if b"\\u0000" in text and _NUL.search(text) else None
 
 
-def _cleaned(data: Any) -> Any:
+def _clean(data: Any) -> Any:
     match data:
         case str():
             return _UNSTORABLE.sub("\ufffd", data)
         case dict():
-            return {_cleaned(key): _cleaned(value) for key, value in data.items()}
+            return {_clean(key): _clean(value) for key, value in data.items()}
         case list() | tuple():
-            return [_cleaned(value) for value in data]
+            return [_clean(value) for value in data]
         case _:
             return data
 

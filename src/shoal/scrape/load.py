@@ -1,4 +1,4 @@
-"""How a scraper is found: in a file, or in a module that can be imported."""
+"""Load a scraper from a file or an importable module."""
 
 import sys
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ from shoal.scrape.scraper import Scraper
 def load_scraper(where: str) -> Scraper:
     """Return the scraper that "books.py", "books.py:books" or "package.module:books" names.
 
-    Raises InvalidInput, which says what to type, for all that can be wrong with the place or the file.
+    Raises InvalidInput, which says what to type, if the file or module cannot be found or imported.
     """
     place, name = _split(where)
     module = _from_file(Path(place)) if _is_file(place) else _from_module(place)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Scraper)}
-    return _named(place, name, found) if name else _only(place, found)
+    return _find_by_name(place, name, found) if name else _only(place, found)
 
 
 def _split(where: str) -> tuple[str, str]:
     place, colon, name = where.rpartition(":")
-    if not colon or "/" in name or "\\" in name:  # a drive letter is no place
+    if not colon or "/" in name or "\\" in name:  # the colon follows a drive letter
         return where, ""
     return place, name
 
@@ -37,7 +37,7 @@ def _is_file(place: str) -> bool:
     return place.endswith(".py") or "/" in place or "\\" in place
 
 
-def _named(place: str, name: str, found: dict[str, Scraper]) -> Scraper:
+def _find_by_name(place: str, name: str, found: dict[str, Scraper]) -> Scraper:
     for key, scraper in found.items():
         if name in (key, scraper.name):
             return scraper
@@ -60,14 +60,14 @@ def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InvalidInput(f"There is no file {path}. Check the path, or make one with: shoal new")
     path = path.resolve()
-    # The same name in every process, so that what the file defines is found again there.
+    # The same name in every process, so that a class of the file has one qualified name.
     name = f"shoal_scraper_{path.stem}_{blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InvalidInput(f"{path} is not a Python file; its name must end in .py")
     module = sys.modules[name] = module_from_spec(spec)
     try:
-        with _on_path(path.parent), _explained(path.name, str(path)):
+        with _on_path(path.parent), _explain_errors(path.name, str(path)):
             spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
@@ -76,12 +76,12 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _from_module(name: str) -> ModuleType:
-    with _on_path(Path.cwd()), _explained(name, ""):
+    with _on_path(Path.cwd()), _explain_errors(name, ""):
         try:
             return import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise  # the module is there, but something that it imports is not
+                raise  # the module exists, but something that it imports does not
             hint = "Check its spelling." if "." in name else f"For a file, write: {name}.py"
             raise InvalidInput(f"There is no module {name!r}. {hint}") from error
 
@@ -98,8 +98,8 @@ def _on_path(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(name: str, path: str) -> Iterator[None]:
-    """Turn whatever an import raises into an error that says where to look."""
+def _explain_errors(name: str, path: str) -> Iterator[None]:
+    """Turn any exception of an import into an InvalidInput with the line to look at."""
     try:
         yield
     except SyntaxError as error:

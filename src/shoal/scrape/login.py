@@ -1,4 +1,4 @@
-"""What a login is handed: a visitor who can ask for pages and send forms, one request at a time."""
+"""The argument of a login function: a session that fetches pages and sends forms, one request at a time."""
 
 import asyncio
 import time
@@ -7,40 +7,45 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from shoal.core.ask import Ask
 from shoal.core.errors import InvalidInput
-from shoal.core.exchange import Request, Response
+from shoal.core.http import Request, Response
 from shoal.core.model import MINUTE, NOTHING, ZERO, Task
+from shoal.core.request_options import RequestOptions
 from shoal.core.urls import canonical, host_of
 from shoal.scrape.page import Page
 
 Send = Callable[[Request], Awaitable[Response]]
-Say = Callable[[str, str, str], None]  # origin, name and value of a header
+SetHeader = Callable[[str, str, str], None]  # origin, name and value of a header
 
 
 class LoginSession:
-    """A visitor who is about to log in: what it is told stays with it, cookies above all.
+    """A session that is about to log in: it keeps the cookies it receives and the headers you set.
 
-    `number` tells the visitors of one worker apart, from 0; `host` is the one that it is made for.
+    `number` is the session's index within its worker, from 0; `host` is the host it is for.
     """
 
     def __init__(
         self,
         send: Send,
-        say: Say,
+        set_header: SetHeader,
         *,
         number: int,
         origin: str,
         gap: timedelta = ZERO,
         timeout: timedelta = MINUTE,
     ) -> None:
-        self._send, self._say, self._gap, self._timeout = send, say, gap.total_seconds(), timeout
+        self._send, self._set_header, self._gap, self._timeout = (
+            send,
+            set_header,
+            gap.total_seconds(),
+            timeout,
+        )
         self.number, self._origin = number, origin
         self._lock, self._next = asyncio.Lock(), 0.0
 
     async def get(self, url: str, *, headers: Mapping[str, str] = NOTHING) -> Page:
-        """Return a page; raises FetchError, also for a status that is an error."""
-        return await self._ask(Request(url=url, headers=headers, timeout=self._timeout))
+        """Fetch a page; raises FetchError, also for an error status."""
+        return await self._fetch(Request(url=url, headers=headers, timeout=self._timeout))
 
     async def post(
         self,
@@ -50,23 +55,29 @@ class LoginSession:
         json: Any = None,
         headers: Mapping[str, str] = NOTHING,
     ) -> Page:
-        """Send a form, or JSON, and return the page that follows. It is sent once, whatever happens."""
+        """Send a form or JSON and return the resulting page. The request is never sent again."""
         if (form is None) == (json is None):
             raise InvalidInput("A login sends a form or JSON: session.post(url, form={'user': …})")
-        ask = Ask.json(json, headers=headers) if form is None else Ask.form(form, headers=headers)
-        return await self._ask(Request(url=url, headers=ask.headers, timeout=self._timeout, post=ask.post))
+        options = (
+            RequestOptions.json(json, headers=headers)
+            if form is None
+            else RequestOptions.form(form, headers=headers)
+        )
+        return await self._fetch(
+            Request(url=url, headers=options.headers, timeout=self._timeout, post=options.post)
+        )
 
     @property
     def host(self) -> str:
-        """The host that it is made for."""
+        """The host that this session is for."""
         return host_of(self._origin)
 
     def header(self, name: str, value: str, *, host: str | None = None) -> None:
-        """Send a header with every page of its own host from now on, or of one that is named, by https."""
-        named = host if host is None or "://" in host else f"https://{host}"
-        self._say(canonical(named).rstrip("/") if named else self._origin, name, value)
+        """Send a header with all further requests to the session's host, or to `host` over https."""
+        origin = host if host is None or "://" in host else f"https://{host}"
+        self._set_header(canonical(origin).rstrip("/") if origin else self._origin, name, value)
 
-    async def _ask(self, request: Request) -> Page:
+    async def _fetch(self, request: Request) -> Page:
         async with self._lock:
             await asyncio.sleep(max(0.0, self._next - time.monotonic()))
             self._next = time.monotonic() + self._gap
@@ -74,4 +85,4 @@ class LoginSession:
         return Page(response, Task(url=response.url, step="login"))
 
 
-Login = Callable[[LoginSession], Awaitable[Any]]  # the user's function; False or an error: it did not work
+Login = Callable[[LoginSession], Awaitable[Any]]  # the user's function; False or an exception: it failed

@@ -1,4 +1,4 @@
-"""One element of a page, with the same verbs as the page itself."""
+"""One element of a page, with the same methods as the page."""
 
 from typing import Any, overload
 
@@ -10,8 +10,8 @@ from shoal.core.errors import InvalidInput, shorten
 from shoal.scrape.text import text_of
 
 
-class Node(msgspec.Struct, eq=False):  # a Struct, since it is made four times as fast
-    """An element: its text, its attributes, and what is in it."""
+class Node(msgspec.Struct, eq=False):  # a Struct, because creating one is four times as fast
+    """An element: its text, attributes and descendants."""
 
     _raw: Element
 
@@ -27,7 +27,7 @@ class Node(msgspec.Struct, eq=False):  # a Struct, since it is made four times a
 
     def text(self, selector: str | None = None, default: str = "") -> str:
         """Return the text of this element, or of the first match in it, with whitespace collapsed."""
-        raw = self._raw if selector is None else first(self._raw, selector)
+        raw = self._raw if selector is None else select_first(self._raw, selector)
         return default if raw is None else text_of(raw)
 
     @overload
@@ -38,21 +38,21 @@ class Node(msgspec.Struct, eq=False):  # a Struct, since it is made four times a
         """Return an attribute of this element, or of the first match in it; None if there is none."""
         if two is None:
             return self._raw.attr(one)
-        raw = first(self._raw, one)
+        raw = select_first(self._raw, one)
         return None if raw is None else raw.attr(two)
 
     def css(self, selector: str) -> list["Node"]:
         """Return the elements in this one that match a CSS selector, in document order."""
-        return list(map(Node, every(self._raw, selector)))
+        return list(map(Node, select(self._raw, selector)))
 
     def css_first(self, selector: str) -> "Node | None":
         """Return the first element in this one that matches a CSS selector."""
-        raw = first(self._raw, selector)
+        raw = select_first(self._raw, selector)
         return None if raw is None else Node(raw)
 
     def xpath(self, expression: str) -> "list[Node | str | float | bool]":
-        """Return what an XPath expression finds from here: elements as nodes, text and attributes as str."""
-        return evaluated(self._raw, expression)
+        """Return what an XPath expression selects: elements as nodes, text and attributes as str."""
+        return evaluate_xpath(self._raw, expression)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Node) and self._raw == other._raw
@@ -64,36 +64,36 @@ class Node(msgspec.Struct, eq=False):  # a Struct, since it is made four times a
         return f"<Node {self.tag} {shorten(self.text(), 60)!r}>"
 
 
-def every(raw: Raw, selector: str) -> list[Element]:
-    """Return all matches of a CSS selector; raises InvalidInput for one that cannot be read."""
+def select(raw: Raw, selector: str) -> list[Element]:
+    """Return all matches of a CSS selector; raises InvalidInput if it cannot be parsed."""
     try:
         return raw.select(selector)
     except (SelectorSyntaxError, TypeError, RecursionError) as error:
-        raise _unreadable("a CSS selector", selector, error) from error
+        raise _invalid_query("a CSS selector", selector, error) from error
 
 
-def first(raw: Raw, selector: str) -> Element | None:
-    """Return the first match of a CSS selector; raises InvalidInput for one that cannot be read."""
+def select_first(raw: Raw, selector: str) -> Element | None:
+    """Return the first match of a CSS selector; raises InvalidInput if it cannot be parsed."""
     try:
         return raw.select_one(selector)
     except (SelectorSyntaxError, TypeError, RecursionError) as error:
-        raise _unreadable("a CSS selector", selector, error) from error
+        raise _invalid_query("a CSS selector", selector, error) from error
 
 
-def evaluated(raw: Raw, expression: str) -> "list[Node | str | float | bool]":
-    """Return what an XPath expression finds, as a list; raises InvalidInput for one that cannot be read."""
+def evaluate_xpath(raw: Raw, expression: str) -> "list[Node | str | float | bool]":
+    """Return the results of an XPath expression as a list; raises InvalidInput if it cannot be parsed."""
     try:
         found = raw.xpath(expression)
     except (ValueError, TypeError, RecursionError) as error:
-        raise _unreadable("an XPath expression", expression, error) from error
-    return [_plain(one) for one in found] if isinstance(found, list) else [found]
+        raise _invalid_query("an XPath expression", expression, error) from error
+    return [_wrap(one) for one in found] if isinstance(found, list) else [found]
 
 
-def _plain(found: Any) -> "Node | str":
+def _wrap(found: Any) -> "Node | str":
     if isinstance(found, Element):
         return Node(found)
     return str(found) if isinstance(found, str) else str(getattr(found, "data", ""))
 
 
-def _unreadable(kind: str, text: object, error: Exception) -> InvalidInput:
+def _invalid_query(kind: str, text: object, error: Exception) -> InvalidInput:
     return InvalidInput(f"Not {kind}: {shorten(repr(text))}: {str(error).rpartition(': ')[2]}")

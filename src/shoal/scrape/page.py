@@ -1,4 +1,4 @@
-"""A page as a step sees it: what came back, and the verbs that get at what is in it."""
+"""A page as a step sees it: the response, and methods to extract data from it."""
 
 import asyncio
 import json
@@ -10,31 +10,31 @@ from typing import Any, Protocol
 import msgspec
 from turbohtml import Document
 
-from shoal.core.ask import NO_HEADERS, Ask
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed, shorten
-from shoal.core.exchange import Headers, Live, Response
+from shoal.core.http import Headers, LiveTab, Response
 from shoal.core.model import Task
+from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
 from shoal.scrape.forms import fields_of
-from shoal.scrape.node import Node, evaluated, every, first
+from shoal.scrape.node import Node, evaluate_xpath, select, select_first
 from shoal.scrape.text import text_of
 from shoal.scrape.tree import parse_html
 
-LONG = 1 << 20  # bytes, about ten milliseconds
-MAX_LINKS = 100_000  # of one page; reading them takes half a second
+LONG = 1 << 20  # bytes, about ten milliseconds of parsing
+MAX_LINKS = 100_000  # per page; extracting them takes half a second
 NOT_A_LINK, TOO_MANY = "not a web link", "too many links on one page"
 
 
 class Named(Protocol):
-    """What has a name: a step."""
+    """Anything with a name, such as a step."""
 
     @property
     def name(self) -> str: ...
 
 
 class Page:
-    """One fetched page. It is parsed when first asked about its contents, and only once."""
+    """One fetched page. It is parsed once, on first access to its contents."""
 
     __slots__ = (
         "_base",
@@ -51,7 +51,7 @@ class Page:
     def __init__(self, response: Response, task: Task) -> None:
         self.response = response
         self.task = task
-        self.dropped = defaultdict[str, int](int)  # links of this page that are no tasks, by reason
+        self.dropped = defaultdict[str, int](int)  # number of links of this page that gave no task, by reason
         self._html: str | None = None
         self._encoding = ""
         self._document: Document | None = None
@@ -61,7 +61,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        """Where the page was found in the end, after redirects."""
+        """The final URL, after redirects."""
         return self.response.url
 
     @property
@@ -80,11 +80,11 @@ class Page:
         return self.response.body
 
     @property
-    def browser(self) -> Live:
-        """The page in its browser, as long as the step runs; raises InvalidInput where there is none."""
+    def browser(self) -> LiveTab:
+        """The live browser tab while the step runs; raises InvalidInput for a page without one."""
         if self.response.live is None:
             raise InvalidInput(
-                f"{shorten(self.url)} did not come by a browser. Write fetch='browser' on its step or scraper"
+                f"{shorten(self.url)} was not fetched by a browser. Set fetch='browser' on its step"
             )
         if not _is_in_loop():
             raise InvalidInput("page.browser needs a step that is defined with 'async def'")
@@ -92,12 +92,12 @@ class Page:
 
     @property
     def payload(self) -> Mapping[str, Any]:
-        """What the page's task carries."""
+        """The payload of the page's task."""
         return self.task.payload
 
     @property
     def encoding(self) -> str:
-        """The encoding that the page was read with, such as "utf-8"."""
+        """The encoding used to decode the page, such as "utf-8"."""
         if self._html is None:
             self._read()
         return self._encoding
@@ -109,44 +109,44 @@ class Page:
 
     @property
     def base(self) -> str:
-        """What links are relative to: the page's URL, or what `<base href>` makes of it."""
+        """The base URL for relative links: the page's URL or its `<base href>`."""
         if self._base is None:
-            self._base = self._found_base()
+            self._base = self._find_base()
         return self._base
 
     def css(self, selector: str) -> list[Node]:
         """Return the elements that match a CSS selector, in document order."""
-        return list(map(Node, every(self._parsed(), selector)))
+        return list(map(Node, select(self._tree(), selector)))
 
     def css_first(self, selector: str) -> Node | None:
         """Return the first element that matches a CSS selector."""
-        raw = first(self._parsed(), selector)
+        raw = select_first(self._tree(), selector)
         return None if raw is None else Node(raw)
 
     def xpath(self, expression: str) -> list[Node | str | float | bool]:
-        """Return what an XPath expression finds: elements as nodes, text and attributes as str."""
-        return evaluated(self._parsed(), expression)
+        """Return the results of an XPath expression: elements as nodes, text and attributes as str."""
+        return evaluate_xpath(self._tree(), expression)
 
     def text(self, selector: str, default: str = "") -> str:
         """Return the text of the first match, with whitespace collapsed."""
-        raw = first(self._parsed(), selector)
+        raw = select_first(self._tree(), selector)
         return default if raw is None else text_of(raw)
 
     def attr(self, selector: str, name: str, default: str | None = None) -> str | None:
         """Return an attribute of the first match; the default if there is no match or no such attribute."""
-        raw = first(self._parsed(), selector)
+        raw = select_first(self._tree(), selector)
         return default if raw is None else raw.attr(name, default)
 
     def links(self, selector: str = "a[href]") -> list[str]:
-        """Return where the matches lead: absolute, canonical, http(s) only, each once, in document order."""
-        hrefs = dict.fromkeys(raw.attr("href") for raw in every(self._parsed(), selector))
+        """Return the URLs of matching links: absolute, canonical, http(s) only, unique, in document order."""
+        hrefs = dict.fromkeys(raw.attr("href") for raw in select(self._tree(), selector))
         base, found = self.base, dict[str, None]()
         for href in list(hrefs)[:MAX_LINKS]:
             try:
                 if href is not None:
                     found[join(base, href)] = None
             except InvalidUrl:
-                continue  # mailto:, javascript: and what was never an address
+                continue  # mailto:, javascript: and invalid URLs
         if len(hrefs) > MAX_LINKS:
             self.dropped[TOO_MANY] += len(hrefs) - MAX_LINKS
         self._links.update(found)
@@ -157,9 +157,9 @@ class Page:
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return self._lenient_json()
+            return self._parse_lenient_json()
         except RecursionError as error:
-            raise ParseFailed(f"{shorten(self.url)} holds JSON that is nested too deep") from error
+            raise ParseFailed(f"{shorten(self.url)} holds JSON that is nested too deeply") from error
 
     def follow(
         self,
@@ -168,9 +168,9 @@ class Page:
         priority: int | None = None,
         **payload: Any,
     ) -> Task | None:
-        """Return a task for a link of this page, for the same step unless another is named.
+        """Return a task for a link of this page, for the same step unless you name another.
 
-        None is no link and gives None, and so does what is no web address: a step may yield that.
+        Returns None for None and for anything that is not a web address; a step may yield None.
         """
         return self._task(url.attr("href") if isinstance(url, Node) else url, step, priority, payload, None)
 
@@ -186,25 +186,25 @@ class Page:
         priority: int | None = None,
         **payload: Any,
     ) -> Task | None:
-        """Return a task that sends a form, JSON or bytes, and else is as one of `follow`.
+        """Return a task that sends a form, JSON or bytes; otherwise like `follow`.
 
-        A form of the page is named by its element: its action is where to. The same URL may be sent any
-        number of things: what is sent tells the tasks apart.
+        For a form of the page, pass its element: the URL is its action. The body is part of the task's
+        identity, so the same URL may be sent any number of different bodies.
         """
         if sum(one is not None for one in (form, json, body)) != 1:
             raise InvalidInput("A POST sends a form, JSON or bytes: page.post(url, form={'q': …})")
         if form is not None:
-            ask = Ask.form(form, headers=headers)
+            options = RequestOptions.form(form, headers=headers)
         elif body is not None:
-            ask = Ask(post=body, headers=headers)
+            options = RequestOptions(post=body, headers=headers)
         else:
-            ask = Ask.json(json, headers=headers)
-        # A form without an action is sent to the page that it stands on.
+            options = RequestOptions.json(json, headers=headers)
+        # A form without an action is sent to the page that contains it.
         href = (url.attr("action") or self.url) if isinstance(url, Node) else url
-        return self._task(href, step, priority, payload, ask)
+        return self._task(href, step, priority, payload, options)
 
     def form(self, selector: str = "form") -> dict[str, Any]:
-        """Return the fields of the first form that a selector finds, as a browser would send it untouched."""
+        """Return the fields of the first form that matches, as a browser would submit it unchanged."""
         found = self.css_first(selector)
         return {} if found is None else fields_of(found)
 
@@ -214,7 +214,7 @@ class Page:
         step: Named | str | None,
         priority: int | None,
         payload: Mapping[str, Any],
-        ask: Ask | None,
+        options: RequestOptions | None,
     ) -> Task | None:
         if href is None:
             return None
@@ -230,18 +230,18 @@ class Page:
             partition=self.task.partition,
             priority=self.task.priority if priority is None else priority,
             depth=self.task.depth + 1,
-            ask=ask,
+            request=options,
         )
 
     @property
     def is_long(self) -> bool:
-        """Whether parsing the page would hold an event loop up; see `prepare`."""
+        """Whether parsing the page would block an event loop for too long; see `prepare`."""
         return len(self.body) > LONG and not self._is_json
 
     def prepare(self) -> None:
-        """Parse the page now, in whatever thread this is, and keep a failure for whoever asks first."""
+        """Parse the page now, in the calling thread; a failure is raised on first access instead."""
         with suppress(ParseFailed):
-            self._parsed()
+            self._tree()
 
     def __repr__(self) -> str:
         return f"<Page {self.status} {self.url}>"
@@ -254,7 +254,7 @@ class Page:
         self._html, self._encoding = read_text(self.body, self.headers.get("content-type", ""))
         return self._html
 
-    def _parsed(self) -> Document:
+    def _tree(self) -> Document:
         if self._document is None:
             self._document = self._parse()
         return self._document
@@ -266,22 +266,22 @@ class Page:
             text = self.html
             return parse_html(text, self.body if self._encoding == "utf-8" else None)
         except ParseFailed as failure:
-            # The next question must not take as long again. Not the error itself: it knows the frames that it
-            # came through, they know this page, and a page in a circle stays in memory.
+            # Stored, so that the next access does not take as long again. Not the error itself: its traceback
+            # refers to frames that refer to this page, and a page in a reference cycle stays in memory.
             self._failure = str(failure)
             raise
 
-    def _found_base(self) -> str:
+    def _find_base(self) -> str:
         if self._is_json:
             return self.url
         try:
-            raw = self._parsed().select_one("base[href]")
+            raw = self._tree().select_one("base[href]")
             return self.url if raw is None else join(self.url, raw.attr("href") or "")
         except (InvalidUrl, ParseFailed):
             return self.url
 
-    def _lenient_json(self) -> Any:
-        # Another encoding, a mark in front, NaN, half an emoji: all are met, and none is JSON.
+    def _parse_lenient_json(self) -> Any:
+        # Another encoding, a byte order mark, NaN, half an emoji: all occur, and none is valid JSON.
         try:
             return json.loads(self.html)
         except (ValueError, RecursionError) as error:
@@ -297,7 +297,7 @@ def _is_in_loop() -> bool:
 
 
 def step_name(step: Named | str) -> str:
-    """Return the name of a step that was given as itself or by name; raises InvalidInput."""
+    """Return the name of a step that is given as a step or by name; raises InvalidInput."""
     name = step if isinstance(step, str) else getattr(step, "name", None)
     if isinstance(name, str):
         return name

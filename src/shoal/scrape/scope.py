@@ -1,4 +1,4 @@
-"""Which addresses a scraper may go to: pure functions of the page it is on and the link."""
+"""Which URLs a scraper may fetch: pure functions of the current page's URL and the link."""
 
 import re
 from collections.abc import Callable
@@ -49,13 +49,13 @@ class Scope:
             return True
         if self.rule == "patterns":
             return any(_matcher(pattern)(url) for pattern in self.patterns)
-        if origin is None:  # a task without a URL: the address comes from the user's own code
+        if origin is None:  # a task without a URL: the link comes from the user's own code
             return True
         here, there = _bare_host(origin), _bare_host(url)
         return here == there or (self.rule == "site" and site_of(here) == site_of(there))
 
     def check(self, url: str, *, origin: str | None) -> None:
-        """Raise OutOfScope unless a redirect of `origin` may lead to `url`, in whatever form."""
+        """Raise OutOfScope unless a redirect from `origin` may lead to `url`; neither need be canonical."""
         try:
             target, source = canonical(url), origin and canonical(origin)
         except InvalidUrl as error:
@@ -63,16 +63,16 @@ class Scope:
         if not self.allows(target, origin=source):
             raise OutOfScope(f"{shorten(url)} is out of scope: {self}. Widen it, for example: scope='any'")
 
-    def encrypted(self, url: str, *, origin: str | None) -> str | None:
-        """Return where a link that is asked with secret headers leads: from https to https, else None.
+    def secure_url(self, url: str, *, origin: str | None) -> str | None:
+        """Return the URL to use for a request with secret headers: from https only to https, else None.
 
-        Both are in canonical form. A pattern that begins with http:// is the operator's own word for it.
+        Both are in canonical form. A pattern that begins with http:// is the operator's consent to http.
         """
         if origin is None or not origin.startswith("https:") or not url.startswith("http:"):
             return url
         if any(_NAMES_HTTP.match(pattern) and _matcher(pattern)(url) for pattern in self.patterns):
             return url
-        has_port = ":" in url.split("/", 3)[2].rpartition("]")[2]  # which does not speak TLS as well
+        has_port = ":" in url.split("/", 3)[2].rpartition("]")[2]  # that port does not serve TLS as well
         return None if has_port else f"https:{url[5:]}"
 
     def __str__(self) -> str:
@@ -95,13 +95,13 @@ def _check(key: str, pattern: str) -> None:
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Matcher:
-    """Return what finds a pattern in a URL: "re:" a regular expression, else "*" stands for any text."""
+    """Return the matcher of a pattern: a regular expression after "re:", else a glob; "*" is any text."""
     if pattern.startswith("re:"):
-        regular(pattern[3:])  # refused where a link could make it run for hours
+        regular(pattern[3:])  # raises if a crafted link could make it run for hours
         return re.compile(pattern[3:]).search
     scheme, _, rest = pattern.rpartition("://")
     host, slash, path = rest.partition("/")
-    # In a host "*" stops at the slash, or a path could pass for a host.
+    # In a host "*" stops at the slash; otherwise a path could match as a host.
     where = _glob(host, ".*" if host == "*" else "[^/]*") + ("" if ":" in host else r"(?::\d+)?")
     what = f"/{_glob(path, '.*')}" if slash else "(?:/.*)?"
     return re.compile(f"{_glob(scheme, '[^/]*') or 'https?'}://{where}{what}", re.DOTALL).fullmatch
@@ -111,6 +111,6 @@ def _glob(text: str, anything: str) -> str:
     first, *rest = map(re.escape, re.split(r"\*+", text))
     if not rest:
         return first
-    # Atomic, so that no star ever gives back: a link made for it would else hold a worker up for minutes.
+    # Atomic groups, so that no star backtracks: a crafted link could otherwise block a worker for minutes.
     middle = "".join(f"(?>{anything}?{piece})" for piece in rest[:-1])
     return f"{first}{middle}{anything}{rest[-1]}"

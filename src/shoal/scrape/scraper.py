@@ -9,35 +9,35 @@ from difflib import get_close_matches
 from typing import Any, Self, overload
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, shorten
-from shoal.core.exchange import Headers, Response
+from shoal.core.http import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
 from shoal.core.urls import canonical
 from shoal.core.values import read_positive_duration, read_whole
 from shoal.core.verdict import RetryPolicy
-from shoal.scrape.gate import Gate
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.items import check_of
+from shoal.scrape.items import validator_for
+from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login
 from shoal.scrape.page import Named, Page, step_name
-from shoal.scrape.settings import ScraperSettings, read_delivery, read_fetch
+from shoal.scrape.settings.scraper import ScraperSettings, read_delivery, read_fetch
 from shoal.scrape.step import Step
 
 MAX_NAME = 200
 SEED_STEP = "main"  # the step of a task that names none
-INVALID_SEED = "invalid-seed"  # the step of what stands for a seed that could not be queued
+INVALID_SEED = "invalid-seed"  # the step of the placeholder task for a seed that could not be queued
 
-_AS_THE_SCRAPER: Any = object()
+_SCRAPER_DEFAULT: Any = object()
 
 
 class Scraper:
-    """The user's code: steps under one name and one set of settings."""
+    """The user's code: a name, settings and steps."""
 
     def __init__(self, name: str, **settings: Any) -> None:
-        self.name = _checked_name("The name of a scraper", name)
+        self.name = _check_name("The name of a scraper", name)
         self.settings = ScraperSettings.read(**settings)
         self.steps: dict[str, Step] = {}
         self.login_function: Login | None = None
-        self._gate = Gate(self.settings)
+        self._link_filter = LinkFilter(self.settings)
 
     @overload
     def step(self, function: Callable[..., Any], /) -> Step: ...
@@ -60,7 +60,7 @@ class Scraper:
         /,
         *,
         item: Any = None,
-        fetch: str | None = _AS_THE_SCRAPER,
+        fetch: str | None = _SCRAPER_DEFAULT,
         name: str | None = None,
         lease: Any = None,
         retries: int | None = None,
@@ -69,45 +69,45 @@ class Scraper:
     ) -> Any:
         """Make a function a step of this scraper; the first one handles seed URLs."""
 
-        def added(function: Callable[..., Any]) -> Step:
+        def add(function: Callable[..., Any]) -> Step:
             step = Step(
-                name=self._free_name(function, name),
-                function=_checked_function(function),
+                name=self._unused_name(function, name),
+                function=_check_function(function),
                 item=item,
-                fetch=self.settings.fetch if fetch is _AS_THE_SCRAPER else read_fetch("fetch", fetch),
-                as_scraper=fetch is _AS_THE_SCRAPER,
+                fetch=self.settings.fetch if fetch is _SCRAPER_DEFAULT else read_fetch("fetch", fetch),
+                as_scraper=fetch is _SCRAPER_DEFAULT,
                 lease=None if lease is None else read_positive_duration("lease", lease),
-                retries=None if retries is None else self._retries(retries, delivery),
+                retries=None if retries is None else self._read_retries(retries, delivery),
                 timeout=None if timeout is None else read_positive_duration("timeout", timeout),
                 delivery=None if delivery is None else read_delivery("delivery", delivery),
                 is_async=_is_async(function),
-                check=check_of(item),
-                gate=self._gate,
-                route=self._routed,
+                check=validator_for(item),
+                link_filter=self._link_filter,
+                route=self._resolve_step,
             )
             self.steps[step.name] = step
             return step
 
-        return added if function is None else added(function)
+        return add if function is None else add(function)
 
     def login(self, function: Login) -> Login:
-        """Let a function log in every session of this scraper before it is used; see `sessions`."""
+        """Register the function that logs in each session before its first use; see `sessions`."""
         if not inspect.iscoroutinefunction(function):
             raise InvalidInput("A login is an async function of one argument: async def login(session)")
         if self.login_function:
-            raise InvalidSetting(f"login of {self.name!r}", "is there already; a scraper has one")
+            raise InvalidSetting(f"login of {self.name!r}", "is already defined; a scraper has one")
         self.login_function = function
         return function
 
     @property
     def first(self) -> Step:
-        """The step that handles seeds; raises InvalidInput if there is none."""
+        """The step that handles seeds; raises InvalidInput if the scraper has no step."""
         if not self.steps:
             raise InvalidInput(f"Scraper {self.name!r} has no step. Put @{self.name}.step above a function")
         return next(iter(self.steps.values()))
 
     def handler(self, task: Task) -> Step:
-        """Return the step that handles a task, the first one if it names none; raises InvalidTask."""
+        """Return the step that handles a task: the first step if the task names none; raises InvalidTask."""
         step = self.steps.get(task.step)
         if step is None and task.step == SEED_STEP:
             step = self.first
@@ -120,51 +120,53 @@ class Scraper:
         return step
 
     def run_settings(self) -> RunSettings:
-        """Return what the queue must know of a run of this scraper."""
-        most = max((step.retries or 0 for step in self.steps.values()), default=0)
+        """Return the settings that the queue needs for a run of this scraper."""
+        max_retries = max((step.retries or 0 for step in self.steps.values()), default=0)
         once = all(map(self.at_most_once, self.steps.values())) if self.steps else None
-        settings = self.settings.run_settings(retries=most, once=once)
+        settings = self.settings.run_settings(retries=max_retries, once=once)
         return replace(settings, dedup_steps=self._dedup_steps(settings.dedup_steps))
 
     def _dedup_steps(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the steps whose tasks other runs leave out, by name; raises InvalidSetting."""
+        """Return the names of the steps whose tasks later runs skip; raises InvalidSetting."""
         for name in chosen:
             if name not in self.steps:
                 raise InvalidSetting("dedup.steps", self._unknown_step(name))
-        # What stands for a seed that could not be queued has a step that is none of these.
+        # The placeholder of an invalid seed has the step INVALID_SEED, so it is never deduplicated.
         return (chosen or tuple(self.steps)) if self.settings.dedup else ()
 
     def max_attempts(self, step: Step) -> int:
-        """Return how often a task of a step is tried; `retry` may differ by error class."""
+        """Return the number of attempts for a task of a step; `retry` may override it per error class."""
         if self.at_most_once(step):
             return 1
         return 1 + (self.settings.retries if step.retries is None else step.retries)
 
     def retry_policy(self, step: Step) -> RetryPolicy:
-        """Return how failed tasks of a step are retried."""
+        """Return the retry policy of a step."""
         if self.at_most_once(step):
             return RetryPolicy(max_attempts=1)
         return self.settings.retry.policy(self.max_attempts(step))
 
     def at_most_once(self, step: Step) -> bool:
-        """Tell whether a task of a step is handed out once only, whatever becomes of it."""
+        """Tell whether a task of a step is claimed at most once, whatever its outcome."""
         return self.settings.at_most_once if step.delivery is None else step.delivery == "at_most_once"
 
     @property
     def has_at_most_once(self) -> bool:
-        """Whether tasks of some step are handed out once only."""
+        """Whether tasks of any step are claimed at most once."""
         return any(map(self.at_most_once, self.steps.values()))
 
     def replace(self, **changes: Any) -> Self:
-        """Return this scraper with some settings changed; its steps stay as they are."""
+        """Return a copy of this scraper with some settings changed and the same steps."""
         other = type(self)(self.name)
         other.settings = self.settings.replace(**changes)
         other.settings.retry.check_classes()
         other.login_function = self.login_function
-        other._gate = Gate(other.settings)
+        other._link_filter = LinkFilter(other.settings)
         for name, step in self.steps.items():
             fetch = other.settings.fetch if step.as_scraper else step.fetch
-            other.steps[name] = replace(step, fetch=fetch, gate=other._gate, route=other._routed)
+            other.steps[name] = replace(
+                step, fetch=fetch, link_filter=other._link_filter, route=other._resolve_step
+            )
         return other
 
     def parse(
@@ -177,30 +179,30 @@ class Scraper:
         headers: Mapping[str, str] = NOTHING,
         payload: Mapping[str, Any] = NOTHING,
     ) -> Harvest:
-        """Run one step on a page that you hand in, without a network: a test for your scraper.
+        """Run one step on the content you pass in, without network access: for tests of your scraper.
 
-        With None for the content the step is handed a task with the payload instead of a page.
+        If the content is None, the step gets a task with the payload instead of a page.
         """
         name = self.first.name if step is None else step_name(step)
         task = Task(url=None if content is None else canonical(url), step=name, payload=payload)
-        subject = task if content is None else _page(content, task, status, headers)
+        subject = task if content is None else _make_page(content, task, status, headers)
         return _run(self.replace().handler(task), subject)
 
     def __repr__(self) -> str:
         return f"Scraper({self.name!r}, steps={list(self.steps)})"
 
-    def _routed(self, task: Task) -> Task:
+    def _resolve_step(self, task: Task) -> Task:
         step = self.handler(task)
         return task if step.name == task.step else replace(task, step=step.name)
 
-    def _free_name(self, function: Callable[..., Any], given: str | None) -> str:
-        name = _checked_name("The name of a step", given or getattr(function, "__name__", None))
+    def _unused_name(self, function: Callable[..., Any], given: str | None) -> str:
+        name = _check_name("The name of a step", given or getattr(function, "__name__", None))
         if name in self.steps:
             reason = "is taken by another step; rename the function or write @….step(name='…')"
             raise InvalidSetting(f"step {name!r} of {self.name!r}", reason)
         return name
 
-    def _retries(self, value: Any, delivery: str | None) -> int:
+    def _read_retries(self, value: Any, delivery: str | None) -> int:
         retries = read_whole("retries", value, least=0, most=100)
         if retries and (delivery or self.settings.delivery) == "at_most_once":
             raise InvalidSetting(
@@ -214,13 +216,13 @@ class Scraper:
         return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
 
 
-def _checked_name(what: str, name: object) -> str:
+def _check_name(what: str, name: object) -> str:
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name != "<lambda>":
         return name
     raise InvalidInput(f"{what} must be 1 to {MAX_NAME} printable characters, got {shorten(repr(name))}")
 
 
-def _checked_function(function: Any) -> Callable[..., Any]:
+def _check_function(function: Any) -> Callable[..., Any]:
     if not callable(function) or isinstance(function, type):
         raise InvalidInput(f"A step must be a function, got {shorten(repr(function))}")
     try:
@@ -236,7 +238,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
 
-def _page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str]) -> Page:
+def _make_page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str]) -> Page:
     body = content.encode(errors="replace") if isinstance(content, str) else content
     fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
     fields |= headers
@@ -246,6 +248,6 @@ def _page(content: str | bytes, task: Task, status: int, headers: Mapping[str, s
 def _run(step: Step, subject: Page | Task) -> Harvest:
     if not step.is_async:
         return step.harvest(subject)
-    # In a thread of its own, where no loop runs yet: the caller may be inside one.
+    # In a new thread, which has no event loop: the caller may be running inside one.
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(lambda: asyncio.run(step.harvest_async(subject))).result()

@@ -1,42 +1,24 @@
-"""The site that a host belongs to: the name that someone registered, and all below it."""
+"""The site of a host: its registrable domain by the Public Suffix List."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
-# Where a country's registry sells names one level further down.
-_REGISTRIES = "ac co com edu go gob gov mil ne net nom or org"
-# Where one owner hands out names to strangers.
-_LANDLORDS = """
-    appspot.com azurewebsites.net blogspot.com cloudfront.net github.io gitlab.io herokuapp.com myshopify.com
-    netlify.app pages.dev readthedocs.io vercel.app web.app wordpress.com workers.dev
-"""
-_SECOND_LEVEL, _SHARED = frozenset(_REGISTRIES.split()), frozenset(_LANDLORDS.split())
-
-
-def guessed_site(host: str) -> str:
-    """Return the registered name of a host by a rule of thumb, good for the common suffixes only."""
-    labels = host.split(".")
-    if len(labels) <= 2 or labels[-1].isdigit() or "[" in host:
-        return host
-    pair = ".".join(labels[-2:])
-    national = len(labels[-1]) == 2 and labels[-2] in _SECOND_LEVEL
-    return ".".join(labels[-3:]) if national or pair in _SHARED else pair
-
-
-def _registered() -> Callable[[str], str]:
-    # The parser ships the Public Suffix List, but not yet under a public name.
-    try:
-        from turbohtml._html import _registrable_domain
-    except ImportError:
-        return guessed_site
-    return _registrable_domain
-
-
-_registrable = _registered()
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 
 @lru_cache(maxsize=4096)
 def site_of(host: str) -> str:
     """Return the site of a host as `urls.host_of` gives it: `example.co.uk` for `shop.example.co.uk:8080`."""
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    return _registrable(name)
+    # IP addresses and names without a public suffix, such as localhost, are sites of their own. So is a name
+    # with a trailing dot: the package would drop the dot.
+    return name if name.endswith(".") else _suffix_list().privatesuffix(name) or name
+
+
+@cache
+def _suffix_list() -> "PublicSuffixList":
+    # Loaded on first use: import and list take about 90 ms, and only scope="site" needs them.
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList(accept_unknown=False)

@@ -1,4 +1,4 @@
-"""One function of a scraper: called with a page or a task, and what it gives gathered."""
+"""A step of a scraper: calls the user's function with a page or a task and collects its results."""
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
@@ -9,9 +9,9 @@ from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.model import Reject, Task
-from shoal.scrape.gate import Gate
-from shoal.scrape.harvest import Basket, Harvest
+from shoal.scrape.harvest import Harvest, ResultCollector
 from shoal.scrape.items import Check, is_item
+from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.page import Page
 
 Subject = Page | Task
@@ -19,10 +19,10 @@ Subject = Page | Task
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """A named function that handles tasks, and what it does differently from its scraper.
+    """A named function that handles tasks, with the settings that override its scraper's.
 
-    `lease`, `retries`, `timeout` and `delivery` are None where the scraper's own hold; `fetch` is None for a
-    step that is handed tasks instead of pages, and `as_scraper` says that it is the scraper's own.
+    `lease`, `retries`, `timeout` and `delivery` are None to use the scraper's values. `fetch` is None for a
+    step that gets tasks instead of pages; `as_scraper` means that `fetch` is the scraper's value.
     """
 
     name: str
@@ -36,44 +36,44 @@ class Step:
     delivery: str | None = None
     is_async: bool = False
     check: Check | None = field(default=None, repr=False)
-    gate: Gate = field(repr=False)
+    link_filter: LinkFilter = field(repr=False)
     route: Callable[[Task], Task] = field(repr=False)
 
     def harvest(self, subject: Subject) -> Harvest:
-        """Run the function to its end and return what it gave; nothing, if it raises half-way."""
-        basket = self._basket(subject)
-        for value in self._each(self.function(subject)):
-            basket.put(value)
-        return self._judged(basket.harvest, subject)
+        """Run the function to completion and return its results; an exception discards them all."""
+        collector = self._new_collector(subject)
+        for value in self._iterate(self.function(subject)):
+            collector.add(value)
+        return self._filter_links(collector.harvest, subject)
 
     async def harvest_async(self, subject: Subject) -> Harvest:
-        """Run the async function to its end and return what it gave; nothing, if it raises half-way."""
-        basket = self._basket(subject)
+        """Run the async function to completion and return its results; an exception discards them all."""
+        collector = self._new_collector(subject)
         result = self.function(subject)
         if isinstance(result, Awaitable):
             result = await result
         if isinstance(result, AsyncGenerator):
             async with aclosing(result):
                 async for value in result:
-                    basket.put(value)
+                    collector.add(value)
         else:
-            for value in self._each(result):
-                basket.put(value)
-        return self._judged(basket.harvest, subject)
+            for value in self._iterate(result):
+                collector.add(value)
+        return self._filter_links(collector.harvest, subject)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
-    def _basket(self, subject: Subject) -> Basket:
+    def _new_collector(self, subject: Subject) -> ResultCollector:
         if isinstance(subject, Page) == (self.fetch is None):
             wanted = "tasks" if self.fetch is None else "pages"
             raise InvalidInput(f"Step {self.name!r} handles {wanted}, got a {type(subject).__name__}")
-        return Basket(self.name, self.check)
+        return ResultCollector(self.name, self.check)
 
-    def _each(self, result: Any) -> Iterable[Any]:
-        """Return what a function gave as single things: one of them, or an iterable of them."""
+    def _iterate(self, result: Any) -> Iterable[Any]:
+        """Return a function's result as an iterable of values: a single value becomes a tuple of one."""
         if inspect.isawaitable(result) or isinstance(result, AsyncIterable):
-            raise InvalidItem(None, f"step {self.name!r} gave something to await; define it with 'async def'")
+            raise InvalidItem(None, f"step {self.name!r} returned an awaitable; define it with 'async def'")
         if (
             isinstance(result, (Task, Reject, str, bytes))
             or is_item(result)
@@ -82,10 +82,10 @@ class Step:
             return (result,)
         return result
 
-    def _judged(self, harvest: Harvest, subject: Subject) -> Harvest:
+    def _filter_links(self, harvest: Harvest, subject: Subject) -> Harvest:
         parent = subject.task if isinstance(subject, Page) else subject
         if isinstance(subject, Page) and subject.dropped:
             harvest.dropped.update(subject.dropped)
-        routed = map(self.route, harvest.follow)
-        harvest.follow = self.gate.admit(routed, parent, harvest.items, harvest.dropped)
+        tasks = map(self.route, harvest.follow)
+        harvest.follow = self.link_filter.filter(tasks, parent, harvest.items, harvest.dropped)
         return harvest

@@ -1,59 +1,215 @@
-"""Who did what with the fleet by the web: kept in the queue for thirty days, the newest first."""
+"""Every action a user can take; the API and the pages both call these."""
 
-import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
 
-import msgspec
+from shoal.core.errors import InvalidSetting, UnknownScraper
+from shoal.core.model import DeadFilter, EnqueueReport, Run, Task
+from shoal.core.redact import bare_url
+from shoal.core.values import hint
+from shoal.fleet.jobs import job_of_run, project_job
+from shoal.fleet.ondemand.dispatch import Scraped
+from shoal.fleet.run import lifecycle
+from shoal.fleet.run.enqueue import InvalidPolicy, fill, filled_row
+from shoal.fleet.run.launch import open_run
+from shoal.fleet.sources.names import read_sources
+from shoal.web.audit import record_action
+from shoal.web.auth.credentials import Principal, check_operator
+from shoal.web.context import WebContext
 
-from shoal.queue.contract import Queue
-from shoal.web.guard import Guest
+Ids = Sequence[str] | None  # of dead letters; None means all
 
-TOPIC = "web actions"
-KEPT = timedelta(days=30)
-MOST_BYTES = 1 << 20  # the oldest go first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """Something that somebody did."""
-
-    id: str
-    at: datetime
-    who: str
-    role: str
-    action: str
-    target: str
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that the API promises."""
-        return {
-            "id": self.id,
-            "at": self.at.isoformat(timespec="seconds"),
-            "who": self.who,
-            "role": self.role,
-            "action": self.action,
-            "target": self.target,
-            "details": dict(self.details),
-        }
+# None of these names a file, a program, an environment variable or a secret, or allows a private network.
+SETTINGS = (
+    "rate",
+    "delay",
+    "per_host",
+    "retries",
+    "retry",
+    "timeout",
+    "lease",
+    "ttl",
+    "dedup",
+    "robots",
+    "scope",
+    "max_depth",
+    "max_pages",
+    "max_per_pattern",
+    "fetch",
+    "delivery",
+    "pause",
+    "max_body",
+)
 
 
-async def note(queue: Queue, guest: Guest, action: str, target: str, **details: Any) -> None:
-    """Keep what a guest has done."""
-    now = datetime.now(UTC)
-    # Keys sort by time, and two of one moment do not meet.
-    key = f"{now:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(4)}"
-    done = Action(
-        id=key, at=now, who=guest.name, role=guest.role, action=action, target=target, details=details
+async def pause(context: WebContext, principal: Principal, run_id: str) -> Run:
+    """Stop handing out tasks of a run until it is resumed."""
+    return await _change_state(context, principal, "pause", context.app.queue.pause, run_id)
+
+
+async def resume(context: WebContext, principal: Principal, run_id: str) -> Run:
+    """Resume a paused or partial run; raises RunConflict if it was cancelled."""
+    return await _change_state(context, principal, "resume", context.app.queue.resume, run_id)
+
+
+async def cancel(context: WebContext, principal: Principal, run_id: str) -> Run:
+    """Cancel a run permanently; nothing is deleted. A finished run stays as it is."""
+    return await _change_state(
+        context, principal, "cancel", lambda one: lifecycle.cancel(context.app.queue, one), run_id
     )
-    await queue.write_notes(TOPIC, {key: msgspec.json.encode(done)}, ttl=KEPT)
-    await queue.trim_notes(TOPIC, max_bytes=MOST_BYTES)
 
 
-async def actions(queue: Queue) -> list[Action]:
-    """Return what was done, the newest first."""
-    notes = await queue.notes(TOPIC)
-    return [msgspec.json.decode(notes[key].value, type=Action) for key in sorted(notes, reverse=True)]
+async def _change_state(
+    context: WebContext, principal: Principal, name: str, verb: Callable[[str], Awaitable[Run]], run_id: str
+) -> Run:
+    check_operator(context, principal)
+    run = await verb(run_id)
+    await record_action(context.app.queue, principal, name, run_id)
+    return run
+
+
+async def purge(context: WebContext, principal: Principal, run_id: str) -> None:
+    """Delete a run with all its tasks, items and dead letters."""
+    check_operator(context, principal)
+    await lifecycle.purge(context.app.queue, run_id)
+    await record_action(context.app.queue, principal, "purge", run_id)
+
+
+async def replay(
+    context: WebContext,
+    principal: Principal,
+    run_id: str,
+    ids: Ids = None,
+    *,
+    where: DeadFilter = DeadFilter(),
+) -> int:
+    """Put dead letters back to pending; return how many."""
+    return await _change_letters(context, principal, "replay", context.app.queue.replay, run_id, ids, where)
+
+
+async def drop(
+    context: WebContext,
+    principal: Principal,
+    run_id: str,
+    ids: Ids = None,
+    *,
+    where: DeadFilter = DeadFilter(),
+) -> int:
+    """Drop dead letters permanently; return how many."""
+    return await _change_letters(context, principal, "drop", context.app.queue.drop, run_id, ids, where)
+
+
+class _DeadLetterAction(Protocol):
+    def __call__(self, run_id: str, ids: Ids, *, where: DeadFilter) -> Awaitable[int]: ...
+
+
+async def _change_letters(
+    context: WebContext,
+    principal: Principal,
+    name: str,
+    verb: _DeadLetterAction,
+    run_id: str,
+    ids: Ids,
+    where: DeadFilter,
+) -> int:
+    check_operator(context, principal)
+    count = await verb(run_id, ids, where=where)
+    await record_action(context.app.queue, principal, name, run_id, letters=count)
+    return count
+
+
+async def pause_host(context: WebContext, principal: Principal, host: str, duration: timedelta) -> None:
+    """Send a host no requests for a while, in any run; zero ends a pause."""
+    check_operator(context, principal)
+    await context.app.queue.pause_host(host, duration)
+    await record_action(context.app.queue, principal, "pause host", host, seconds=duration.total_seconds())
+
+
+async def slow_host(context: WebContext, principal: Principal, host: str, delay: timedelta) -> None:
+    """Set the minimum gap between request starts on a host, in any run; zero removes it."""
+    check_operator(context, principal)
+    await context.app.queue.slow_host(host, delay)
+    await record_action(context.app.queue, principal, "slow host", host, seconds=delay.total_seconds())
+
+
+async def start(
+    context: WebContext,
+    principal: Principal,
+    scraper: str,
+    *,
+    urls: Sequence[str] = (),
+    tasks: Sequence[Task] = (),
+    settings: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    invalid: InvalidPolicy = "skip",
+) -> dict[str, Any]:
+    """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
+
+    An existing run id is continued: tasks that are already in the run are not added again.
+    """
+    check_operator(context, principal)
+    _check_settings(settings or {})
+    app = context.app
+    job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings)
+    run = await open_run(app.queue, job.scraper, run_id=run_id)
+    seeds = read_sources(urls, tasks, {})
+    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+    await record_action(app.queue, principal, "start", run.id, scraper=scraper, **_enqueue_counts(report))
+    return filled_row(job, run, report)
+
+
+async def enqueue(
+    context: WebContext,
+    principal: Principal,
+    run_id: str,
+    *,
+    urls: Sequence[str] = (),
+    tasks: Sequence[Task] = (),
+    invalid: InvalidPolicy = "skip",
+) -> dict[str, Any]:
+    """Add tasks to a run of a project scraper; return what `shoal enqueue --json` prints."""
+    check_operator(context, principal)
+    app = context.app
+    run = await app.queue.run(run_id)
+    job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
+    seeds = read_sources(urls, tasks, {})
+    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+    await record_action(app.queue, principal, "enqueue", run.id, **_enqueue_counts(report))
+    return filled_row(job, run, report)
+
+
+async def forget(context: WebContext, principal: Principal, scraper: str) -> int:
+    """Forget what runs of a project scraper with `dedup` have queued; return how many tasks."""
+    check_operator(context, principal)
+    project = context.app.project
+    if scraper not in project.scrapers:
+        raise UnknownScraper(scraper, list(project.scrapers))
+    count = await context.app.forget(scraper)
+    await record_action(context.app.queue, principal, "forget", scraper, tasks=count)
+    return count
+
+
+async def scrape(
+    context: WebContext, principal: Principal, scraper: str, task: Task, *, timeout: timedelta
+) -> Scraped:
+    """Have an on-demand worker handle a task of a project scraper now."""
+    check_operator(context, principal)
+    project = context.app.project
+    if scraper not in project.scrapers:
+        raise UnknownScraper(scraper, list(project.scrapers))
+    scraped = await context.app.call(scraper, task, timeout=timeout)
+    about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
+    await record_action(context.app.queue, principal, "scrape", scraper, **about)
+    return scraped
+
+
+def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:
+    return {"enqueued": report.added} | ({"known": report.known} if report.known else {})
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    for key in settings:
+        if key not in SETTINGS:
+            raise InvalidSetting(f"settings.{key}", f"cannot be set through the API. {hint(key, SETTINGS)}")

@@ -1,4 +1,4 @@
-"""The web server's app: the door, the API, the pages and the streams."""
+"""The ASGI app: security middleware, API, pages and event streams."""
 
 import asyncio
 import logging
@@ -11,51 +11,60 @@ from starlette.staticfiles import StaticFiles
 
 from shoal.core.tasks import restarted, watched
 from shoal.core.version import VERSION
-from shoal.fleet.metrics import QueueMetrics
-from shoal.web import health, live, login
-from shoal.web.answers import add_handlers
+from shoal.fleet.telemetry.metrics import QueueMetrics
+from shoal.web import health, stream
 from shoal.web.api.router import router as api
-from shoal.web.door import Door
-from shoal.web.guard import Credentials
-from shoal.web.login import Doorkeeper
+from shoal.web.auth.credentials import Credentials
+from shoal.web.context import WebContext
+from shoal.web.errors import add_handlers
+from shoal.web.middleware import SecurityMiddleware
+from shoal.web.pages import login
 from shoal.web.pages import router as pages
-from shoal.web.site import Site
+from shoal.web.pages.login import LoginService
 
 STATIC = Path(__file__).with_name("static")
 
 log = logging.getLogger(__name__)
 
 
-def make_app(site: Site) -> FastAPI:
-    """Return the app of a site; its lifespan keeps the sampler going."""
+def make_app(context: WebContext) -> FastAPI:
+    """Build the app; its lifespan runs the sampler."""
     app = FastAPI(
         title="Shoal",
         version=VERSION,
         openapi_url="/api/openapi.json",
-        docs_url=None,  # their pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from another server
         redoc_url=None,
         lifespan=_lifespan,
     )
-    keeper = Doorkeeper(Credentials(site.settings))
-    app.state.site, app.state.doorkeeper = site, keeper
-    app.state.pulse, app.state.metrics = health.Pulse(site.app.queue), QueueMetrics(site.app.queue)
+    logins = LoginService(Credentials(context.settings))
+    app.state.context, app.state.logins = context, logins
+    app.state.queue_health, app.state.metrics = (
+        health.QueueHealth(context.app.queue),
+        QueueMetrics(context.app.queue),
+    )
     add_handlers(app)
     for part in (health.router, api):
         app.include_router(part)
-    for part in (login.router, live.router, pages):
+    for part in (login.router, stream.router, pages):
         app.include_router(part, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_middleware(Door, settings=site.settings, credentials=keeper.credentials, throttle=keeper.throttle)
+    app.add_middleware(
+        SecurityMiddleware,
+        settings=context.settings,
+        credentials=logins.credentials,
+        throttle=logins.throttle,
+    )
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    sampler = app.state.site.sampler
-    looking = watched(asyncio.create_task(restarted("Looking at the queue", sampler.run, log.error)))
+    sampler = app.state.context.sampler
+    sampling = watched(asyncio.create_task(restarted("Sampling the queue", sampler.run, log.error)))
     try:
         yield
     finally:
         sampler.close()
-        looking.cancel()
-        await asyncio.wait([looking])
+        sampling.cancel()
+        await asyncio.wait([sampling])

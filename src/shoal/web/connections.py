@@ -1,4 +1,4 @@
-"""Limits on connections that send no request: each has a deadline, and only so many are kept."""
+"""Limits on idle connections: each has a deadline, and their number is bounded."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,8 +13,8 @@ MAX_IDLE = 256
 class IdleConnections:
     """The connections without a request in progress, the oldest first."""
 
-    def __init__(self, most: int = MAX_IDLE, head_timeout: float = HEAD_TIMEOUT) -> None:
-        self._most, self._head_timeout = most, head_timeout
+    def __init__(self, max_idle: int = MAX_IDLE, head_timeout: float = HEAD_TIMEOUT) -> None:
+        self._max_idle, self._head_timeout = max_idle, head_timeout
         self._timers: OrderedDict[H11Protocol, asyncio.TimerHandle] = OrderedDict()
 
     def __len__(self) -> int:
@@ -24,11 +24,11 @@ class IdleConnections:
         """Give a connection its deadline; beyond the limit, the oldest is closed."""
         if connection not in self._timers:
             self._timers[connection] = connection.loop.call_later(self._head_timeout, self._close, connection)
-        if len(self._timers) > self._most:
+        if len(self._timers) > self._max_idle:
             self._close(next(iter(self._timers)))
 
     def remove(self, connection: H11Protocol) -> None:
-        """Lift the deadline: a request has come, or the connection is gone."""
+        """Remove the deadline: a request arrived, or the connection is closed."""
         timer = self._timers.pop(connection, None)
         if timer:
             timer.cancel()
@@ -52,13 +52,13 @@ def protocol_with(idle: IdleConnections) -> type[asyncio.Protocol]:
 
         def handle_events(self) -> None:
             super().handle_events()
-            self._note_whether_idle()
+            self._update_idle()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._note_whether_idle()
+            self._update_idle()
 
-        def _note_whether_idle(self) -> None:
+        def _update_idle(self) -> None:
             cycle: Any = self.cycle
             if cycle is not None and not cycle.response_complete:
                 idle.remove(self)

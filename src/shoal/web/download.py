@@ -1,4 +1,4 @@
-"""A run's items as a file that is made while it is sent."""
+"""The items of a run as a file, generated while it is sent."""
 
 import io
 from collections.abc import AsyncIterator
@@ -6,69 +6,71 @@ from typing import Literal
 
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.csv import CsvWriter
-from shoal.export.jsonl import JsonlWriter
+from shoal.export.files.csv import CsvWriter
+from shoal.export.files.jsonl import JsonlWriter
 from shoal.export.stream import Items, batches, in_thread
-from shoal.export.target import Target
+from shoal.export.target import OutputTarget
 
 Format = Literal["jsonl", "csv"]
 MEDIA_TYPES: dict[Format, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 
 
-class _Basket(Target):
-    """Holds what was written until it is taken away to be sent."""
+class _ChunkBuffer(OutputTarget):
+    """Buffers what was written until it is sent."""
 
     def __init__(self) -> None:
         self._bytes = io.BytesIO()
         super().__init__("the download", self._bytes)
 
     def take(self) -> bytes:
-        """Return what has been written since the last time."""
-        taken = self._bytes.getvalue()
+        """Return and clear what was written since the last call."""
+        chunk = self._bytes.getvalue()
         self._bytes.seek(0)
         self._bytes.truncate()
-        return taken
+        return chunk
 
     def commit(self) -> None:
-        """Do nothing: what is sent is sent."""
+        """Do nothing: sent bytes cannot be taken back."""
 
     def discard(self) -> None:
-        """Do nothing: what is sent is sent."""
+        """Do nothing: sent bytes cannot be taken back."""
 
 
 async def download(
     items: Items, format: Format, *, envelope: bool = False, raw: bool = False
 ) -> AsyncIterator[bytes]:
-    """Return the bytes of a file, a few items at a time; what the items lack shows before the first byte.
+    """Yield the bytes of a file, a batch of items at a time; invalid items raise before the first byte.
 
-    A table is read twice: its columns are known when all items were seen.
+    CSV reads the items twice: the columns are known only after all items were seen.
     """
-    basket = _Basket()
-    writer = _writer(basket, format, envelope=envelope, raw=raw)
+    buffer = _ChunkBuffer()
+    writer = _writer(buffer, format, envelope=envelope, raw=raw)
     last: int | None = None
     if writer.needs_survey:
         last = 0
-        async for some in batches(items()):
-            await in_thread(writer.survey, some)
-            last = max(last, some[-1].id)
-    return _chunks(items, writer, basket, last)
+        async for batch in batches(items()):
+            await in_thread(writer.survey, batch)
+            last = max(last, batch[-1].id)
+    return _chunks(items, writer, buffer, last)
 
 
-async def _chunks(items: Items, writer: Writer, basket: _Basket, last: int | None) -> AsyncIterator[bytes]:
-    async for some in batches(items()):
-        await in_thread(writer.write, _known(some, last))
-        if chunk := basket.take():
+async def _chunks(
+    items: Items, writer: Writer, buffer: _ChunkBuffer, last: int | None
+) -> AsyncIterator[bytes]:
+    async for batch in batches(items()):
+        await in_thread(writer.write, _stored_until(batch, last))
+        if chunk := buffer.take():
             yield chunk
     await in_thread(writer.close)
-    yield basket.take()
+    yield buffer.take()
 
 
-def _known(items: list[StoredItem], last: int | None) -> list[StoredItem]:
-    # What was stored since the columns were counted waits for the next download.
+def _stored_until(items: list[StoredItem], last: int | None) -> list[StoredItem]:
+    # Items stored after the survey may have other columns; they are left to the next download.
     return items if last is None else [item for item in items if item.id <= last]
 
 
-def _writer(basket: _Basket, format: Format, *, envelope: bool, raw: bool) -> Writer:
+def _writer(buffer: _ChunkBuffer, format: Format, *, envelope: bool, raw: bool) -> Writer:
     if format == "csv":
-        return CsvWriter(basket, envelope=envelope, raw=raw)
-    return JsonlWriter(basket, envelope=envelope)
+        return CsvWriter(buffer, envelope=envelope, raw=raw)
+    return JsonlWriter(buffer, envelope=envelope)

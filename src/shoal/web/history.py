@@ -1,19 +1,19 @@
-"""The last hour of a run or of the whole fleet, as the points of a chart."""
+"""The last hour of a run or of the whole fleet, as points of a chart."""
 
 from collections import deque
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
-KEPT = timedelta(hours=1)
-MOST_POINTS = 3_600  # of one run, however often somebody looks
-GAP = 20.0  # seconds without a look that a chart shows as a gap
+HISTORY_SPAN = timedelta(hours=1)
+MAX_POINTS = 3_600  # per run, whatever the sample interval
+GAP = 20.0  # seconds without a sample that a chart shows as a gap
 
 
 class Point(NamedTuple):
-    """How a run, or the fleet, was at one moment."""
+    """A run, or the fleet, at one moment."""
 
-    at: float  # seconds since 1970
+    at: float  # Unix time in seconds
     rate: float
     completed: int
     pending: int
@@ -22,40 +22,43 @@ class Point(NamedTuple):
 
 
 class History:
-    """A bounded ring of points, the oldest first."""
+    """A bounded list of points, oldest first."""
 
     def __init__(self) -> None:
-        self._points: deque[Point] = deque(maxlen=MOST_POINTS)
+        self._points: deque[Point] = deque(maxlen=MAX_POINTS)
 
     def __len__(self) -> int:
         return len(self._points)
 
     @property
     def last_at(self) -> float:
-        """When the newest point was added; zero if there is none."""
+        """The time of the newest point; zero if there is none."""
         return self._points[-1].at if self._points else 0.0
 
     def add(self, point: Point) -> None:
-        """Add a point, and forget what is older than an hour."""
+        """Add a point, and drop points older than an hour."""
         self._points.append(point)
-        while self._points[0].at < point.at - KEPT.total_seconds():
+        while self._points[0].at < point.at - HISTORY_SPAN.total_seconds():
             self._points.popleft()
 
     def points(self) -> list[Point]:
-        """Return the points, the oldest first."""
+        """Return the points, oldest first."""
         return list(self._points)
 
     def new_errors(self, now: datetime, within: timedelta) -> int:
-        """Return how many errors have come within a while; a worker that left took its own away."""
+        """Return the number of new errors within a period.
+
+        The total falls when a worker leaves and takes its errors along; such a fall does not count.
+        """
         start = (now - within).timestamp()
         counts = [point.errors for point in self._points if point.at >= start]
         return sum(max(0, after - before) for before, after in pairwise(counts))
 
 
 def columns(points: list[Point]) -> list[list[float | None]]:
-    """Return moments, rates, completed, pending and dead for a chart.
+    """Return times, rates, completed, pending and dead for a chart.
 
-    A gap has no rate, and neither has the first point: a rate needs two looks.
+    A gap has no rate, and neither has the first point: a rate needs two samples.
     """
     table: list[list[float | None]] = [[], [], [], [], []]
     before = points[0].at if points else 0.0

@@ -1,1 +1,1 @@
-"""The worker: claims, fetches, handles and settles, all four at once."""
+"""The worker: it claims, fetches, handles and settles tasks, all four concurrently."""

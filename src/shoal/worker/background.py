@@ -1,18 +1,53 @@
-"""The background tasks of a worker, supervised: one that fails ends the worker with its error."""
+"""Supervised background tasks of a worker: one that fails ends the worker with its error."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from shoal.core.errors import DutyFailed
 from shoal.core.tasks import WATCHED
+
+
+@asynccontextmanager
+async def run_beside(name: str, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a background task while the block runs; if it fails, cancel the block and raise DutyFailed."""
+    owner, is_over, was_cancelled = asyncio.current_task(), False, False
+    assert owner is not None
+
+    def on_end(task: asyncio.Task[None]) -> None:
+        nonlocal was_cancelled
+        if not is_over and not task.cancelled() and task.exception():
+            was_cancelled = owner.cancel()
+
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(on_end)
+    try:
+        try:
+            yield
+        finally:
+            is_over = True
+            task.cancel()
+            await asyncio.wait([task])
+    except asyncio.CancelledError:
+        if not was_cancelled or owner.uncancel() > 0:
+            raise
+    if error := failure_of(task):
+        raise DutyFailed(name, error) from error
+
+
+def failure_of(task: "asyncio.Task[Any]") -> BaseException | None:
+    """Return the error of a task that has ended; None if it succeeded or was cancelled."""
+    return None if task.cancelled() else task.exception()
+
 
 T = TypeVar("T")
 
-CLOSE_TIMEOUT = 5.0  # seconds for tasks that are cancelled to end; a step may refuse to
+CLOSE_TIMEOUT = 5.0  # seconds for cancelled tasks to end; a step may ignore the cancellation
 
 
 class Background:
-    """Runs tasks beside the main one; no error of theirs goes unnoticed."""
+    """Runs tasks beside the main one; none of their errors goes unnoticed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -20,17 +55,17 @@ class Background:
         self._error: BaseException | None = None
 
     def start(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
-        """Run this in the background; if it fails, so does `run`."""
+        """Run a task in the background; if it fails, `run` raises its error."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._end)
+        task.add_done_callback(self._on_end)
         return task
 
     async def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Return what `main` returns, or raise the first error of it or of a background task."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
-        loop.set_exception_handler(self._heed)  # of what fetchers do in the background
+        loop.set_exception_handler(self._on_loop_error)  # for the background tasks of fetchers
         working = asyncio.create_task(main)
         failing = asyncio.create_task(self._failed.wait())
         try:
@@ -42,14 +77,14 @@ class Background:
             await _cancel({working, failing, *self._tasks})
             loop.set_exception_handler(before)
 
-    def _end(self, task: asyncio.Task[Any]) -> None:
+    def _on_end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error:
             error.add_note(f"This ended the worker's background task {task.get_name()}.")
             self._fail(error)
 
-    def _heed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if WATCHED in context:
             self._fail(context["exception"])
         else:
@@ -66,4 +101,4 @@ async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
     done, _ = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
     for task in done:
         if not task.cancelled():
-            task.exception()  # the first one is raised already
+            task.exception()  # mark as retrieved; the first error is raised already

@@ -1,18 +1,18 @@
-"""The only way to take a dead worker's leases away from outside."""
+"""Releases the leases of a dead worker from another process; nothing else does."""
 
 from collections.abc import Collection
 
 from shoal.queue.contract import Queue
 
-ONCE = "this task is tried once at most"
+ONCE = "delivery is at_most_once"
 
 
 async def release_leases(
     queue: Queue, worker_id: str, *, once: Collection[str] = (), how: str = "died"
 ) -> int:
-    """End every lease of a worker that is dead, and return how many.
+    """Release every lease of a dead worker, and return how many.
 
-    Tasks of the steps `once` are not handed out again, for their pages may have been requested: they become
-    dead letters that say how the worker ended.
+    Tasks of the steps `once` are not retried, because their requests may have been sent: they become dead
+    letters that say how the worker ended.
     """
     return await queue.abandon(worker_id, once=once, reason=f"WorkerDied: the worker {how}, and {ONCE}")

@@ -1,54 +1,193 @@
-"""Outcomes on their way to the queue, in batches."""
+"""Outcomes on their way to the queue: collected into batches, settled, retried."""
 
 import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
-from shoal.core.model import MINUTE, Outcome
+from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
+from shoal.core.model import MINUTE, Bury, Fate, Outcome, error_text
 from shoal.queue.contract import Queue
-from shoal.worker.settling import OnSettled, Settler
+from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
+
+MAX_BATCH = 500
+MAX_FAILURES = 3  # of single outcomes, while none is settled: then the store fails, not the outcomes
+
+OnSettled = Callable[[Sequence[Outcome], Sequence[Fate]], None]
+
+
+@dataclass(slots=True)
+class _SettleFailure:
+    """An outcome that the queue did not accept."""
+
+    outcome: Outcome
+    error: Exception
+    since: float | None = None  # when it first failed by itself, and not because the store is away or full
+    is_last: bool = False  # the outcome is the Bury that replaces the one that could not be settled
+
+
+class Settler:
+    """Settles outcomes; one that fails is retried later, and does not block the others.
+
+    A batch that fails is split. An outcome that fails by itself for `give_up_after` is buried instead; if the
+    queue does not accept that either, SettleFailed is raised. If the store is unreachable, full or read-only,
+    the settler retries without end.
+    """
+
+    def __init__(self, queue: Queue, on_settled: OnSettled, *, give_up_after: timedelta) -> None:
+        self._queue, self._on_settled = queue, on_settled
+        self._give_up_after = give_up_after.total_seconds()
+        self._retry = QueueRetry("settle its tasks", give_up_after)
+        self._failures: dict[tuple[str, int], _SettleFailure] = {}
+        self._max_batch = MAX_BATCH
+        self.retry_at: float | None = None  # by the loop's clock, if there is something to retry
+        self.is_down = False  # the last attempt settled nothing
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    async def settle(self, outcomes: Sequence[Outcome]) -> None:
+        """Settle these outcomes, and those that are due for a retry."""
+        batch = [*self._take_due(), *outcomes]
+        if not batch:
+            return
+        error, has_settled = await self._settle(batch)
+        if not self._failures:
+            self._retry.on_success()
+        self.is_down = error is not None and not has_settled
+        if not self._failures:
+            self.retry_at = None
+        elif error:
+            self.retry_at = _now() + self._retry.next_wait(error)
+
+    def _take_due(self) -> list[Outcome]:
+        """Return what to retry now: first those that are given up, last those that failed by themselves."""
+        if self.retry_at is None or _now() < self.retry_at:
+            return []
+        given_up_before = _now() - self._give_up_after
+        for failure in self._failures.values():
+            if failure.since is not None and failure.since <= given_up_before and not failure.is_last:
+                text = f"SettleFailed: the queue did not accept its outcome: {error_text(failure.error)}"
+                failure.outcome, failure.is_last = Bury(failure.outcome.lease, text), True
+        order = sorted(self._failures.values(), key=lambda one: (not one.is_last, one.since is not None))
+        return [failure.outcome for failure in order]
+
+    async def _settle(self, batch: Sequence[Outcome]) -> tuple[Exception | None, bool]:
+        """Settle what can be settled; return the last error, and whether anything was settled."""
+        pieces = deque(batch[at : at + self._max_batch] for at in range(0, len(batch), self._max_batch))
+        alone, has_settled, last = 0, False, None
+        while pieces:
+            piece = pieces.popleft()
+            try:
+                fates = await self._settle_piece(piece)
+            except FINAL:
+                raise
+            except InvalidInput as error:
+                pieces.extendleft(_split_invalid(piece, error))
+            except Exception as error:
+                last = error
+                is_away = isinstance(error, QueueUnavailable)
+                if len(piece) > 1 and not is_away:
+                    pieces.extendleft([piece[len(piece) // 2 :], piece[: len(piece) // 2]])
+                    continue
+                self._record_failure(piece, error)
+                alone += 1
+                if is_away or (alone >= MAX_FAILURES and not has_settled):
+                    for rest in pieces:
+                        self._keep_for_retry(rest, error)
+                    break
+            else:
+                self._on_settled(piece, fates)
+                has_settled = True
+        return last, has_settled
+
+    async def _settle_piece(self, piece: Sequence[Outcome]) -> list[Fate]:
+        try:
+            fates = await self._queue.settle(piece)
+        except QueueUnavailable:
+            # Perhaps the store does reply, but not to a batch of this size.
+            self._max_batch = max(1, len(piece) // 2)
+            raise
+        self._max_batch = min(2 * self._max_batch, MAX_BATCH)
+        for outcome in piece:
+            self._failures.pop(_key(outcome), None)
+        return fates
+
+    def _record_failure(self, piece: Sequence[Outcome], error: Exception) -> None:
+        self._keep_for_retry(piece, error)
+        for failure in (self._failures[_key(outcome)] for outcome in piece):
+            if isinstance(error, TRANSIENT):
+                failure.since = None
+            elif failure.is_last:
+                raise SettleFailed(len(self._failures), error_text(error)) from error
+            elif failure.since is None:
+                failure.since = _now()
+
+    def _keep_for_retry(self, piece: Sequence[Outcome], error: Exception) -> None:
+        for outcome in piece:
+            failure = self._failures.setdefault(_key(outcome), _SettleFailure(outcome, error))
+            failure.error = error
+
+
+def _split_invalid(piece: Sequence[Outcome], error: InvalidInput) -> list[list[Outcome]]:
+    """Return the pieces to settle instead: one outcome carries what cannot be stored, and is buried."""
+    if len(piece) == 1:
+        return [[Bury(piece[0].lease, error)]]
+    # Reversed, because `extendleft` reverses them again.
+    return [[outcome] for outcome in reversed(piece)]
+
+
+def _key(outcome: Outcome) -> tuple[str, int]:
+    return outcome.lease.task_id, outcome.lease.token
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
 
 BATCH = 100
-MOST_WAITING = 20 * BATCH
-LINGER = 0.05  # seconds in which outcomes gather while other tasks are in hand
+MAX_WAITING = 20 * BATCH
+LINGER = 0.05  # seconds in which outcomes are collected while other tasks are in progress
 
 
 class Settlements:
-    """Settles outcomes a batch at a time; while one batch is on its way the next one gathers."""
+    """Settles outcomes in batches; while one batch is on its way, the next one is collected."""
 
     def __init__(self, queue: Queue, on_settled: OnSettled, *, give_up_after: timedelta = MINUTE) -> None:
         self._settler = Settler(queue, on_settled, give_up_after=give_up_after)
         self._waiting: list[Outcome] = []
         self._some = asyncio.Event()
         self._full = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_capacity = asyncio.Event()
+        self._has_capacity.set()
         self._closing = self._stopping = False
-        self.hurry = False  # what an outcome frees is waited for, so that it must not wait for company
+        self.urgent = False  # something waits for what an outcome frees, so it is settled without lingering
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._settler)
 
     def put(self, outcome: Outcome) -> None:
-        """Hand in an outcome."""
+        """Add an outcome."""
         self._waiting.append(outcome)
         self._some.set()
-        if self.hurry or len(self._waiting) >= BATCH:
+        if self.urgent or len(self._waiting) >= BATCH:
             self._full.set()
-        self._look_at_room()
+        self._update_capacity()
 
     def flush(self) -> None:
         """Settle what is there without waiting for more."""
         self._full.set()
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until the queue has caught up, so that outcomes do not pile up in memory, or until `stop`."""
-        await self._room.wait()
+        await self._has_capacity.wait()
 
     def stop(self) -> None:
-        """Hold up nobody for want of room any more: nothing more will be claimed."""
+        """Let nothing wait for capacity any more: no more tasks will be claimed."""
         self._stopping = True
-        self._look_at_room()
+        self._update_capacity()
         self.flush()
 
     def close(self) -> None:
@@ -60,33 +199,33 @@ class Settlements:
     async def run(self) -> None:
         """Settle until closed; raises SettleFailed when an outcome can be neither settled nor buried."""
         while True:
-            await self._wait()
+            await self._wait_for_batch()
             self._some.clear()
             self._full.clear()
             batch, self._waiting = self._waiting, []
-            self._look_at_room()
+            self._update_capacity()
             await self._settler.settle(batch)
-            self._look_at_room()
+            self._update_capacity()
             if self._closing:
                 self._some.set()
                 self._full.set()
                 if not len(self):
                     return
 
-    async def _wait(self) -> None:
-        """Wait until outcomes have gathered, or some are to be tried again."""
+    async def _wait_for_batch(self) -> None:
+        """Wait until outcomes are collected, or some are due for a retry."""
         retry_at = self._settler.retry_at
         with suppress(TimeoutError):
             async with asyncio.timeout_at(retry_at):
                 if self._settler.is_down or (self._closing and retry_at):
-                    await asyncio.Event().wait()  # for the next try, with all that has come until then
+                    await asyncio.Event().wait()  # for the retry, which takes all that was added until then
                 await self._some.wait()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LINGER):
                         await self._full.wait()
 
-    def _look_at_room(self) -> None:
-        if len(self) < MOST_WAITING or self._stopping:
-            self._room.set()
+    def _update_capacity(self) -> None:
+        if len(self) < MAX_WAITING or self._stopping:
+            self._has_capacity.set()
         else:
-            self._room.clear()
+            self._has_capacity.clear()

@@ -1,4 +1,4 @@
-"""The worker's loop: claims ahead, handles many tasks at once, settles in batches; the three overlap."""
+"""The worker's main loop: prefetch leases, handle many tasks at once, settle in batches; all overlapped."""
 
 import asyncio
 import random
@@ -10,73 +10,78 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
-from shoal.fetch.cache import Look
+from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
-from shoal.worker.callers import Callers, Verdict
-from shoal.worker.claiming import Claims
-from shoal.worker.handling import Handling, Tools
-from shoal.worker.line import Gone, Line, Progress
-from shoal.worker.not_followed import NotFollowed
-from shoal.worker.places import AT_ONCE, Places
-from shoal.worker.retrying import Retrying
-from shoal.worker.room import MOST_BYTES, Room
+from shoal.worker.callers import Verdict, WaitingCallers
+from shoal.worker.claims import TaskClaims
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
+from shoal.worker.limits import TrapBudgetSync
+from shoal.worker.partitions import PartitionShare
+from shoal.worker.prefetch import PrefetchBuffer, ScheduledLease
+from shoal.worker.processor import ProcessorTools, TaskProcessor
+from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.settlements import Settlements
-from shoal.worker.share import Share
-from shoal.worker.spending import Spending
-from shoal.worker.stock import Start, Stock
-from shoal.worker.tally import Tally
+from shoal.worker.skipped_links import SkippedLinkCounts
+from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
-LOOK_AGAIN = 1.0  # seconds; other workers and producers may bring work at any time
-LOOK_SOON = 0.02  # seconds; who has nothing left to do waits for the end of the run, which may be near
-BACK_OFF = 0.05  # seconds
-TELL_EVERY = 0.5
-MOST_CALLS = 4  # that wait in a worker for each that it handles at once
+POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
+MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
+CLAIM_JITTER = 0.05  # seconds
+PROGRESS_INTERVAL = 0.5  # seconds
+MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
 
 
 class Stop(Enum):
-    """How a worker is asked to stop."""
+    """How a worker stops."""
 
-    FINISH = auto()  # what is in hand is finished, what was not started is handed back
-    RELEASE = auto()  # everything is handed back at once
+    FINISH = auto()  # finish started tasks, release the others
+    RELEASE = auto()  # release everything at once
 
 
 class Worker:
-    """Works on one run until it is drained or told to stop."""
+    """Works on one run until the run is drained or the worker is stopped."""
 
     def __init__(
         self,
         queue: Queue,
         run: Run,
         scraper: Scraper,
-        tools: Tools,
+        tools: ProcessorTools,
         *,
         worker_id: str,
         lease: timedelta,
         at_once: int = AT_ONCE,
         slow_requests: int = 0,
         batch: int = 50,
-        memory: int = MOST_BYTES,
+        memory: int = MAX_PAGE_BYTES,
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
-        share: Share | None = None,
-        line: Line | None = None,
+        share: PartitionShare | None = None,
+        channel: SupervisorChannel | None = None,
         standby: bool = False,
     ) -> None:
-        self.tally = Tally()
+        self.tally = WorkerCounters()
         self._queue, self._run, self._settings = queue, run, scraper.settings
-        self._stock = Stock(run.settings.host_delay)
-        # A worker that rests between its tasks has one at a time.
+        self._prefetch = PrefetchBuffer(run.settings.host_delay)
+        # A worker that pauses between tasks handles one at a time.
         self._at_once = 1 if self._settings.pause else at_once
-        self._places = Places(
-            self._at_once, 0 if self._settings.pause else slow_requests, self._place_is_free
+        self._slots = ConcurrencySlots(
+            self._at_once, 0 if self._settings.pause else slow_requests, self._on_slot_free
         )
-        self._handling = Handling(
-            scraper, run, tools, self.tally, in_time=self._in_time, room=Room(memory), places=self._places
+        self._processor = TaskProcessor(
+            scraper,
+            run,
+            tools,
+            self.tally,
+            try_start=self._try_start,
+            memory=MemoryLimit(memory),
+            slots=self._slots,
         )
         self._batch, self._share, self._lease = batch, share, lease
-        self._claims = Claims(
+        self._claims = TaskClaims(
             queue,
             run,
             worker_id,
@@ -86,55 +91,57 @@ class Worker:
             share=share,
             max_pages=self._settings.max_pages,
         )
-        self._claiming = Retrying("claim tasks", lease)
-        self._spending = Spending(queue, scraper.first.gate, run.id)
-        self._not_followed = NotFollowed(queue, scraper.first.gate, run.id, worker_id, self.tally)
-        self._line = line or Line(None)
-        self._settlements = Settlements(queue, self._settled, give_up_after=lease)
+        self._claim_retry = QueueRetry("claim tasks", lease)
+        self._trap_budgets = TrapBudgetSync(queue, scraper.first.link_filter, run.id)
+        self._skipped_links = SkippedLinkCounts(
+            queue, scraper.first.link_filter, run.id, worker_id, self.tally
+        )
+        self._channel = channel or SupervisorChannel(None)
+        self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
-        self._standby, self._callers = standby, Callers()
-        self._numbers: dict[tuple[str, int], int] = {}  # of every lease in hand
-        self._started: dict[int, Lease] = {}  # and not answered yet, by number
+        self._standby, self._callers = standby, WaitingCallers()
+        self._numbers: dict[tuple[str, int], int] = {}  # of every lease that it holds
+        self._started: dict[int, Lease] = {}  # not finished yet, by number
         self._running: set[asyncio.Task[None]] = set()
-        self._looks: dict[int, asyncio.Task[Look | None]] = {}  # before the start, by number
-        self._woken = asyncio.Event()
-        self._spared = asyncio.Event()  # a host that need not be asked after all
+        self._lookups: dict[int, asyncio.Task[CacheLookup | None]] = {}  # before the start, by number
+        self._wake = asyncio.Event()
+        self._host_freed = asyncio.Event()  # a task did not use its turn on its host
         self._stop: Stop | None = None
         self._stopped = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._rest_until = 0.0
-        self._idle = 0  # looks in a row that found nothing, with nothing in hand
+        self._idle_polls = 0  # polls in a row that found nothing while no lease was held
 
     def stop(self, how: Stop) -> None:
-        """Ask the worker to stop; asked again with RELEASE it does not finish anything."""
+        """Stop the worker; a second call with RELEASE cancels the tasks that the first one lets finish."""
         if self._stop is Stop.RELEASE:
             return
         self._stop = how
-        self._hand_back_stock()
+        self._release_prefetched()
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
         self._settlements.stop()
         self._stopped.set()
-        self._woken.set()
+        self._wake.set()
 
     @property
     def in_hand(self) -> int:
-        """How many leases it holds."""
+        """The number of leases that it holds."""
         return len(self._numbers)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
+        """Whether `stop` was called."""
         return self._stop is not None
 
-    def take(self, lease: Lease, claimed_at: datetime | None) -> asyncio.Future[Verdict] | None:
-        """Handle a lease that a caller brings, and tell what became of it; None where it is not taken."""
+    def accept(self, lease: Lease, claimed_at: datetime | None) -> asyncio.Future[Verdict] | None:
+        """Handle a lease that a caller sends, and return its future outcome; None if it is not accepted."""
         is_known = (lease.task_id, lease.token) in self._numbers
-        if is_known or self.is_stopping or self.in_hand >= MOST_CALLS * self._at_once:
+        if is_known or self.is_stopping or self.in_hand >= MAX_CALLS_PER_SLOT * self._at_once:
             return None
         verdict = self._callers.wait_for(lease)
-        self._take([lease], self._claims.clock.local(claimed_at, asyncio.get_running_loop().time()))
+        self._accept([lease], self._claims.clock.to_local(claimed_at, asyncio.get_running_loop().time()))
         return verdict
 
     async def set_clock(self) -> None:
@@ -142,109 +149,109 @@ class Worker:
         await self._claims.set_clock()
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Do something beside the tasks; if it fails, the worker ends with its error."""
+        """Run a background task; if it fails, the worker ends with its error."""
         return self._background.start(work, name)
 
-    async def run(self) -> str:
-        """Work until the run is drained, its budget is spent, or `stop`; return which.
+    async def run(self) -> ExitReason:
+        """Work until the run is drained, its page budget is used, or `stop`; return which.
 
-        Raises the error of whatever fails, here or in the background: nothing of a worker ends unnoticed.
+        Raises the error of anything that fails, here or in the background: nothing fails unnoticed.
         """
         try:
             return await self._background.run(self._work())
         finally:
-            self._line.tell(Progress(self.tally, len(self._numbers)))
+            self._channel.send(WorkerProgress(self.tally, len(self._numbers)))
 
-    async def _work(self) -> str:
+    async def _work(self) -> ExitReason:
         settling = self.start(self._settlements.run(), "settling")
-        self.start(self._tell(), "telling")
-        self.start(self._spending.run(), "spending")
-        self.start(self._not_followed.run(), "counting links that are not followed")
+        self.start(self._report_progress(), "reporting progress")
+        self.start(self._trap_budgets.run(), "sharing trap budgets")
+        self.start(self._skipped_links.run(), "counting skipped links")
         if self._share:
-            self.start(self._follow_plan(self._share), "following the plan")
+            self.start(self._follow_plan(self._share), "following the partition plan")
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
         while self._running:
             await asyncio.wait(self._running)
-        # A task that is cancelled before its first step never comes to hand its lease back.
+        # A task that is cancelled before it first runs never releases its lease.
         for lease in self._started.values():
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
         with suppress(QueueError):
-            await self._not_followed.tell()
+            await self._skipped_links.write()
         return reason
 
-    async def _stand_by(self) -> str:
+    async def _stand_by(self) -> ExitReason:
         while self._stop is None:
-            self._woken.clear()
-            await self._pause(LOOK_AGAIN)
-        return "stopped"
+            self._wake.clear()
+            await self._wait_for_wake(POLL_INTERVAL)
+        return ExitReason.STOPPED
 
-    async def _claim_until_end(self) -> str:
+    async def _claim_until_end(self) -> ExitReason:
         if self._run.settings.host_delay:
-            with suppress(QueueError):  # the first claim shows what is the matter
+            with suppress(QueueError):  # the first claim reports the error
                 await self.set_clock()
         while self._stop is None:
-            await self._settlements.room()
-            # Before the look, not after it: what happens meanwhile may be what the next one waits for.
-            self._woken.clear()
-            self._spared.clear()
-            if self._places.is_stuck:
-                self._hand_back_stock()  # others may have room for it
-            limit, full = self._wanted()
+            await self._settlements.wait_for_capacity()
+            # Before the claim, not after it: an event during the claim may be what the next one waits for.
+            self._wake.clear()
+            self._host_freed.clear()
+            if self._slots.is_stuck:
+                self._release_prefetched()  # other workers may have free slots
+            limit, full = self._claim_limits()
             if limit < max(1, full // 2) and self._numbers:
-                await self._pause(LOOK_AGAIN)
+                await self._wait_for_wake(POLL_INTERVAL)
                 continue
             try:
                 grant = await self._claim(limit)
             except QueueError as error:
-                await self._wait_for_queue(self._claiming.failed(error))
+                await self._wait_for_queue(self._claim_retry.on_failure(error))
                 continue
-            self._claiming.succeeded()
+            self._claim_retry.on_success()
             if grant is None:
-                return "budget"
+                return ExitReason.BUDGET
             if grant.drained:
-                return "drained"
+                return ExitReason.DRAINED
             if grant.outdated:
                 if self._share:
-                    await self._keep_to_plan(self._share)
+                    await self._apply_plan(self._share)
                 continue
             if not grant.leases:
-                await self._leave_to_others()
-                self._idle = 0 if self._numbers else self._idle + 1
-                await self._pause(until_next_look(grant, self._idle))
-        return "stopped"
+                await self._yield_to_other_workers()
+                self._idle_polls = 0 if self._numbers else self._idle_polls + 1
+                await self._wait_for_wake(next_poll_delay(grant, self._idle_polls))
+        return ExitReason.STOPPED
 
     async def _claim(self, limit: int) -> Grant | None:
-        """Claim up to so many tasks and take them in hand; None where the run may have no more pages."""
-        limit = await self._claims.allowed(limit)
+        """Claim up to `limit` tasks and accept them; None if the run may fetch no more pages."""
+        limit = await self._claims.cap(limit)
         if limit <= 0:
             return Grant() if self._numbers else await self._claims.end_at_budget()
         claimed = await self._claims.claim(limit)
         if claimed.grant.leases:
-            self._idle = 0
-            self._take(claimed.grant.leases, claimed.at, is_valid=claimed.is_valid)
+            self._idle_polls = 0
+            self._accept(claimed.grant.leases, claimed.at, is_valid=claimed.is_valid)
         return claimed.grant
 
-    async def _leave_to_others(self) -> None:
-        # Where many workers wait for the same hosts, all look when one is free, and all but one in vain.
-        # A worker that has something to start is in no hurry.
-        if self._stock:
+    async def _yield_to_other_workers(self) -> None:
+        # Where many workers wait for the same hosts, all of them claim when one is free, and one gets it.
+        # A worker that has prefetched leases can wait a little.
+        if self._prefetch:
             with suppress(TimeoutError):
-                async with asyncio.timeout(random.uniform(0, BACK_OFF)):
-                    await self._spared.wait()
+                async with asyncio.timeout(random.uniform(0, CLAIM_JITTER)):
+                    await self._host_freed.wait()
 
-    def _wanted(self) -> tuple[int, int]:
-        """Return how many more leases are worth holding, and how many if there were none."""
-        ahead = 0 if self._settings.pause else self._places.ahead(self._batch)
+    def _claim_limits(self) -> tuple[int, int]:
+        """Return how many more leases are worth holding, and how many if it held none."""
+        ahead = 0 if self._settings.pause else self._slots.prefetch_limit(self._batch)
         most = self._at_once + ahead
-        return min(self._batch, most - self._places.taken - len(self._stock)), min(self._batch, most)
+        return min(self._batch, most - self._slots.taken - len(self._prefetch)), min(self._batch, most)
 
-    def _take(self, leases: Sequence[Lease], claimed_at: float, *, is_valid: bool = True) -> None:
-        numbers = self._line.took(leases)
+    def _accept(self, leases: Sequence[Lease], claimed_at: float, *, is_valid: bool = True) -> None:
+        numbers = self._channel.report_claimed(leases)
         self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
-        # While the answer was on its way the plan may have changed, or all that it brings run out.
-        age = asyncio.get_running_loop().time() - claimed_at + self._claims.clock.doubt
+        # While the reply was on its way, the plan may have changed or its leases may have expired.
+        age = asyncio.get_running_loop().time() - claimed_at + self._claims.clock.uncertainty
         is_usable = is_valid and age <= self._lease.total_seconds()
         wanted = [] if not is_usable else [lease for lease in leases if self._may_start(lease)]
         if len(wanted) < len(leases):
@@ -253,77 +260,80 @@ class Worker:
                     self._settlements.put(Release(lease, asked=False))
             self._settlements.flush()
             leases = wanted
-        self._stock.put(leases, claimed_at)
-        self._look_ahead(leases)
+        self._prefetch.put(leases, claimed_at)
+        self._start_lookups(leases)
         self._start_due()
 
-    def _look_ahead(self, leases: Sequence[Lease]) -> None:
-        """Look for pages that are at hand: their hosts are not asked, and they need not wait for them."""
-        for lease in filter(self._handling.may_be_kept, leases):
+    def _start_lookups(self, leases: Sequence[Lease]) -> None:
+        """Look for cached pages: they need no request, so their tasks need not wait for their hosts."""
+        for lease in filter(self._processor.may_be_cached, leases):
             number = self._numbers[lease.task_id, lease.token]
-            self._looks[number] = self._background.start(self._look(lease, number))
+            self._lookups[number] = self._background.start(self._look_up(lease, number))
 
-    async def _look(self, lease: Lease, number: int) -> Look | None:
-        look = await self._handling.look(lease, number)
-        if look and look.page:
-            self._stock.hasten(lease)
+    async def _look_up(self, lease: Lease, number: int) -> CacheLookup | None:
+        lookup = await self._processor.look_up(lease, number)
+        if lookup and lookup.page:
+            self._prefetch.start_now(lease)
             self._start_due()
-        return look
+        return lookup
 
     def _may_start(self, lease: Lease) -> bool:
         is_mine = self._share is None or lease.task.partition in self._share.partitions
         return is_mine and self._stop is None
 
-    async def _follow_plan(self, share: Share) -> None:
+    async def _follow_plan(self, share: PartitionShare) -> None:
         while True:
-            await self._keep_to_plan(share)
-            await asyncio.sleep(share.look_every)
+            await self._apply_plan(share)
+            await asyncio.sleep(share.poll_interval)
 
-    async def _keep_to_plan(self, share: Share) -> None:
-        """Learn what to claim from now on; when others wait for what was taken away, let go of it."""
+    async def _apply_plan(self, share: PartitionShare) -> None:
+        """Read which partitions to claim from now on; release prefetched leases if one was taken away."""
         before = share.partitions
         with suppress(QueueError):
-            if await share.look():
-                self._hand_back_stock()
+            if await share.refresh():
+                self._release_prefetched()
                 self._settlements.flush()
         self._start_due()
         if share.partitions != before:
-            self._woken.set()
+            self._wake.set()
 
-    def _hand_back_stock(self) -> None:
-        for lease in self._stock.empty():
+    def _release_prefetched(self) -> None:
+        for lease in self._prefetch.clear():
             number = self._numbers[lease.task_id, lease.token]
-            if number in self._looks:
-                self._looks.pop(number).cancel()
-                self._handling.forget(number)
+            if number in self._lookups:
+                self._lookups.pop(number).cancel()
+                self._processor.forget(number)
             self._settlements.put(Release(lease, asked=False))
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait until something has happened since the last look, and no longer than this."""
+    async def _wait_for_wake(self, seconds: float) -> None:
+        """Wait until something has happened since the last claim, for at most this long."""
         if self._stop is None:
-            # Whoever wakes the worker sets the event; a timer is cheaper than a task.
-            timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
-            await self._woken.wait()
+            # Everything that wakes the worker sets the event; a timer is cheaper than a task.
+            timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+            await self._wake.wait()
             timer.cancel()
 
     async def _wait_for_queue(self, seconds: float) -> None:
-        """Wait before the next try of a claim that failed, whatever else happens but a stop."""
+        """Wait before a failed claim is retried; only a stop ends the wait early."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
 
     def _start_due(self) -> None:
-        """Start what is due, as far as there is room, and set the clock for what is not."""
+        """Start the leases that are due, as far as slots are free, and set a timer for the next one."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        # Else it may have been given up for dead, and others have its partitions.
+        # With an old plan, this worker may be considered dead, and others may have its partitions.
         may_start = not self._share or self._share.is_fresh(now)
         while (
-            may_start and self._places.is_free and now >= self._rest_until and (start := self._stock.pop(now))
+            may_start
+            and self._slots.is_free
+            and now >= self._rest_until
+            and (start := self._prefetch.pop(now))
         ):
             lease = start.lease
             number = self._numbers[lease.task_id, lease.token]
-            self._places.take(number)
+            self._slots.take(number)
             self._started[number] = lease
             task = self._background.start(self._handle(start, number))
             self._running.add(task)
@@ -331,73 +341,73 @@ class Worker:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-        due = self._stock.next_due()
-        if due is not None and may_start and self._places.is_free:
+        due = self._prefetch.next_due()
+        if due is not None and may_start and self._slots.is_free:
             self._timer = loop.call_at(max(due, self._rest_until), self._start_due)
 
-    async def _handle(self, start: Start, number: int) -> None:
+    async def _handle(self, start: ScheduledLease, number: int) -> None:
         try:
-            look = self._looks.pop(number, None)
-            outcome = await self._handling.outcome(start, number, await look if look else None)
+            lookup = self._lookups.pop(number, None)
+            outcome = await self._processor.process(start, number, await lookup if lookup else None)
         except asyncio.CancelledError:
-            self._handling.forget(number)
-            outcome = self._let_go(start.lease)
-        self._answer(number, outcome)
+            self._processor.forget(number)
+            outcome = self._judge_cancelled(start.lease)
+        self._finish(number, outcome)
 
-    def _let_go(self, lease: Lease) -> Outcome:
-        """Return what becomes of a task that was begun, when all is to be handed back at once."""
-        if self._handling.at_most_once(lease.task):
-            return Bury(lease, "Stopped: its worker was told to let go of it, and it is tried once at most")
+    def _judge_cancelled(self, lease: Lease) -> Outcome:
+        """Return the outcome of a started task that a stop has cancelled."""
+        if self._processor.at_most_once(lease.task):
+            return Bury(lease, "Stopped: the worker was shut down, and delivery is at_most_once")
         return Release(lease)
 
-    def _place_is_free(self) -> None:
+    def _on_slot_free(self) -> None:
         self._start_due()
-        self._woken.set()
+        self._wake.set()
 
-    def _in_time(self, start: Start) -> bool:
-        return self._stock.in_time(start, asyncio.get_running_loop().time())
+    def _try_start(self, start: ScheduledLease) -> bool:
+        return self._prefetch.try_start(start, asyncio.get_running_loop().time())
 
-    def _answer(self, number: int, outcome: Outcome) -> None:
+    def _finish(self, number: int, outcome: Outcome) -> None:
         del self._started[number]
-        self._places.leave(number)
-        self._rest()
-        # With nothing left to start, the next claim may be waiting for what this frees at its host.
-        is_waited_for = self._standby or not self._stock or self._spares_host(outcome)
-        self._settlements.hurry = is_waited_for
-        self._settlements.put(self._callers.withhold(outcome))
+        self._slots.leave(number)
+        self._schedule_rest()
+        # With nothing left to start, the next claim may be waiting for what this outcome frees at its host.
+        is_waited_for = self._standby or not self._prefetch or self._frees_host(outcome)
+        self._settlements.urgent = is_waited_for
+        self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
-        if len(self._stock) <= self._batch // 2:
-            self._woken.set()
+        if len(self._prefetch) <= self._batch // 2:
+            self._wake.set()
 
-    def _spares_host(self, outcome: Outcome) -> bool:
+    def _frees_host(self, outcome: Outcome) -> bool:
         return not outcome.asked and bool(self._run.settings.host_delay)
 
-    def _rest(self) -> None:
+    def _schedule_rest(self) -> None:
         if self._settings.pause:
             shortest, longest = (bound.total_seconds() for bound in self._settings.pause)
             self._rest_until = asyncio.get_running_loop().time() + random.uniform(shortest, longest)
 
-    def _settled(self, outcomes: Sequence[Outcome], fates: Sequence[Fate]) -> None:
+    def _on_settled(self, outcomes: Sequence[Outcome], fates: Sequence[Fate]) -> None:
         numbers, before = [], self.tally.pages
         for outcome, fate in zip(outcomes, fates, strict=True):
             number = self._numbers.pop((outcome.lease.task_id, outcome.lease.token), None)
             if number is not None:
                 numbers.append(number)
             self.tally.count(outcome, fate)
-            self._callers.tell(outcome, fate)
-            if self._spares_host(outcome):
-                self._spared.set()
-        self._line.tell(Gone(numbers, self.tally.pages - before))
-        self._woken.set()
+            self._callers.resolve(outcome, fate)
+            if self._frees_host(outcome):
+                self._host_freed.set()
+        self._channel.send(LeasesSettled(numbers, self.tally.pages - before))
+        self._wake.set()
 
-    async def _tell(self) -> None:
+    async def _report_progress(self) -> None:
         while True:
-            await asyncio.sleep(TELL_EVERY)
-            self._line.tell(Progress(self.tally, len(self._numbers)))
+            await asyncio.sleep(PROGRESS_INTERVAL)
+            self._channel.send(WorkerProgress(self.tally, len(self._numbers)))
 
 
-def until_next_look(grant: Grant, idle: int) -> float:
-    """Return how long to wait after a look that found nothing, `idle` of them in a row without work."""
-    if grant.next_due is not None and grant.next_due.total_seconds() < LOOK_AGAIN:
+def next_poll_delay(grant: Grant, idle_polls: int) -> float:
+    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
+    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
         return max(grant.next_due.total_seconds(), 0.001)
-    return min(LOOK_SOON * 2 ** min(idle, 10), LOOK_AGAIN) if idle else LOOK_AGAIN
+    return min(MIN_POLL_INTERVAL * 2 ** min(idle_polls, 10), POLL_INTERVAL) if idle_polls else POLL_INTERVAL

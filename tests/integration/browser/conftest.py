@@ -1,4 +1,4 @@
-"""A browser that may ask this machine by any name, and origins for it to ask."""
+"""A browser that may fetch from this machine by any name, and origins for it."""
 
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from shoal.core.browsing import BrowserSettings
+from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import BrowserMissing
-from shoal.core.exchange import Request, Response
-from shoal.fetch.browser.chromium import PLACES, VARIABLE, find_chromium
+from shoal.core.http import Request, Response
 from shoal.fetch.browser.fetcher import BrowserFetcher
+from shoal.fetch.browser.process import PATHS, VARIABLE, find_chromium
 from shoal.fetch.egress import Egress
 from tests.conftest import or_skip
 from tests.integration.fetch.conftest import LOOPBACK, certificate, loopback, origin, tls_origin
@@ -20,7 +20,7 @@ from tests.servers.process import ServerMissing, find_program
 __all__ = ["certificate", "origin", "tls_origin"]
 
 SHELL, FULL = "chromium-headless-shell", "chromium"
-# The one without windows and the one with them differ in what they do unasked.
+# Headless shell and full Chromium differ in the requests that they send by themselves.
 in_both = pytest.mark.parametrize("program", [SHELL, FULL], indirect=True)
 
 OpenBrowser = Callable[..., BrowserFetcher]
@@ -29,11 +29,11 @@ AGENT = "shoal-test/1.0"
 
 @pytest.fixture
 def program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The browser that the test and all that it starts use: the best there is, unless one is named."""
+    """The browser that the test and all its processes use: the best installed one, unless one is named."""
     name: str | None = getattr(request, "param", None)
     if name is None:
         return or_skip(_best)
-    found = or_skip(lambda: find_program(name, name, [Path(place).parent for place in PLACES]))
+    found = or_skip(lambda: find_program(name, name, [Path(place).parent for place in PATHS]))
     monkeypatch.setenv(VARIABLE, str(found))
     return found
 
@@ -47,7 +47,7 @@ def _best() -> Path:
 
 @pytest.fixture
 async def browse(program: Path) -> AsyncIterator[OpenBrowser]:
-    """Opens browsers that are ended after the test."""
+    """Opens browsers that are closed after the test."""
     opened: list[BrowserFetcher] = []
 
     def make(egress: Egress | None = None, limits: Any = None, **settings: Any) -> BrowserFetcher:
@@ -66,7 +66,7 @@ async def browse(program: Path) -> AsyncIterator[OpenBrowser]:
 
 @pytest.fixture
 def browser(browse: OpenBrowser) -> BrowserFetcher:
-    """A browser as it is by default, but for what it waits for."""
+    """A browser with default settings, except for what it waits for."""
     return browse()
 
 
@@ -74,5 +74,5 @@ async def fetch(fetcher: BrowserFetcher, url: str, *, seconds: float = 20, **mor
     """Fetch a page and close it."""
     response = await fetcher.fetch(Request(url=url, timeout=timedelta(seconds=seconds), **more))
     assert response.live is not None
-    response.live.let_go()
+    response.live.release()
     return response

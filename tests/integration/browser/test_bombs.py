@@ -1,4 +1,4 @@
-"""Bodies that are small on the wire: the page that brings one ends, and its browser stays small."""
+"""Decompression bombs: the page that loads one fails, and its browser stays small."""
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import TooLarge
-from shoal.fetch.browser.memory import family
+from shoal.fetch.browser.memory import process_tree
 from shoal.fetch.limits import Limits
 from tests.integration.browser.conftest import fetch
 from tests.integration.browser.test_pages import html
@@ -16,8 +16,8 @@ from tests.integration.fetch.hostile import page
 
 MIB = 1 << 20
 LIMIT = 8 * MIB
-ROOM = 300 * MIB  # beside the limit and what the browser takes with a page that is small
-SIZE = 2_000  # MiB that each bomb holds
+ROOM = 300 * MIB  # beside the limit and what the browser needs for a small page
+SIZE = 2_000  # MiB of each bomb
 LOOK_EVERY = 0.02  # seconds
 
 PACKED = {
@@ -30,7 +30,7 @@ PACKED = {
 def proportional_memory(pid: int) -> int:
     """Return the bytes of a browser's processes; what they share is counted once (PSS)."""
     total = 0
-    for one in family(pid):
+    for one in process_tree(pid):
         with suppress(OSError, IndexError, StopIteration):
             lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
             total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
@@ -39,7 +39,7 @@ def proportional_memory(pid: int) -> int:
 
 @asynccontextmanager
 async def measured(browser):
-    """Yield a list that gets the browser's memory, again and again while the block lasts."""
+    """Yield a list of the browser's memory, sampled while the block runs."""
     sizes: list[int] = []
 
     async def look() -> None:
@@ -91,7 +91,7 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS)
 async def test_a_bomb_among_the_parts_of_a_page_ends_the_page(browse, origin, part):
-    """Each of them is read by another part of the browser, and some tell nobody how large it becomes."""
+    """Each is decoded by another part of the browser, and some do not report its size."""
     host, text = PARTS[part]
     browser = browse(limits=Limits(max_body=LIMIT), tabs=1, wait="#never")
     await fetch(browser, origin.on("/never", html("<p id=never>")))

@@ -1,4 +1,4 @@
-"""Nothing is left over: of pages, of crashes, of worn browsers, of workers that were killed."""
+"""Nothing is left behind: by pages, crashes, retired browsers, and workers that were killed."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import BrowserLost, FetchError, FetchTimeout, NoTabFree, PageCrashed, TooLarge
-from shoal.core.exchange import Guise, Request
-from shoal.fetch.browser import seats, tab
-from shoal.fetch.browser.chromium import FOLDER
-from shoal.fetch.browser.memory import family, memory_of
-from shoal.fetch.cookies import CookieJar
+from shoal.core.http import Identity, Request
+from shoal.fetch.browser import tab, tab_limit
+from shoal.fetch.browser.memory import memory_of, process_tree
+from shoal.fetch.browser.process import FOLDER
+from shoal.fetch.http.cookies import CookieJar
 from tests.integration.browser.conftest import fetch, in_both
 from tests.integration.browser.test_pages import html
 
@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def gone(pids: list[int], seconds: float = 10) -> list[int]:
-    """Wait until none of them is alive; return those that are."""
+    """Wait until none of them is alive; return those that still are."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and loop.time() < until:
@@ -47,11 +47,11 @@ def renderers(pid: int) -> list[int]:
             return b"--type=renderer" in Path(f"/proc/{one}/cmdline").read_bytes()
         return False
 
-    return [one for one in family(pid) if is_one(one)]
+    return [one for one in process_tree(pid) if is_one(one)]
 
 
 def kill_renderers(browser):
-    """Kill those that are there; one may go by itself between the look and the blow."""
+    """Kill those that exist; one may exit by itself before the signal."""
     for pid in renderers(browser):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -72,11 +72,11 @@ async def test_browsers_are_recycled_and_nothing_grows(browse, origin, context):
         for _ in range(count):
             assert b'id="made"' in (await fetch(browser, url)).body
             pids.update(browser.pids)
-            counts.append(sum(len(family(pid)) for pid in browser.pids))
+            counts.append(sum(len(process_tree(pid)) for pid in browser.pids))
             sizes.append(sum(memory_of(pid) for pid in browser.pids))
 
     await asyncio.gather(*(visit(PAGES // 4) for _ in range(4)))
-    everybody = [one for pid in pids for one in family(pid)]
+    everybody = [one for pid in pids for one in process_tree(pid)]
     print(f"{context}: {len(pids)} browsers, at most {max(counts)} processes, {max(sizes) >> 20} MB")
     assert len(pids) >= 4
     # Two browsers at most, each with a few processes of its own, one for each tab, and some that are ending.
@@ -106,8 +106,8 @@ async def test_crowds_of_one_visitor_after_another_have_no_more_tabs_than_there_
     browser = browse(context="session", tabs=3)
     url = origin.on("/", html("<p>"))
     for key in "abc":
-        guise = Guise(key=key, cookies=CookieJar())
-        await asyncio.gather(*(fetch(browser, url, guise=guise) for _ in range(3)))
+        identity = Identity(key=key, cookies=CookieJar())
+        await asyncio.gather(*(fetch(browser, url, identity=identity) for _ in range(3)))
         async with asyncio.timeout(10):
             while len(renderers(browser.pids[0])) > 3:
                 await asyncio.sleep(0.05)
@@ -137,9 +137,9 @@ async def test_a_tab_that_crashes_before_its_page_is_asked_for_costs_nothing(bro
     await fetch(browser, url)
     first = browser.pids[0]
     for round in range(5):
-        await asyncio.sleep(0.03 * round)  # while the next tab is being made ready, or waits
+        await asyncio.sleep(0.03 * round)  # while the next tab is being prepared, or is idle
         kill_renderers(first)
-        await asyncio.sleep(0.1)  # else the page may be on its way before the browser notices
+        await asyncio.sleep(0.5)  # else the page may be requested before the browser notices
         async with asyncio.timeout(10):
             assert (await fetch(browser, url)).status == 200
     assert browser.pids[0] == first
@@ -152,7 +152,7 @@ async def test_a_crashed_browser_is_replaced(browse, origin):
     while "/" not in origin.paths:
         await asyncio.sleep(0.05)
     first = browser.pids[0]
-    everybody = family(first)
+    everybody = process_tree(first)
     os.kill(first, signal.SIGKILL)
     with pytest.raises(PageCrashed):
         await fetching
@@ -175,11 +175,11 @@ async def test_a_browser_that_ends_under_several_pages_costs_none_an_attempt_and
     for task in fetching:
         with pytest.raises(BrowserLost):
             await task
-    # Each has a browser of its own now: the one that is fatal again is charged, and costs the other nothing.
+    # Each has its own browser now: the page that is fatal again is charged, and costs the other nothing.
     trials = [asyncio.create_task(fetch(browser, origin.url(path))) for path in ("/fatal", "/a")]
     while min(origin.paths.count("/fatal"), origin.paths.count("/a")) < 2:
         await asyncio.sleep(0.05)
-    alone = {house.pid: next(tab.url for tab in house._homes) for house in browser._worn}
+    alone = {one.pid: next(tab.url for tab in one._open_tabs) for one in browser._retired}
     assert first not in alone and len(alone) == 2
     os.kill(next(pid for pid, url in alone.items() if url.endswith("/fatal")), signal.SIGKILL)
     with pytest.raises(PageCrashed):
@@ -213,7 +213,7 @@ async def test_a_page_that_hangs_is_gone_after_its_deadline(browse, origin):
     assert (await fetch(browser, origin.on("/well", html("<p>")))).status == 200
     with pytest.raises(FetchTimeout):
         await fetch(browser, url, seconds=1)
-    # The process that turned in a circle is gone, and takes no more of the machine.
+    # The process with the endless loop is gone, and uses no more CPU.
     async with asyncio.timeout(10):
         while any(_busy(pid) for pid in renderers(browser.pids[0])):
             await asyncio.sleep(0.5)
@@ -242,7 +242,7 @@ async def test_a_browser_that_takes_far_too_much_memory_is_ended(browse, origin)
 
 @in_both
 async def test_who_comes_when_all_tabs_are_taken_waits_or_is_sent_back(browse, origin, monkeypatch):
-    monkeypatch.setattr(seats, "IN_LINE", 4)
+    monkeypatch.setattr(tab_limit, "MAX_WAITERS", 4)
     browser = browse(tabs=1)
     url = origin.on("/", html("<p>"))
     first = await browser.fetch(Request(url=url))
@@ -253,7 +253,7 @@ async def test_who_comes_when_all_tabs_are_taken_waits_or_is_sent_back(browse, o
         await fetch(browser, url)
     assert len(origin.asked) == asked
     waiting[1].cancel()
-    first.live.let_go()
+    first.live.release()
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert [getattr(answer, "status", None) for answer in answers] == [200, None, 200, 200]
 
@@ -266,7 +266,7 @@ async def test_what_is_raised_before_asking_asks_nobody(browse, origin):
         raise LookupError("too late")
 
     with pytest.raises(LookupError):
-        await browser.fetch(Request(url=url, on_ask=too_late))
+        await browser.fetch(Request(url=url, on_send=too_late))
     assert origin.asked == []
     assert (await fetch(browser, url)).status == 200
 
@@ -274,11 +274,10 @@ async def test_what_is_raised_before_asking_asks_nobody(browse, origin):
 WORKER = """
 import asyncio, sys
 from datetime import timedelta
-from shoal.core.browsing import BrowserSettings
-from shoal.core.exchange import Guise, Request
+from shoal.core.browser_settings import BrowserSettings
+from shoal.core.http import Identity, Request
 from shoal.fetch.browser.fetcher import BrowserFetcher
-from shoal.fetch.browser.fetcher import BrowserFetcher
-from shoal.fetch.browser.memory import family
+from shoal.fetch.browser.memory import process_tree
 from shoal.fetch.egress import Egress
 
 async def main():
@@ -286,7 +285,7 @@ async def main():
     hang = asyncio.create_task(fetcher.fetch(Request(url=sys.argv[1] + "hang")))
     kept = [await fetcher.fetch(Request(url=sys.argv[1])) for _ in range(2)]
     await asyncio.sleep(0.5)
-    print(*(one for pid in fetcher.pids for one in family(pid)), flush=True)
+    print(*(one for pid in fetcher.pids for one in process_tree(pid)), flush=True)
     await asyncio.sleep(600)
 
 import uvloop
@@ -308,7 +307,7 @@ async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
     worker.kill()
     await worker.wait()
     assert await gone(pids) == []
-    # What it wrote is removed by the next who starts a browser.
+    # Its files are removed by the next process that starts a browser.
     assert list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
     await fetch(browse(), origin.url("/"))
     assert not list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
@@ -320,16 +319,16 @@ async def test_visitors_and_ways_come_and_go_and_tabs_stay_few(browse, origin):
     browser = browse(context="session", tabs=2)
     url = origin.on("/", html("<p>"))
     for number in range(12):
-        await fetch(browser, url, guise=Guise(key=str(number), cookies=CookieJar()))
+        await fetch(browser, url, identity=Identity(key=str(number), cookies=CookieJar()))
     await asyncio.sleep(0.3)
     # One for each tab, and none that Chromium keeps ready.
     assert len(renderers(browser.pids[0])) <= 2
 
 
 async def test_a_page_that_never_stops_doing_things_is_ended(browse, origin, monkeypatch):
-    monkeypatch.setattr(tab, "MOST_EVENTS", 2_000)
+    monkeypatch.setattr(tab, "MAX_EVENTS", 2_000)
     frames = "setInterval(() => { document.body.innerHTML = '<iframe srcdoc=x></iframe>'.repeat(50) }, 1)"
     browser = browse(wait="#never")
-    with pytest.raises(TooLarge, match="more than 2,000 things"):
+    with pytest.raises(TooLarge, match="more than 2,000 events"):
         await fetch(browser, origin.on("/", html(f"<body><script>{frames}</script>")))
     assert (await fetch(browse(), origin.on("/well", html("<p>")))).status == 200

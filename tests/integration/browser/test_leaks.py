@@ -1,11 +1,11 @@
-"""What a caller's headers hold goes to the origin that it is meant for and no other, whatever a page does."""
+"""A caller's headers are sent to the intended origin and to no other, whatever a page does."""
 
 import asyncio
 
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.fetch.browser import chromium
+from shoal.fetch.browser import process
 from tests.integration.browser.conftest import fetch, in_both
 from tests.integration.browser.test_pages import html
 from tests.integration.fetch.hostile import Origin, redirect
@@ -24,8 +24,8 @@ async def elsewhere():
 
 @pytest.fixture
 def trusting(monkeypatch):
-    """Lets the browser believe any certificate."""
-    monkeypatch.setattr(chromium, "FLAGS", (*chromium.FLAGS, "--ignore-certificate-errors"))
+    """Makes the browser accept any certificate."""
+    monkeypatch.setattr(process, "FLAGS", (*process.FLAGS, "--ignore-certificate-errors"))
 
 
 def answer(how: str, there: str) -> bytes:
@@ -41,7 +41,7 @@ def answer(how: str, there: str) -> bytes:
 
 
 def leaks(*origins: Origin) -> list[str]:
-    """Return what holds a secret, or the pass of the gate, among all that was asked of them."""
+    """Return requests that contain a secret, or the credential of the browser proxy."""
     return [
         f"{asked.line}: {name}"
         for origin in origins
@@ -64,7 +64,7 @@ async def test_no_secret_crosses_to_another_origin(browse, origin, elsewhere, tl
     }
     for target, there in targets.items():
         for how in HOPS:
-            # A path of its own: sessions keep what may be kept, and 301 and 308 may.
+            # A separate path: sessions cache what may be cached, and 301 and 308 may.
             path = f"/start/{target}/{how}".replace(" ", "-")
             origin.on(path, answer(how, there))
             response = await fetch(browser, origin.url(path, host="shop.test"), headers=SECRETS)
@@ -151,9 +151,9 @@ async def test_what_is_no_secret_is_said_to_everybody(browse, origin, elsewhere)
 
 
 async def test_the_test_would_notice_a_leak(browse, origin, elsewhere, monkeypatch):
-    from shoal.fetch.browser import visit
+    from shoal.fetch.browser import navigation
 
-    monkeypatch.setattr(visit, "for_hop", lambda headers, left, entered: headers)
+    monkeypatch.setattr(navigation, "headers_for_hop", lambda headers, left, entered: headers)
     origin.on("/start", redirect(elsewhere.url("/next")))
     await fetch(browse(), origin.url("/start"), headers=SECRETS)
     assert leaks(elsewhere)

@@ -1,4 +1,4 @@
-"""What a browser brings home."""
+"""Pages fetched with a browser."""
 
 import asyncio
 import socket
@@ -17,10 +17,10 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.exchange import Guise, Request
+from shoal.core.http import Identity, Request
 from shoal.fetch.browser import tab
-from shoal.fetch.cookies import CookieJar
 from shoal.fetch.egress import Egress
+from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.limits import Limits
 from tests.integration.browser.conftest import AGENT, FULL, fetch, in_both
 from tests.integration.fetch.conftest import loopback
@@ -120,29 +120,29 @@ async def test_a_page_that_has_not_changed_is_told_so(browser, origin):
 
 @in_both
 async def test_no_script_reads_a_visitors_cookie_that_is_for_http_only(browse, origin):
-    """Neither when the visitor brings it, nor when it was kept from a page of the browser."""
+    """Neither when the session's jar has it, nor when it was stored from a page of the browser."""
     jar, host = CookieJar(), f"127.0.0.1:{origin.port}"
     script = "<script>document.write(document.cookie)</script>"
     url = origin.on("/a/", html(script, "Set-Cookie: c=3; HttpOnly"))
-    jar.keep(url, host, ["a=1; Path=/a; HttpOnly; SameSite=Strict", "b=2; Path=/"])
+    jar.store(url, host, ["a=1; Path=/a; HttpOnly; SameSite=Strict", "b=2; Path=/"])
     for _ in range(2):
-        response = await fetch(browse(), url, guise=Guise(key="a", cookies=jar))
+        response = await fetch(browse(), url, identity=Identity(key="a", cookies=jar))
         assert b"b=2" in response.body
         assert b"a=1" not in response.body and b"c=3" not in response.body
     assert sorted(origin.asked[-1].headers["cookie"].split("; ")) == ["a=1", "b=2", "c=3"]
-    assert {cookie.name for cookie in jar.fitting(url, host) if cookie.http_only} == {"a", "c"}
+    assert {cookie.name for cookie in jar.matching(url, host) if cookie.http_only} == {"a", "c"}
 
 
 async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
     browser = browse(context="session")
     url = origin.on("/", html("<p>", "Set-Cookie: new=2"))
-    guises = [Guise(key=key, cookies=CookieJar()) for key in "ab"]
-    guises[0].cookies.keep(url, f"127.0.0.1:{origin.port}", ["old=1"])
-    for guise in guises:
-        await fetch(browser, url, guise=guise)
+    guises = [Identity(key=key, cookies=CookieJar()) for key in "ab"]
+    guises[0].cookies.store(url, f"127.0.0.1:{origin.port}", ["old=1"])
+    for identity in guises:
+        await fetch(browser, url, identity=identity)
     assert [asked.headers.get("cookie") for asked in origin.asked] == ["old=1", None]
-    for guise in guises:
-        assert "new=2" in guise.cookies.header(url, f"127.0.0.1:{origin.port}")
+    for identity in guises:
+        assert "new=2" in identity.cookies.header(url, f"127.0.0.1:{origin.port}")
 
 
 async def test_what_is_no_page_comes_as_its_bytes(browser, origin):
@@ -186,8 +186,8 @@ async def test_failures_are_told_apart(browse, origin, tls_origin):
     with pytest.raises(TlsFailed):
         await fetch(browser, tls_origin.url())
     with pytest.raises(ConnectFailed):
-        await fetch(browser, f"https://127.0.0.1:{free_port()}/")  # where nobody listens
-    with pytest.raises(InvalidSetting, match="no CSS selector"):
+        await fetch(browser, f"https://127.0.0.1:{free_port()}/")  # where nothing listens
+    with pytest.raises(InvalidSetting, match="not a CSS selector"):
         await fetch(browse(wait="p[["), origin.on("/", html("<p>")))
 
 
@@ -231,10 +231,10 @@ ICONS = """<link rel=icon href=/a.png sizes=32x32><link rel="shortcut icon" href
 
 
 async def asked_for(browser, origin, seconds=1.0) -> set[str]:
-    """Return what a page and the browser around it ask for, in a while after it has loaded."""
+    """Return what a page and its browser request, until a while after it has loaded."""
     response = await browser.fetch(Request(url=origin.on("/", html(ICONS + "<img src=/shown.png>"))))
-    await asyncio.sleep(seconds)  # for what must not come
-    response.live.let_go()
+    await asyncio.sleep(seconds)  # for what must not be requested
+    response.live.release()
     assert origin.paths.count("/") == 1
     return set(origin.paths) - {"/"}
 
@@ -275,13 +275,13 @@ async def test_a_step_can_use_the_page(browse, origin, tmp_path):
     assert [cookie["name"] for cookie in await live.cookies()] == ["seen"]
     with pytest.raises(FetchTimeout, match=r"Nothing matches '\.never' within 0\.2 s"):
         await live.wait_for(".never", timeout=0.2)
-    live.let_go()
-    with pytest.raises(InvalidInput, match="gone once its step has ended"):
+    live.release()
+    with pytest.raises(InvalidInput, match="closed once its step has ended"):
         await live.html()
 
 
 def size(picture: bytes) -> tuple[int, int]:
-    """Return the width and the height that a PNG says it has."""
+    """Return the width and the height in the header of a PNG."""
     return struct.unpack(">II", picture[16:24])
 
 
@@ -296,7 +296,7 @@ async def test_a_picture_is_of_the_view_or_of_the_full_page(browse, origin, cont
         assert size(await response.live.screenshot()) == (1280, 800)
         assert size(await response.live.screenshot(full=True)) == (1280, max(height, 800))
         assert await response.live.evaluate("innerWidth + 'x' + innerHeight") == "1280x800"
-        response.live.let_go()
+        response.live.release()
 
 
 async def test_where_a_click_leads_is_asked_about_too(browser, origin):
@@ -309,7 +309,7 @@ async def test_where_a_click_leads_is_asked_about_too(browser, origin):
     with pytest.raises(OutOfScope, match="not there"):
         await response.live.click("#on")
         await response.live.wait_for(".never", timeout=5)
-    response.live.let_go()
+    response.live.release()
     assert "/there" not in origin.paths
 
 

@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from shoal.demo.catalogue import open_shops
-from shoal.demo.site import Site
-from shoal.fetch.browser.memory import family
+from shoal.demo.site import DemoSite
+from shoal.fetch.browser.memory import process_tree
 from tests.integration.browser.test_ends import gone
 from tests.integration.browser.test_pages import html
 from tests.integration.engine.shell import start, typed
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("program")
 
 @pytest.fixture
 async def shops():
-    async with Site(shops=1, products=30) as site:
+    async with DemoSite(shops=1, products=30) as site:
         (shop,) = open_shops(1, 30, 2026)
         yield site, {f"{site.seeds[0]}js/p/{one.sku.lower()}": one for one in shop.products}
 
@@ -57,7 +57,7 @@ async def test_pages_that_scripts_write_are_scraped(shops, tmp_path, how):
     wanted = {(one.name, one.price) for one in products.values()}
     assert {(item["name"], item["price"]) for item in items} == wanted
     frames = sum(count for url, count in site.log.visits.items() if "/js/p/" in url)
-    # Automatically, a few pages are asked for twice: those in hand before the site was known.
+    # In auto mode, a few pages are fetched twice: those in flight before the site was known.
     assert frames == 30 if how != "auto" else 31 <= frames <= 30 + 16 + 4
 
 
@@ -82,7 +82,7 @@ async def test_a_step_uses_the_page_and_every_tab_is_given_back(shops, tmp_path)
     settings = "fetch='browser', browser='#root.ready tabs=2', retries=0"
     ended, items = await run(tmp_path, products, settings=settings, step=step)
     failing = sum(url.endswith(("1", "2", "3")) for url in products)
-    # With two tabs, thirty pages come home only if those that fail give theirs back too.
+    # With two tabs, thirty pages complete only if failed ones release their tabs too.
     assert (ended["dead"], len(items)) == (failing, 30 - failing) and failing > 2
 
 
@@ -91,7 +91,7 @@ async def test_where_there_is_no_live_page_a_step_is_told(shops, tmp_path):
     _, products = shops
     url = next(iter(products))
     for name, settings, step, says in (
-        ("http", "", "page.browser", "Write fetch='browser' on its step or scraper"),
+        ("http", "", "page.browser", "Set fetch='browser' on its step"),
         ("sync", "fetch='browser', browser='load'", "page.browser", "defined with 'async def'"),
     ):
         (tmp_path / name).mkdir()
@@ -181,8 +181,8 @@ async def test_a_killed_fleet_leaves_no_process_behind(tmp_path, origin):
     async with asyncio.timeout(30):
         while len(set(origin.paths)) < 4:
             await asyncio.sleep(0.1)
-    everybody = family(process.pid)
+    everybody = process_tree(process.pid)
     assert len(everybody) > 5
-    os.killpg(process.pid, signal.SIGKILL)  # Chromium is in a group of its own, and is not meant here
+    os.killpg(process.pid, signal.SIGKILL)  # Chromium has its own process group, and is not meant here
     await process.wait()
     assert await gone(everybody) == []

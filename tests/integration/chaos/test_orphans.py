@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from shoal.core.model import ZERO, WorkerStatus
-from shoal.fleet.whereabouts import hand_back, is_dead, whereabouts
+from shoal.fleet.liveness import is_dead, liveness_info, release_leases_of
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import pages, start
 
@@ -18,10 +18,10 @@ async def test_a_worker_that_outlives_its_launcher_keeps_its_leases_until_it_is_
     async with open_queue(f"sqlite:///{tmp_path / 'queue.db'}") as queue:
         run = await start(queue, *pages(2))
         await queue.claim(orphan, run_id=run.id, limit=1)
-        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": os.getpid(), **whereabouts()})
-        assert await hand_back(queue, run) == 0
-        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": ended.pid, **whereabouts()})
-        assert await hand_back(queue, run) == 1
+        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": os.getpid(), **liveness_info()})
+        assert await release_leases_of(queue, run) == 0
+        await queue.beat(orphan, run_id=run.id, state="running", info={"pid": ended.pid, **liveness_info()})
+        assert await release_leases_of(queue, run) == 1
 
 
 def test_a_process_that_has_ended_and_that_nobody_has_waited_for_is_dead():
@@ -31,7 +31,7 @@ def test_a_process_that_has_ended_and_that_nobody_has_waited_for_is_dead():
             worker_id=f"{socket.gethostname()}-{ended.pid}-abcd1234",
             run_id="r",
             state="running",
-            info=whereabouts(),
+            info=liveness_info(),
             last_beat=ZERO,
             leased=0,
             completed=0,

@@ -103,7 +103,7 @@ async def test_redis_wants_its_password_and_keeps_what_it_is_told(redis_as_deplo
     place = f"127.0.0.1:{redis_as_deployed.port}/0"
     stats, durability = await one_run(f"redis://:{secrets['redis_password']}@{place}")
     assert stats.completed == 1
-    assert "a crash can cost the last second" in durability
+    assert "a crash can cost the last second" in durability.text
     with pytest.raises(ShoalError):
         await one_run(f"redis://{place}")
 

@@ -8,10 +8,10 @@ import time
 from collections import Counter
 from typing import Any
 
-from shoal.core.exchange import Request, Response
+from shoal.core.http import Request, Response
 from shoal.core.model import ZERO
-from shoal.discover.files import UrlFile
-from shoal.discover.sitemaps import Sitemaps
+from shoal.discover.files.files import UrlFile
+from shoal.discover.sitemaps.walk import Sitemaps
 from tests.integration.discover.making import HOME, gzip_bomb, index, sitemap
 
 URLS = 5_000

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from shoal.core.model import Task
 from shoal.discover.feed import Feed
-from shoal.discover.files import UrlFile
+from shoal.discover.files.files import UrlFile
 from shoal.discover.rejects import RejectFile
 from shoal.queue.open import open_queue
 

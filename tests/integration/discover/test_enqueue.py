@@ -10,7 +10,7 @@ import pytest
 
 from shoal.core.model import MINUTE, ZERO, Bury, DeadFilter, Done, RunSettings, Task
 from shoal.discover.feed import Feed
-from shoal.discover.files import UrlFile
+from shoal.discover.files.files import UrlFile
 from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes, Rule

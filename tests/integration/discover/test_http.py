@@ -7,9 +7,9 @@ from threading import Thread
 import pytest
 
 from shoal.core.model import ZERO, Task
-from shoal.discover.sitemaps import Sitemaps
+from shoal.discover.sitemaps.walk import Sitemaps
 from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
+from shoal.fetch.http.wreq import WreqFetcher
 from shoal.fetch.limits import Limits
 
 
@@ -52,7 +52,7 @@ def home(pages):
 
 @pytest.fixture
 async def fetcher():
-    fetcher = HttpFetcher(
+    fetcher = WreqFetcher(
         Limits(max_body=50 << 20), egress=Egress(["127.0.0.0/8"]), user_agent="shoal-test/1.0"
     )
     yield fetcher

@@ -47,12 +47,12 @@ async def test_hostile_sitemaps_are_bounded_and_named_and_the_good_one_is_read()
     answer = await probe("hostile")
     assert [url for url in answer["urls"] if url] == [f"{HOME}/a", f"{HOME}/good"]
     problems = {url.removeprefix(f"{HOME}/"): reason for url, reason in answer["problems"].items()}
-    declared = "its DOCTYPE declares entities or the like, as XML bombs and stolen files do"
+    declared = "its DOCTYPE declares entities or elements, as XML bombs do"
     too_large = "it has more than 52,428,800 bytes"
     assert problems == {
         "laughs": declared,
         "entity": declared,
-        "itself": f"it names {HOME}/itself, which led to it: a loop",
+        "itself": f"it lists {HOME}/itself, one of its parents: a loop",
         "gzip": too_large,
         "gzip-list": f"{too_large}; its first 1 entries were read",
     }

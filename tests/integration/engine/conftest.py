@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shoal.cli.job import read_job
+from shoal.cli.options.job import read_job
 from shoal.core.model import Task
-from shoal.fleet.launch import launch, open_run
+from shoal.fleet.run.launch import launch, open_run
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Origin
 
@@ -19,24 +19,24 @@ _seconds = itertools.count()
 class Witness:
     """Hears what a run tells, and may act on it."""
 
-    crew: object = None
+    pool: object = None
     said_lines: list = field(default_factory=list)
     printed_lines: list = field(default_factory=list)
     snapshots: list = field(default_factory=list)
     on_saw: object = None
 
-    def started(self, run, crew):
-        self.crew = crew
+    def on_start(self, run, pool):
+        self.pool = pool
 
-    def saw(self, snapshot, crew):
+    def on_progress(self, snapshot, pool):
         self.snapshots.append(snapshot)
         if self.on_saw:
-            self.on_saw(snapshot, crew)
+            self.on_saw(snapshot, pool)
 
-    def said(self, text):
+    def on_message(self, text):
         self.said_lines.append(text)
 
-    def printed(self, line):
+    def on_output(self, line):
         self.printed_lines.append(line)
 
 

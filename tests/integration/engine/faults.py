@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from shoal.core.exchange import Response
+from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.worker.handling import Tools
-from shoal.worker.line import Gone, Line, Took
-from shoal.worker.marks import Marks, make_file
+from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, SupervisorChannel
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.processor import ProcessorTools
 from shoal.worker.worker import Worker
 
 LEASE = timedelta(seconds=2)
@@ -96,18 +96,18 @@ class Web:
         pass
 
 
-class Ledger(Line):
-    """What a worker's keeper would know: which leases are in its hands."""
+class Ledger(SupervisorChannel):
+    """What a worker's supervisor would know: which leases it holds."""
 
     def __init__(self):
         super().__init__(None)
         self.in_hand = {}
 
-    def tell(self, news):
-        match news:
-            case Took(first=first, leases=leases):
+    def send(self, message):
+        match message:
+            case LeasesClaimed(first=first, leases=leases):
                 self.in_hand.update(enumerate(leases, first))
-            case Gone(numbers=numbers):
+            case LeasesSettled(numbers=numbers):
                 for number in numbers:
                     del self.in_hand[number]
 
@@ -135,17 +135,17 @@ async def scene(queue, scraper, urls=(), *, tasks=(), web=None, lease=LEASE, run
         step = scraper.first.name
         await queue.enqueue(run.id, [*(Task(url=url, step=step) for url in urls), *tasks])
     file = make_file()
-    marks = Marks(file)
+    markers = StepMarkers(file)
     os.close(file)
     with ThreadPoolExecutor(4) as threads:
         worker = Worker(
             faulty,
             run,
             scraper,
-            Tools({"http": web}, None, threads, marks),
+            ProcessorTools({"http": web}, None, threads, markers),
             worker_id=options.pop("worker_id", "worker-1"),
             lease=lease,
-            line=ledger,
+            channel=ledger,
             share=share(faulty, run) if share else None,
             **options,
         )
@@ -154,11 +154,11 @@ async def scene(queue, scraper, urls=(), *, tasks=(), web=None, lease=LEASE, run
             yield Scene(faulty, run, web, worker, ledger)
         finally:
             extending.cancel()
-            marks.close()
+            markers.close()
 
 
 async def _extend(queue, ledger, lease):
-    """Do what a keeper does: keep alive what its worker has in hand."""
+    """Extend the leases of the worker, as a supervisor does."""
     while True:
         await asyncio.sleep(lease.total_seconds() / 3)
         await queue.extend(list(ledger.in_hand.values()), lease=lease)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.core.model import Done
-from shoal.fleet.assignment import Membership, members_of
-from shoal.worker.share import Share, read_plan, topic_of
+from shoal.fleet.partitions.membership import Membership, members_of
+from shoal.worker.partitions import PartitionShare, read_plan, topic_of
 
 
 class Cord:
@@ -59,7 +59,7 @@ class Hand:
         self.name, self.cord = name, Cord(queue)
         self._run, self._ledger, self._lease, self._pace = run, ledger, lease, pace
         self._membership = Membership(self.cord, run.id, sharing)
-        self._share = Share(self.cord, run.id, name, sharing)
+        self._share = PartitionShare(self.cord, run.id, name, sharing)
         self._task = asyncio.create_task(self._work())
 
     async def unplug(self):
@@ -80,7 +80,7 @@ class Hand:
         await self._task
 
     async def _work(self):
-        async with self._membership, self._membership.joined(self.name):
+        async with self._membership, self._membership.member(self.name):
             with suppress(QueueError):
                 while not await self._claim():
                     await asyncio.sleep(self._pace)
@@ -103,7 +103,7 @@ class Hand:
             await self.cord.settle([Done(lease) for lease in grant.leases])
         else:
             await asyncio.sleep(10 * self._pace)
-            await self._share.look()
+            await self._share.refresh()
         return grant.drained
 
 

@@ -8,7 +8,7 @@ import pytest
 from shoal import Scraper, open_queue
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
-from shoal.fleet.again import pages_again
+from shoal.fleet.sources.recrawl import recrawl_tasks
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import typed
 
@@ -101,7 +101,7 @@ async def test_pages_that_are_unchanged_are_not_read_again_and_still_have_their_
 async def test_a_person_reads_what_has_changed(folder, site):
     await run(folder, *(f"--url={site.url}{path}" for path in site.titles))
     shown = await typed("run", "news.py:news", "--again", "newest", folder=folder)
-    assert "Compared with before: 0 new, 0 changed, 6 unchanged, 0 gone." in shown.err
+    assert "Compared with the earlier run: 0 new, 0 changed, 6 unchanged, 0 gone." in shown.err
 
 
 async def test_a_recording_of_a_run_again_has_the_answers_unchanged(folder, site):
@@ -123,13 +123,13 @@ async def test_what_cannot_be_done_again_is_refused_before_a_run_is_made(folder,
     [
         ("news", "nothing", UnknownRun, "No run is called 'nothing'"),
         ("other", "empty", RunConflict, "belongs to scraper 'news'"),
-        ("other", "newest", InvalidSetting, "finds no run of 'other'"),
-        ("news", "empty", InvalidSetting, "finds no page of run empty. Write recrawl=True"),
-        ("news", "newest", InvalidSetting, "finds no page of run empty"),
+        ("other", "newest", InvalidSetting, "found no run of 'other'"),
+        ("news", "empty", InvalidSetting, "found no page of run empty. Set recrawl=True"),
+        ("news", "newest", InvalidSetting, "found no page of run empty"),
     ],
 )
 async def test_a_run_that_cannot_be_done_again_is_named(tmp_path, name, wanted, kind, says):
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
         await queue.start_run("news", run_id="empty")
         with pytest.raises(kind, match=re.escape(says)):
-            await pages_again(queue, Scraper(name, again=wanted))
+            await recrawl_tasks(queue, Scraper(name, again=wanted))

@@ -11,9 +11,9 @@ import pytest
 from shoal import Scraper
 from shoal.core.model import ZERO, Done, Release, RunSettings, Task
 from shoal.queue.open import open_queue
-from shoal.worker import allowance
-from shoal.worker.allowance import Allowance
-from shoal.worker.share import PLAN, Holding, Plan, Share, Sharing, topic_of
+from shoal.worker import limits
+from shoal.worker.limits import PageLimit
+from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, PartitionShare, topic_of
 from tests.integration.engine.faults import scene
 from tests.integration.engine.origin import Answer
 
@@ -63,23 +63,23 @@ class Claimer:
 
     def __init__(self, queue, run, name):
         self.queue, self._run, self._name = queue, run, name
-        self._allowance = Allowance(queue, run.id, MOST)
+        self._page_limit = PageLimit(queue, run.id, MOST)
         self._numbers = itertools.count(1)
 
     async def work(self, claim):
         """Claim until nothing is left; every fifth page is handed back."""
-        while await self._allowance.left() > 0:
+        while await self._page_limit.remaining() > 0:
             leases = await claim(self)
             await self.queue.settle(
                 [Done(lease) if next(self._numbers) % 5 else Release(lease) for lease in leases]
             )
 
     async def in_turn(self):
-        async with self._allowance.turn() as fence:
-            return await self._claimed(await self._allowance.left(), fence)
+        async with self._page_limit.lock() as fence:
+            return await self._claimed(await self._page_limit.remaining(), fence)
 
     async def at_once(self):
-        return await self._claimed(await self._allowance.left(), None)
+        return await self._claimed(await self._page_limit.remaining(), None)
 
     async def _claimed(self, left, fence):
         await asyncio.sleep(0.02)  # the answer is on its way
@@ -104,9 +104,9 @@ async def test_without_turns_the_same_workers_do_more_than_they_may(bench):
 
 
 async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_bench, monkeypatch):
-    monkeypatch.setattr(allowance, "LONGEST_TURN", timedelta(seconds=0.2))
+    monkeypatch.setattr(limits, "LOCK_TTL", timedelta(seconds=0.2))
     async with claimers(any_bench.queue_url, 2) as (run, (sleeper, other)), asyncio.timeout(30):
-        async with sleeper._allowance.turn() as old, other._allowance.turn() as new:
+        async with sleeper._page_limit.lock() as old, other._page_limit.lock() as new:
             late = await sleeper.queue.claim("s", run_id=run.id, limit=5, lease=MINUTE, fence=old)
             assert late.outdated and not late.leases
         again = await other.queue.claim("o", run_id=run.id, limit=5, lease=MINUTE, fence=new)
@@ -116,7 +116,7 @@ async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_benc
 async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing_of_what_it_is_handed(
     any_bench, monkeypatch
 ):
-    monkeypatch.setattr(allowance, "LONGEST_TURN", timedelta(seconds=0.2))
+    monkeypatch.setattr(limits, "LOCK_TTL", timedelta(seconds=0.2))
     few = Scraper("few", rate=None, robots=False, max_pages=3)
     few.step(fetch=None)(a_job)
     tasks = [Task(payload={"n": n}, step="a_job") for n in range(10)]
@@ -125,7 +125,7 @@ async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing
         if not fence:
             return
         del worker.queue.before["claim"]
-        while await worker.queue.notes(allowance.TOPIC, [worker.run.id]):
+        while await worker.queue.notes(limits.TOPIC, [worker.run.id]):
             await asyncio.sleep(0.02)
         grant = await queue.claim("another", run_id=worker.run.id, limit=3, lease=MINUTE)
         await queue.settle([Done(lease) for lease in grant.leases])
@@ -135,7 +135,7 @@ async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing
         open_queue(any_bench.queue_url) as queue,
         scene(queue, few, tasks=tasks, lease=MINUTE, share=whole_share) as worker,
     ):
-        plan = Plan(holdings={"": Holding(workers=["worker-1"])})
+        plan = PartitionPlan(holdings={"": Holding(workers=["worker-1"])})
         await queue.write_notes(topic_of(worker.run.id), {PLAN: msgspec.json.encode(plan)})
         worker.queue.before["claim"] = sleep_through
         assert await worker.worker.run() == "budget"
@@ -148,4 +148,4 @@ async def a_job(task: Task):
 
 
 def whole_share(queue, run):
-    return Share(queue, run.id, "worker-1", Sharing())
+    return PartitionShare(queue, run.id, "worker-1", PartitionRole())

@@ -10,11 +10,11 @@ import pytest
 import shoal
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, RunConflict, TaskDied, UnknownTask
 from shoal.core.model import DeadFilter, Task
-from shoal.fleet.named import read_sources
-from shoal.web import deeds
-from shoal.web.guard import Guest
+from shoal.fleet.sources.names import read_sources
+from shoal.web import actions
+from shoal.web.auth.credentials import Principal
+from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.site import Site, WebSettings
 from tests.integration.engine.shell import typed
 
 SCRAPER = """
@@ -53,7 +53,7 @@ partition = "priority"
 ttl = "30m"
 """
 MINUTE = timedelta(minutes=1)
-GUEST = Guest(name="me", role="operator")
+GUEST = Principal(name="me", role="operator")
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ async def test_a_url_becomes_the_same_task_by_command_by_http_and_by_program(app
     done = await typed("enqueue", "news", "--url", url, "--run", "typed", folder=folder)
     assert done.code == 0, done.err
     await app.start("news", urls=[url], run_id="program")
-    site = Site(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await deeds.start(site, GUEST, "news", urls=[url], run_id="http")
+    site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
+    await actions.start(site, GUEST, "news", urls=[url], run_id="http")
     run = await app.run("program")
     assert (await run.enqueue(urls=["https://news.example/live/2"])).added == 1
     await run.enqueue(Task(url=f"https://news.example/live/{n}") for n in (2, 3))
@@ -198,7 +198,7 @@ async def test_a_worker_that_is_quicker_buries_an_invalid_seed_in_the_same_words
     await app.start("people", run_id=run.id, workers=1)
     assert (await run.wait(MINUTE)).dead == 1
     (letter,) = await run.dead()
-    assert letter.error == "InvalidTask: Not a task that can be queued: it is none"
+    assert letter.error == "InvalidTask: Invalid task: it is none"
 
 
 async def test_commands_and_http_make_dead_letters_of_invalid_seeds_too(app, folder):
@@ -211,8 +211,8 @@ async def test_commands_and_http_make_dead_letters_of_invalid_seeds_too(app, fol
     ]
     wrong = await typed("enqueue", "news", "--url", "x", "--invalid", "ded", folder=folder)
     assert (wrong.code, "Did you mean 'dead'?" in wrong.err) == (2, True)
-    site = Site(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await deeds.start(site, GUEST, "news", urls=["bad url"], run_id="r2", invalid="dead")
+    site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
+    await actions.start(site, GUEST, "news", urls=["bad url"], run_id="r2", invalid="dead")
     assert [letter.task.payload["where"] for letter in await (await app.run("r2")).dead()] == ["urls[0]"]
 
 
@@ -290,8 +290,8 @@ async def test_what_is_said_of_workers_reaches_them(app):
 
 
 def test_one_url_is_one_url_and_an_empty_list_is_no_source():
-    assert [name for name, _ in read_sources("https://a.example/", [], {}).handed] == ["urls"]
-    assert read_sources("https://a.example/", (), {}).handed[0][1] == ["https://a.example/"]
+    assert [name for name, _ in read_sources("https://a.example/", [], {}).given] == ["urls"]
+    assert read_sources("https://a.example/", (), {}).given[0][1] == ["https://a.example/"]
 
 
 async def test_the_queue_is_that_of_the_project_where_none_is_named(folder, monkeypatch):

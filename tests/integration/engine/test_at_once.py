@@ -7,7 +7,7 @@ import pytest
 
 from shoal import Page, Scraper, Task
 from shoal.queue.open import open_queue
-from shoal.worker import places
+from shoal.worker import slots
 from tests.integration.engine.faults import Web, scene
 from tests.integration.engine.origin import Answer
 
@@ -94,7 +94,7 @@ async def test_requests_to_slow_hosts_may_wait_beside_them_and_their_steps_may_n
 
 
 async def test_a_worker_with_long_steps_leaves_the_rest_to_others(queue, jobs, monkeypatch):
-    monkeypatch.setattr(places, "HORIZON", 2 * LONG)
+    monkeypatch.setattr(slots, "HORIZON", 2 * LONG)
     tasks = [Task(payload={"u": url}, step="job") for url in URLS[:8]]
     async with scene(queue, jobs, tasks=tasks, at_once=1, batch=50) as here, asyncio.timeout(30):
         working = asyncio.create_task(here.worker.run())

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.fetch.browser.chromium import find_chromium
+from shoal.fetch.browser.process import find_chromium
 from tests.conftest import or_skip
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -161,8 +161,8 @@ async def test_what_to_type_next_means_the_queue_that_was_named(folder, site):
     done = await run(folder, f"--url={site.url}/bad", *queue)
     status = await typed("status", *queue, folder=folder)
     listed = await follow_hint(status.err, "Why tasks died:  shoal ", folder)
-    shown = await follow_hint(listed.err, "All about one:  shoal ", folder)
-    replayed = await follow_hint(listed.err, "Try again:      shoal ", folder)
+    shown = await follow_hint(listed.err, "Details:    shoal ", folder)
+    replayed = await follow_hint(listed.err, "Try again:  shoal ", folder)
     assert (shown.code, replayed.code) == (Exit.OK, Exit.OK)
     assert done.row["run_id"] in replayed.err and "--queue sqlite:///other.db" in replayed.err
     missing = await typed("status", "nope", *queue, folder=folder)
@@ -180,7 +180,7 @@ async def follow_hint(said, before, folder):
 async def test_the_last_words_say_what_went_wrong(folder, site):
     done = await typed("run", "pages.py", f"--url={site.url}/bad", "--url=nowhere", folder=folder)
     assert done.code == Exit.PARTIAL
-    assert "1 dead letter, 1 refused in" in done.err and "Failed tries: 1 HttpStatus." in done.err
+    assert "1 dead letter, 1 invalid in" in done.err and "Failed attempts: 1 HttpStatus." in done.err
 
 
 async def test_a_run_that_nothing_could_begin_is_a_mistake(folder):
@@ -194,8 +194,8 @@ async def test_a_run_may_be_given_a_time_and_be_resumed(folder, site):
     slow = ("--set", "rate=10/s", "--set", "per_host=1")
     done = await typed("run", "pages.py", *urls, *slow, "--for", "1s", folder=folder)
     assert done.code == Exit.PARTIAL
-    assert "The time is up: finishing" in done.err and "Stopped with" in done.err
-    assert done.err.rstrip().splitlines()[-2].startswith("Go on:    shoal run pages.py --resume")
+    assert "Time limit reached: finishing" in done.err and "Stopped with" in done.err
+    assert done.err.rstrip().splitlines()[-2].startswith("Resume:   shoal run pages.py --resume")
     again = await run(folder, "--resume", "newest", "--set", "rate=null", "--allow-private", "127.0.0.0/8")
     assert (again.code, again.row["completed"]) == (Exit.OK, 40)
     assert set(site.visits.values()) == {1}
@@ -294,7 +294,7 @@ async def test_ctrl_c_finishes_what_is_in_hand_and_says_how_to_go_on(folder, sit
     ("words", "code", "said"),
     [
         ([], Exit.USAGE, "Usage"),
-        (["run", "pages.py"], Exit.USAGE, "Nothing to begin with. Run: shoal run pages.py --url"),
+        (["run", "pages.py"], Exit.USAGE, "No URLs to start with. Run: shoal run pages.py --url"),
         (["run", "nowhere.py", "--url", "http://x.example"], Exit.USAGE, "nowhere.py"),
         (
             ["run", "pages.py", "--url", "http://x.example", "--set", "rat=5"],

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.fleet import launch as launching
-from shoal.fleet.crew import MOST_RESTARTS
-from shoal.worker.keeper import Keeper
+from shoal.fleet import job as job_module
+from shoal.fleet.run.pool import MAX_RESTARTS
+from shoal.worker.process.supervisor import WorkerSupervisor
 from tests.integration.engine.origin import Answer
 
 SHORT = timedelta(seconds=1)
@@ -83,7 +83,7 @@ async def test_a_step_that_hangs_is_given_up_at_its_deadline(bench, origin, trou
     items, letters = await outcome(bench, summary)
     assert items == Counter({f"good{number}": 1 for number in range(40)})
     assert set(letters) == {"bad0"}
-    assert "did not come to an end in 1 s" in letters["bad0"]
+    assert "timed out after 1 s" in letters["bad0"]
 
 
 BLOCKING = scraper("time.sleep(4)", settings="lease='30s'")
@@ -91,7 +91,7 @@ BLOCKING = scraper("time.sleep(4)", settings="lease='30s'")
 
 @pytest.mark.long
 async def test_a_step_that_blocks_for_longer_than_the_lease_keeps_it(bench, origin, monkeypatch):
-    monkeypatch.setattr(launching, "LEASE", SHORT)
+    monkeypatch.setattr(job_module, "LEASE", SHORT)
     summary = await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
     assert summary.snapshot.stats.completed == 5
     assert summary.ending.tally.stale == 0
@@ -99,12 +99,12 @@ async def test_a_step_that_blocks_for_longer_than_the_lease_keeps_it(bench, orig
 
 
 @pytest.mark.long
-async def test_without_its_keeper_s_heartbeats_it_would_lose_it(bench, origin, monkeypatch):
+async def test_without_its_supervisor_s_extensions_it_would_lose_it(bench, origin, monkeypatch):
     async def asleep(self):
         await asyncio.sleep(1000)
 
-    monkeypatch.setattr(Keeper, "_extend", asleep)
-    monkeypatch.setattr(launching, "LEASE", SHORT)
+    monkeypatch.setattr(WorkerSupervisor, "_extend", asleep)
+    monkeypatch.setattr(job_module, "LEASE", SHORT)
     await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
     assert max(origin.visits.values()) > 1
 
@@ -113,10 +113,10 @@ async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(b
     origin.answer = lambda path: Answer(after=0.02)
     killed = []
 
-    def kill_one(snapshot, crew):
-        if snapshot.stats.remaining and crew.pids and len(killed) < 4:
-            os.kill(crew.pids[0], signal.SIGKILL)
-            killed.append(crew.in_hand)
+    def kill_one(snapshot, pool):
+        if snapshot.stats.remaining and pool.pids and len(killed) < 4:
+            os.kill(pool.pids[0], signal.SIGKILL)
+            killed.append(pool.in_hand)
 
     bench.witness.on_saw = kill_one
     urls = [f"{origin.url}/good{number}" for number in range(1_500)]
@@ -128,10 +128,10 @@ async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(b
 
 
 async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
     code = """
     import os, sys
-    if sys.argv[0] == "shoal.worker.child":
+    if sys.argv[0] == "shoal.worker.process.main":
         print("no licence for this machine", flush=True)
         os._exit(7)
     dies = Scraper("dies", rate=None, robots=False)
@@ -152,7 +152,7 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
     bench, origin, monkeypatch
 ):
     """A worker says twice a second how far it has come; these die before they have said it once."""
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
     origin.answer = lambda path: Answer(after=0.02)
     code = """
     import os, signal, threading
@@ -170,14 +170,14 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
     items, letters = await outcome(bench, summary)
     assert items == Counter({str(number): 1 for number in range(150)}) and not letters
     deaths = [line for line in bench.witness.said_lines if "starting another" in line]
-    assert len(deaths) > MOST_RESTARTS
+    assert len(deaths) > MAX_RESTARTS
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_buries_no_run(
     bench, origin, monkeypatch, workers
 ):
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
     code = scraper("os.abort()").replace("retries=1", "retries=9")
     urls = [f"{origin.url}/bad{number}" for number in range(60)]
     async with asyncio.timeout(120):
@@ -191,7 +191,7 @@ async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_b
 
 @pytest.mark.long
 async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
     mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(40)]
     code = scraper("os.abort()").replace("retries=1", "retries=0")
     async with asyncio.timeout(90):
@@ -203,9 +203,9 @@ async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, 
 async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
     origin.answer = lambda path: Answer(after=0.3)
 
-    def stop(snapshot, crew):
+    def stop(snapshot, pool):
         if snapshot.stats.leased and not stopped:
-            stopped.append(crew.stop())
+            stopped.append(pool.stop())
 
     stopped = []
     bench.witness.on_saw = stop
@@ -220,10 +220,10 @@ async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
 async def test_the_second_stop_hands_everything_back_at_once_and_charges_nothing(bench, origin):
     origin.answer = lambda path: Answer(after=30)
 
-    def stop(snapshot, crew):
+    def stop(snapshot, pool):
         if origin.visits:
-            crew.stop()
-            crew.stop()
+            pool.stop()
+            pool.stop()
 
     bench.witness.on_saw = stop
     async with asyncio.timeout(20):
@@ -240,10 +240,10 @@ async def test_at_most_once_a_page_is_asked_for_once_whoever_is_killed(bench, or
     origin.answer = lambda path: Answer(after=0.3)
     killed = []
 
-    def kill_all(snapshot, crew):
-        if origin.visits and crew.pids and len(killed) < 2:
-            killed.append(crew.pids[0])
-            os.kill(crew.pids[0], signal.SIGKILL)
+    def kill_all(snapshot, pool):
+        if origin.visits and pool.pids and len(killed) < 2:
+            killed.append(pool.pids[0])
+            os.kill(pool.pids[0], signal.SIGKILL)
 
     bench.witness.on_saw = kill_all
     urls = [f"{origin.url}/good{number}" for number in range(400)]

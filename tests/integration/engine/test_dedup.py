@@ -66,13 +66,10 @@ async def test_a_person_is_told_what_was_left_out_and_a_run_without_tasks_is_not
     write_sitemap(folder, origin, 1, 2)
     await produce(folder)
     write_sitemap(folder, origin, 1, 2, 3)
-    assert (
-        "1 task queued, 0 were there already, 2 known from earlier runs, 0 invalid"
-        in (await produce(folder)).err
-    )
+    assert "1 task queued, 0 duplicates, 2 queued by earlier runs, 0 invalid" in (await produce(folder)).err
     nothing = await produce(folder)
     assert nothing.code == Exit.OK
-    assert "Nothing new: 3 tasks known from earlier runs. No run was made." in nothing.err
+    assert "Nothing new: 3 tasks queued by earlier runs. No run was created." in nothing.err
     row = (await produce(folder, "--json")).row
     assert (row["status"], row["run_id"], row["known"]) == ("nothing new", None, 3)
     assert len((await typed("runs", "--json", folder=folder)).rows) == 2
@@ -95,7 +92,7 @@ async def test_a_run_tells_what_was_left_out(folder, origin):
     words = ("run", "news.py", "--url", f"{origin.url}/1", "--seed-step", "article", "--dedup", "1h")
     assert (await typed(*words, folder=folder)).code == Exit.OK
     again = await typed(*words, folder=folder)
-    assert (again.code, "0 pages, 0 items, 1 known from earlier runs" in again.err) == (Exit.OK, True), again
+    assert (again.code, "0 pages, 0 items, 1 queued by earlier runs" in again.err) == (Exit.OK, True), again
     assert (await typed(*words, "--json", folder=folder)).row["known"] == 1
 
 
@@ -129,7 +126,7 @@ async def test_a_run_whose_start_is_refused_stays_if_others_leave_out_what_it_ha
     refused = await produce(folder, "--invalid", "raise")
     assert refused.code == Exit.USAGE
     (run,) = (await typed("runs", "--json", folder=folder)).rows
-    assert f"Run {run['run_id']} stays" in refused.err
+    assert f"Run {run['run_id']} is kept" in refused.err
     (folder / "urls.txt").write_text("\n".join(lines))
     rest = await produce(folder, "--run", run["run_id"], "--json")
     assert (rest.row["enqueued"] + rest.row["duplicate"], rest.row["known"]) == (6_000, 0)

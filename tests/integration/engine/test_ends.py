@@ -12,12 +12,12 @@ from shoal.cli.exits import Exit
 from shoal.core.errors import RunConflict
 from shoal.core.model import SECOND, RunState, Task
 from shoal.discover.routing import Routes
-from shoal.fleet.filling import fill
-from shoal.fleet.scaler import Scaler
-from shoal.fleet.scaling import Bounds
-from shoal.fleet.seeds import Seeds
+from shoal.fleet.run.enqueue import fill
+from shoal.fleet.scale.autoscaler import Autoscaler
+from shoal.fleet.scale.decide import ScaleBounds
+from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
-from shoal.worker.allowance import Allowance
+from shoal.worker.limits import PageLimit
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import start, typed
 
@@ -84,9 +84,9 @@ async def test_a_worker_with_the_old_budget_does_not_end_a_run_that_was_resumed_
     assert more.snapshot.stats.completed == 6
     async with open_queue(bench.queue_url) as queue:
         await queue.resume("r")
-        assert await Allowance(queue, "r", 3).end()
+        assert await PageLimit(queue, "r", 3).end_if_used()
         assert (await queue.run("r")).state is RunState.RUNNING
-        assert await Allowance(queue, "r", 6).end()
+        assert await PageLimit(queue, "r", 6).end_if_used()
         assert (await queue.run("r")).state is RunState.PARTIAL
 
 
@@ -108,7 +108,7 @@ async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(
     assert "--set max_pages=10" in again.err
     more = ("enqueue", "pages.py", "--url", f"{origin.url}/more", "--run", row["run_id"], *LOCAL)
     refused = await typed(*more, "--set", "max_pages=5", folder=folder)
-    assert refused.code == Exit.USAGE and "type the same command with --set max_pages=10" in refused.err
+    assert refused.code == Exit.USAGE and "run the same command with --set max_pages=10" in refused.err
     assert (await runs(folder))[0]["remaining"] == 6, "nothing has entered"
     command = done.err.partition("More:     shoal ")[2].splitlines()[0]
     more = await typed(*shlex.split(command), "--json", folder=folder)
@@ -149,7 +149,9 @@ async def test_the_scaler_wants_nobody_for_a_run_that_has_ended(bench):
         await queue.enqueue(run.id, [Task(url=f"http://a.example/{number}") for number in range(9)])
         await queue.finish(run.id, "max_pages=1 reached")
         driver = Two()
-        found = await Scaler(queue, run.id, driver, Bounds(most=5, least=1, cooldown=60 * SECOND)).look()
+        found = await Autoscaler(
+            queue, run.id, driver, ScaleBounds(most=5, least=1, cooldown=60 * SECOND)
+        ).step()
         assert (found.target, driver.wanted) == (0, 0)
         assert "the run has ended: max_pages=1 reached" in found.why
 
@@ -165,7 +167,7 @@ async def test_a_start_that_is_refused_leaves_no_run_behind(folder, origin, word
     assert done.code == Exit.USAGE, done.err
     assert await runs(folder) == []
     queued = await typed("enqueue", "pages.py", "--url=example.com", folder=folder)
-    assert queued.code == Exit.USAGE and "no run was made" in queued.err
+    assert queued.code == Exit.USAGE and "no run was created" in queued.err
     assert await runs(folder) == []
 
 
@@ -181,7 +183,7 @@ async def test_a_fleet_whose_table_lacks_a_partition_takes_its_run_back(folder, 
     (folder / "table.toml").write_text('1 = ["CA"]\n')
     words = ("fleet", "pages.py", "--urls-file", "urls.csv", "--partition", "state", *LOCAL)
     done = await typed(*words, "--partition-table", "table.toml", folder=folder)
-    assert done.code == Exit.FAILED and "Mend first: partitions" in done.err
+    assert done.code == Exit.FAILED and "Fix these first: partitions" in done.err
     assert await runs(folder) == []
     await typed("enqueue", *words[1:6], "--run", "mine", folder=folder)
     kept = await typed(
@@ -214,13 +216,13 @@ async def test_a_cancelled_run_is_not_resumed_and_a_finished_one_is_not_cancelle
     assert (await typed("cancel", "gone", "--json", folder=folder)).row["state"] == "cancelled"
     again = await typed("run", "pages.py", "--resume", "gone", *LOCAL, folder=folder)
     assert again.code == Exit.USAGE
-    assert "was cancelled" in again.err and "Go on:" not in again.err
+    assert "was cancelled" in again.err and "Resume:" not in again.err
     newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
     assert newest.code == Exit.USAGE and "no unfinished run" in newest.err
     origin.answer = lambda path: Answer()
     done = await typed("run", "pages.py", f"--url={origin.url}/", "--json", folder=folder)
     finished = await typed("cancel", done.row["run_id"], folder=folder)
-    assert "has finished; there is nothing to cancel" in finished.err
+    assert "has already finished" in finished.err
     assert (await typed("status", done.row["run_id"], "--json", folder=folder)).row["state"] == "finished"
 
 
@@ -240,7 +242,7 @@ async def test_the_command_to_go_on_is_the_one_that_was_stopped(folder, origin):
     )  # fmt: skip
     assert done.code == Exit.PARTIAL, done.err
     (row,) = await runs(folder)
-    words = shlex.split(done.err.partition("Go on:    ")[2].splitlines()[0])
+    words = shlex.split(done.err.partition("Resume:   ")[2].splitlines()[0])
     assert words[:5] == ["shoal", "fleet", "pages.py", "--resume", row["run_id"]]
     rest = dict(zip(words[5::2], words[6::2], strict=True))
     assert rest == options | {"--allow-private": "127.0.0.0/8"}

@@ -8,7 +8,7 @@ from shoal import Page, Scraper
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.open import open_queue
-from shoal.worker import retrying, settlements, spending
+from shoal.worker import limits, queue_retry, settlements
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 
@@ -53,9 +53,9 @@ async def queue(any_bench):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Let what a worker does every few seconds come at once."""
-    monkeypatch.setattr(spending, "EVERY", 0.01)
-    monkeypatch.setattr(retrying, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(limits, "SYNC_INTERVAL", 0.01)
+    monkeypatch.setattr(queue_retry, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(queue_retry, "MAX_WAIT", 0.2)
 
 
 @pytest.mark.short_for(error="unknown")
@@ -90,7 +90,7 @@ async def test_a_worker_that_can_settle_nothing_ends_when_its_leases_would_run_o
         here.queue.faults["settle"] = Fault(unknown)
         with pytest.raises(QueueError, match="XX000"):
             await here.worker.run()
-        assert len(here.ledger.in_hand) == PAGES, "its keeper can hand them back"
+        assert len(here.ledger.in_hand) == PAGES, "its supervisor can release them"
 
 
 @pytest.mark.short_for(error="full")
@@ -104,11 +104,11 @@ async def test_a_store_that_is_full_or_read_only_is_waited_for_and_that_is_said_
         assert await here.worker.run() == "drained"
         assert len(await here.items()) == PAGES
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(said) == 1 and "by itself" in said[0] and "here" in said[0]
+    assert len(said) == 1 and "automatically" in said[0] and "here" in said[0]
 
 
 async def test_a_worker_that_waits_for_room_obeys_when_it_is_told_to_stop(queue, monkeypatch):
-    monkeypatch.setattr(settlements, "MOST_WAITING", 20)
+    monkeypatch.setattr(settlements, "MAX_WAITING", 20)
     many = [f"http://a{number % 5}.example/{number}" for number in range(200)]
     async with scene(queue, plain, many) as here, asyncio.timeout(30):
         here.queue.faults["settle"] = Fault(full)
@@ -171,4 +171,4 @@ async def test_a_worker_process_goes_on_when_a_full_store_has_room_again(bench, 
     async with asyncio.timeout(60):
         summary = await bench.run(code, urls, at_once=4, batch=4)
     assert summary.snapshot.stats.completed == 120 and not summary.ending.failures
-    assert sum("tries again by itself" in line for line in bench.witness.printed_lines) == 1
+    assert sum("retries automatically" in line for line in bench.witness.printed_lines) == 1

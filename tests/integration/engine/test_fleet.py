@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.fleet.logs import LogFormat, LogPlan
+from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
 from tests.integration.engine.shell import start, typed
@@ -69,8 +69,8 @@ async def test_the_plan_is_in_the_json_and_by_partitions_where_they_are_shared_o
 async def test_more_workers_than_a_host_can_use_are_called_waste(folder):
     run = words("--workers", "9", "--stagger", "0", "--set", "rate=100/s", "--set", "max_pages=1")
     done = await typed(*run, folder=folder)
-    assert "9 workers on 1 host that may be asked 98 times a second are waste" in done.err
-    assert "--workers 4 does as much" in done.err  # as many leases as one host may have
+    assert "1 host at 98 requests/s can't keep 9 workers busy" in done.err
+    assert "--workers 4 is just as fast" in done.err  # as many leases as one host may have
 
 
 async def test_a_test_takes_two_workers_and_at_most_twenty_pages(folder, origin):
@@ -84,14 +84,14 @@ async def test_a_test_takes_two_workers_and_at_most_twenty_pages(folder, origin)
 async def test_where_something_is_bad_nothing_is_started(folder, origin):
     done = await typed(*words("--queue", "sqlite:///pages.py/queue.db"), folder=folder)
     assert done.code == Exit.FAILED
-    assert "Mend first: queue" in done.err and not origin.visits
+    assert "Fix these first: queue" in done.err and not origin.visits
 
 
 async def test_a_table_that_lacks_a_partition_is_refused_before_the_start(folder, origin):
     (folder / "table.toml").write_text('1 = ["a"]\n2 = ["b"]\n')
     done = await typed(*words("--workers", "2", "--partition-table", "table.toml"), folder=folder)
     assert done.code == Exit.FAILED
-    assert "gives 'c'" in done.err and "Mend first: partitions" in done.err and not origin.visits
+    assert "gives 'c'" in done.err and "Fix these first: partitions" in done.err and not origin.visits
 
 
 @pytest.mark.parametrize(("answer", "code", "pages"), [("n", Exit.PARTIAL, 0), ("y", Exit.OK, 90)])
@@ -126,7 +126,7 @@ async def begun(folder, origin, pages=10):
     process = await start(*words("--workers", "3", "--stagger", "0"), folder=folder)
     try:
         async with asyncio.timeout(60):
-            # The launcher, the nursery and three workers.
+            # The launcher, the fork server and three workers.
             while len(origin.visits) < pages or len(left_over(process.pid)) < 5:
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -146,7 +146,7 @@ async def test_the_first_ctrl_c_finishes_and_nobody_is_left_behind(folder, origi
 
 async def test_the_second_ctrl_c_hands_back_and_nobody_is_left_behind(folder, origin):
     origin.answer = lambda path: Answer(after=30)
-    assert "Handing" in await interrupted(await begun(folder, origin), 2)
+    assert "Returning" in await interrupted(await begun(folder, origin), 2)
     row = await counts(folder)
     assert (row["leased"], row["dead"], row["completed"], row["pending"]) == (0, 0, 0, 90)
 
@@ -165,7 +165,7 @@ async def test_the_third_ctrl_c_kills_what_does_not_listen_and_nobody_is_left_be
 
 ONE_IS_WELL = """
 import os, sys
-if sys.argv[0] == "shoal.worker.child":
+if sys.argv[0] == "shoal.worker.process.main":
     try:
         open(os.environ["SHOAL_TEST_PLACE"], "x").close()
     except FileExistsError:
@@ -183,27 +183,27 @@ async def test_a_worker_that_dies_on_start_is_given_up_while_the_others_drain_th
     bench, origin, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("SHOAL_TEST_PLACE", str(tmp_path / "taken"))
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
     origin.answer = lambda path: Answer(after=0.1)
     urls = [f"{origin.url}/{number}" for number in range(150)]
     summary = await bench.run(ONE_IS_WELL, urls, workers=2, at_once=4, batch=4)
     assert summary.snapshot.stats.completed == 150 and not summary.ending.failed
-    assert bench.witness.crew.restarts == 5
+    assert bench.witness.pool.restarts == 5
     (failure,) = summary.ending.failures
     assert "exit code 7" in failure and "no licence for a second one" in failure
     said = bench.witness.said_lines
-    assert any("is given up; the others go on" in line for line in said)
+    assert any("is not restarted; the others continue" in line for line in said)
     assert "no licence for a second one" in said
 
 
 async def test_a_stop_does_not_wait_for_the_next_try(bench, origin, monkeypatch, tmp_path):
     (tmp_path / "taken").touch()
     monkeypatch.setenv("SHOAL_TEST_PLACE", str(tmp_path / "taken"))
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 1_000.0)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 1_000.0)
 
-    def stop(snapshot, crew):
-        if crew.restarts and not stopped:
-            stopped.append(crew.stop())
+    def stop(snapshot, pool):
+        if pool.restarts and not stopped:
+            stopped.append(pool.stop())
 
     stopped = []
     bench.witness.on_saw = stop
@@ -228,9 +228,9 @@ async def test_workers_start_one_after_the_other(bench, origin, tmp_path):
     gap = timedelta(seconds=1)
     await bench.run(PLAIN, urls, workers=3, at_once=4, batch=4, stagger=gap, logs=plan)
     events = map(json.loads, (plan.folder / "fleet.log").read_text().splitlines())
-    births = [datetime.fromisoformat(event["at"]) for event in events if event["event"] == "worker born"]
-    assert len(births) == 3
-    assert all(later - sooner > gap * 0.7 for sooner, later in pairwise(births))
+    starts = [datetime.fromisoformat(event["at"]) for event in events if event["event"] == "worker started"]
+    assert len(starts) == 3
+    assert all(later - sooner > gap * 0.7 for sooner, later in pairwise(starts))
 
 
 async def test_a_run_that_is_drained_does_not_wait_for_those_who_were_to_come(bench, origin):

@@ -1,4 +1,4 @@
-"""Workers that freeze, and keepers that fail: leases go on to others, and somebody is told."""
+"""Workers that freeze and supervisors that fail: other workers to other workers, and it is reported."""
 
 import asyncio
 import os
@@ -10,8 +10,8 @@ import pytest
 from shoal.core.errors import DutyFailed
 from shoal.core.model import Task
 from shoal.queue.open import open_queue
-from shoal.worker import keeper as keeping
-from shoal.worker.keeper import Keeper
+from shoal.worker.process import supervisor
+from shoal.worker.process.supervisor import WorkerSupervisor
 from tests.integration.engine.origin import Answer
 
 SCRAPER = """
@@ -34,12 +34,12 @@ async def paths(bench, summary):
 
 
 def freeze_one(bench, origin):
-    """Stop one worker as soon as it holds leases; return where its number will be found."""
+    """Stop one worker as soon as it holds leases; return the list that its pid is added to."""
     frozen = []
 
-    def look(snapshot, crew):
-        if not frozen and origin.visits and crew.in_hand and crew.pids:
-            frozen.append(crew.pids[0])
+    def look(snapshot, pool):
+        if not frozen and origin.visits and pool.in_hand and pool.pids:
+            frozen.append(pool.pids[0])
             os.kill(frozen[0], signal.SIGSTOP)
 
     bench.witness.on_saw = look
@@ -47,6 +47,7 @@ def freeze_one(bench, origin):
 
 
 @pytest.mark.parametrize("settings", ["per_host=4", "per_host=4, delivery='at_most_once'"])
+@pytest.mark.short_for(settings="per_host=4")
 async def test_a_stopped_worker_is_ended_within_its_lease_and_the_others_have_its_hosts(
     bench, origin, settings
 ):
@@ -67,7 +68,7 @@ async def test_a_stopped_worker_is_ended_within_its_lease_and_the_others_have_it
 
 @pytest.mark.long
 async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
-    from shoal.fleet.overview import worker_row
+    from shoal.fleet.status.overview import worker_row
 
     origin.answer = lambda path: Answer(after=0.05)
     frozen, states = freeze_one(bench, origin), set()
@@ -85,7 +86,7 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
 
 @pytest.mark.alone
 async def test_a_page_made_to_hang_the_search_for_block_pages_costs_its_own_task_only(bench, origin):
-    """Expressions that can do so are refused; this is for those that are slow without looking like it."""
+    """Expressions that can do so are rejected; this is for those that are slow without looking like it."""
     origin.answer = lambda path: Answer("hang" if path == "/7" else "fine")
     code = (
         SCRAPER.format(settings="lease='3s'")
@@ -102,7 +103,7 @@ object.__setattr__(plain.settings, "block", Slow())
         summary = await bench.run(code, urls(origin, 20))
     assert await paths(bench, summary) == Counter(set(range(20)) - {7})
     (letter,) = await bench.dead(summary.run.id)
-    assert letter.task.url.endswith("/7") and "did not come to an end in 3 s" in letter.error
+    assert letter.task.url.endswith("/7") and "timed out after 3 s" in letter.error
 
 
 async def test_a_function_for_proxies_that_hangs_keeps_no_run_from_ending(bench, origin):
@@ -128,15 +129,15 @@ async def test_a_function_for_proxies_that_hangs_keeps_no_run_from_ending(bench,
 
 
 async def test_a_worker_that_hangs_when_all_is_done_is_ended_and_has_ended_well(bench, origin, monkeypatch):
-    monkeypatch.setattr(keeping, "CLOSE_TIMEOUT", 0.5)
+    monkeypatch.setattr(supervisor, "CLOSE_TIMEOUT", 0.5)
     code = (
         SCRAPER.format(settings="")
         + """
-if __import__("sys").argv[0] == "shoal.worker.child":
-    from shoal.fetch.http import HttpFetcher
+if __import__("sys").argv[0] == "shoal.worker.process.main":
+    from shoal.fetch.http.wreq import WreqFetcher
     async def close(self):
         time.sleep(1000)
-    HttpFetcher.close = close
+    WreqFetcher.close = close
 """
     )
     async with asyncio.timeout(30):
@@ -147,8 +148,8 @@ if __import__("sys").argv[0] == "shoal.worker.child":
 
 @pytest.mark.long
 async def test_no_healthy_worker_is_ended_however_often_its_steps_are_resumed(bench, monkeypatch):
-    """Each resumption writes a mark, and the keepers here look at the marks all the time."""
-    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.0005)
+    """Each resumption writes a marker, and the supervisors here read the markers all the time."""
+    monkeypatch.setattr(supervisor, "SAMPLE_INTERVAL", 0.0005)
     code = """
     import asyncio
     busy = Scraper("busy", rate=None, fetch=None, retries=0)
@@ -163,21 +164,21 @@ async def test_no_healthy_worker_is_ended_however_often_its_steps_are_resumed(be
     async with asyncio.timeout(120):
         summary = await bench.run(code, tasks, workers=2)
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (1_500, 0)
-    assert not bench.witness.said_lines and bench.witness.crew.restarts == 0
+    assert not bench.witness.said_lines and bench.witness.pool.restarts == 0
 
 
-DUTIES = {
+BACKGROUND_TASKS = {
     "_extend": "extending its leases",
     "_beat": "sending its heartbeats",
     "_watch": "watching its steps",
     "_read_output": "reading its output",
-    "_listen": "listening to it",
+    "_listen": "reading its messages",
 }
 
 
 def fail(monkeypatch, method, times):
-    """Let a duty of keepers fail this often."""
-    real, failed = getattr(Keeper, method), []
+    """Let a background task of supervisors fail this often."""
+    real, failed = getattr(WorkerSupervisor, method), []
 
     async def broken(self, *args):
         if len(failed) < times:
@@ -185,10 +186,10 @@ def fail(monkeypatch, method, times):
             raise TypeError("an unknown fault")
         await real(self, *args)
 
-    monkeypatch.setattr(Keeper, method, broken)
+    monkeypatch.setattr(WorkerSupervisor, method, broken)
 
 
-@pytest.mark.parametrize("method", DUTIES)
+@pytest.mark.parametrize("method", BACKGROUND_TASKS)
 async def test_a_duty_of_a_keeper_that_fails_is_told_and_another_worker_takes_over(
     bench, origin, monkeypatch, method
 ):
@@ -196,12 +197,12 @@ async def test_a_duty_of_a_keeper_that_fails_is_told_and_another_worker_takes_ov
     async with asyncio.timeout(60):
         summary = await bench.run(SCRAPER.format(settings=""), urls(origin, 10))
     assert await paths(bench, summary) == Counter(range(10))
-    why = f"{DUTIES[method]} failed: TypeError: an unknown fault"
+    why = f"{BACKGROUND_TASKS[method]} failed: TypeError: an unknown fault"
     assert f"A worker was killed, because {why}; starting another." in bench.witness.said_lines
 
 
-async def test_a_duty_that_fails_every_time_ends_the_crew_with_its_reason(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
+async def test_a_duty_that_fails_every_time_ends_the_pool_with_its_reason(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
     fail(monkeypatch, "_watch", 1_000)
     async with asyncio.timeout(60):
         summary = await bench.run(SCRAPER.format(settings=""), urls(origin, 3))
@@ -214,18 +215,18 @@ async def broken(*args, **options):
     raise TypeError("an unknown fault")
 
 
-async def test_a_plan_of_partitions_that_cannot_be_kept_ends_the_crew_with_its_reason(
+async def test_a_plan_of_partitions_that_cannot_be_kept_ends_the_pool_with_its_reason(
     bench, origin, monkeypatch
 ):
-    monkeypatch.setattr("shoal.fleet.assignment.Membership._make_known", broken)
-    with pytest.raises(DutyFailed, match="sharing out partitions failed: TypeError: an unknown fault"):
+    monkeypatch.setattr("shoal.fleet.partitions.membership.Membership._register", broken)
+    with pytest.raises(DutyFailed, match="assigning partitions failed: TypeError: an unknown fault"):
         async with asyncio.timeout(60):
             await bench.run(SCRAPER.format(settings=""), urls(origin, 3), partitions=["auto"])
 
 
-async def test_a_lock_that_can_no_longer_be_held_stops_its_crew_and_is_told(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.single.RENEW_EVERY", 0.1)
-    monkeypatch.setattr("shoal.fleet.single.ScraperLock._hold", broken)
+async def test_a_lock_that_can_no_longer_be_held_stops_its_pool_and_is_told(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", 0.1)
+    monkeypatch.setattr("shoal.fleet.lock.ScraperLock._renew", broken)
     origin.answer = lambda path: Answer(after=0.1)
     with pytest.raises(DutyFailed, match="the scraper's lock failed: TypeError: an unknown fault"):
         async with asyncio.timeout(60):
@@ -234,17 +235,17 @@ async def test_a_lock_that_can_no_longer_be_held_stops_its_crew_and_is_told(benc
 
 
 async def test_leases_of_a_dead_worker_that_cannot_be_released_are_told(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.crew.release_leases", broken)
-    monkeypatch.setattr("shoal.fleet.crew.LATE_CLAIMS", (0.01,))
+    monkeypatch.setattr("shoal.fleet.run.pool.release_leases", broken)
+    monkeypatch.setattr("shoal.fleet.run.pool.LATE_CLAIM_DELAYS", (0.01,))
     origin.answer = lambda path: Answer(after=0.05)
     killed = []
 
-    def kill(snapshot, crew):
-        if not killed and origin.visits and crew.pids:
-            killed.append(os.kill(crew.pids[0], signal.SIGKILL))
+    def kill(snapshot, pool):
+        if not killed and origin.visits and pool.pids:
+            killed.append(os.kill(pool.pids[0], signal.SIGKILL))
 
     bench.witness.on_saw = kill
     summary = await bench.run(SCRAPER.format(settings="per_host=4"), urls(origin, 100))
     assert await paths(bench, summary) == Counter(range(100))
-    fault = "Releasing the leases of a dead worker failed: TypeError: an unknown fault. They run out."
+    fault = "Releasing the leases of a dead worker failed: TypeError: an unknown fault. They will expire."
     assert fault in bench.witness.said_lines

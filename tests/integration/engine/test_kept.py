@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.export.warc_read import WarcRecord
+from shoal.export.archive.warc_read import WarcArchive
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import start, typed
@@ -90,7 +90,7 @@ async def test_the_project_may_turn_the_cache_on(folder, site):
 async def test_a_recording_is_replayed_without_a_network(folder, site):
     recorded = await run(folder, f"--url={site.url}/", "--warc", "shop.warc.gz")
     assert recorded.row["completed"] == PRODUCTS + 2
-    kept = WarcRecord(folder / "shop.warc.gz", most=MOST)
+    kept = WarcArchive(folder / "shop.warc.gz", max_body=MOST)
     assert kept.find(f"{site.url}/old").status == 301
     asked = dict(site.visits)
     replayed = await run(folder, "--replay", "shop.warc.gz")
@@ -122,7 +122,7 @@ async def test_a_worker_that_is_killed_leaves_a_recording_that_can_be_read(folde
                 await asyncio.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
         await process.communicate()
-        kept = WarcRecord(folder / "shop.warc.gz", most=MOST)
+        kept = WarcArchive(folder / "shop.warc.gz", max_body=MOST)
         assert len(kept) >= 25
         first = kept.find(f"{site.url}/p0")
         assert b"Product /p0" in first.body
@@ -130,14 +130,14 @@ async def test_a_worker_that_is_killed_leaves_a_recording_that_can_be_read(folde
             folder, "--resume", "newest", "--warc", "shop.warc.gz", "--set", "robots=false", "--workers", "2"
         )
     assert gone_on.row["completed"] == 300
-    assert len(WarcRecord(folder / "shop.warc.gz", most=MOST)) == 300
+    assert len(WarcArchive(folder / "shop.warc.gz", max_body=MOST)) == 300
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--warc", "there.warc.gz", "--url=http://127.0.0.1:1/"], "there already"),
-        (["--replay", "there.warc.gz"], "finds no answer in there.warc.gz"),
+        (["--warc", "there.warc.gz", "--url=http://127.0.0.1:1/"], "already exists"),
+        (["--replay", "there.warc.gz"], "found no response in there.warc.gz"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_anything_is(folder, words, says):

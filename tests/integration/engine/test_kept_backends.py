@@ -54,11 +54,11 @@ async def test_a_page_in_the_cache_serves_every_run_of_the_queue(any_bench, orig
     first = await any_bench.run(scraper, [f"{origin.url}/"], changes=["cache=5m"])
     second = await any_bench.run(scraper, [f"{origin.url}/"], changes=["cache=5m"], workers=2)
     assert set(origin.visits.values()) == {1}
-    assert (first.ending.tally.kept, second.ending.tally.kept) == (0, 31)
+    assert (first.ending.tally.from_cache, second.ending.tally.from_cache) == (0, 31)
     items = [sorted(item["title"] for item in await any_bench.items(run.run.id)) for run in (first, second)]
     assert items[0] == items[1] and len(items[0]) == 30
     without = await any_bench.run(scraper, [f"{origin.url}/"])
-    assert without.ending.tally.kept == 0 and set(origin.visits.values()) == {2}
+    assert without.ending.tally.from_cache == 0 and set(origin.visits.values()) == {2}
 
 
 @pytest.mark.long

@@ -21,10 +21,10 @@ SHOP = """
 """
 # Workers that give back every start, also those that they have used. What each remembers would hide it.
 LYING = """
-    from shoal.worker.handling import Visit
-    from shoal.worker.stock import Stock
-    Visit.asked = property(lambda self: False, lambda self, value: None)
-    Stock._earliest = lambda self, host: 0.0
+    from shoal.worker.processor import TaskAttempt
+    from shoal.worker.prefetch import PrefetchBuffer
+    TaskAttempt.asked = property(lambda self: False, lambda self, value: None)
+    PrefetchBuffer._earliest = lambda self, host: 0.0
 """
 DELAY = 1.0
 WHOLE = ["cache=10m"]
@@ -63,7 +63,7 @@ async def test_a_host_whose_pages_are_all_at_hand_is_gone_through_at_full_speed(
     async with asyncio.timeout(60):
         summary = await any_bench.run(SHOP.format(robots=True), urls, changes=[*WHOLE, "rate=1/s"], workers=1)
     took = time.monotonic() - began
-    assert summary.snapshot.stats.completed == summary.ending.tally.kept == PAGES
+    assert summary.snapshot.stats.completed == summary.ending.tally.from_cache == PAGES
     assert took < PAGES / 3  # at the pace of the host it would take three times as long
     assert len(moments(clocked)) == PAGES + 1  # with robots.txt
 
@@ -75,7 +75,7 @@ async def half_kept(bench, clocked, scraper, pages):
     rate = f"{1 / DELAY:g}/s"
     async with asyncio.timeout(60 + pages):
         summary = await bench.run(scraper, urls, changes=[*WHOLE, f"rate={rate}"], workers=3)
-    assert (summary.snapshot.stats.completed, summary.ending.tally.kept) == (pages, pages // 2)
+    assert (summary.snapshot.stats.completed, summary.ending.tally.from_cache) == (pages, pages // 2)
     return moments(clocked)[pages // 2 :]
 
 

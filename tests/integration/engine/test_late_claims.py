@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from shoal.core.model import Task
-from shoal.fleet import launch as launching
+from shoal.fleet import job as job_module
 from shoal.queue.open import open_queue
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer
@@ -39,7 +39,7 @@ async def test_leases_that_come_after_their_worker_s_end_are_handed_back_or_buri
     postgres_url, tmp_path, delivery
 ):
     bench, pids = Bench(tmp_path, postgres_url), []
-    bench.witness.on_saw = lambda snapshot, crew: pids.extend(crew.pids)
+    bench.witness.on_saw = lambda snapshot, pool: pids.extend(pool.pids)
     async with open_queue(postgres_url) as queue:
         await queue.start_run("late", run_id="late")
         await queue.enqueue("late", [Task(step="work", key=str(number)) for number in range(5)])
@@ -64,7 +64,7 @@ async def test_leases_that_come_after_their_worker_s_end_are_handed_back_or_buri
     # What the dead worker's claim brought is not handed out again; the rest is done by the next one.
     assert done + dead == 5 and dead
     errors = {letter.error for letter in await bench.dead("late")}
-    assert errors == {"WorkerDied: the worker died, and this task is tried once at most"}
+    assert errors == {"WorkerDied: the worker died, and delivery is at_most_once"}
 
 
 SLOW = """
@@ -92,8 +92,9 @@ SLOW = """
 
 
 @pytest.mark.parametrize("late", [1, 2])  # the first answer is all that a worker knows of the store's clock
+@pytest.mark.short_for(late=1)
 async def test_what_ran_out_while_the_answer_was_on_its_way_is_not_begun(bench, origin, monkeypatch, late):
-    monkeypatch.setattr(launching, "LEASE", timedelta(seconds=2))
+    monkeypatch.setattr(job_module, "LEASE", timedelta(seconds=2))
     origin.answer = lambda path: Answer(after=0.05)
     urls = [f"{origin.url}/{number}" for number in range(300)]
     summary = await bench.run(SLOW.format(folder=str(bench.folder), late=late), urls, workers=2)

@@ -7,16 +7,17 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shoal import connect
-from shoal.cli.job import read_job
+from shoal.cli.options.job import read_job
 from shoal.core import tasks
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.model import Task
 from shoal.core.tasks import supervise
-from shoal.fleet import crew, filling, roles
-from shoal.fleet.launch import launch, open_run
-from shoal.fleet.outlet import Outlet
+from shoal.fleet import roles
 from shoal.fleet.roles import SILENT, Coordinator
-from shoal.fleet.seeds import Seeds
+from shoal.fleet.run import enqueue, pool
+from shoal.fleet.run.launch import launch, open_run
+from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from tests.integration.engine.faults import Fault, FaultyQueue
 
@@ -46,7 +47,7 @@ def unknown():
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(tasks, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(tasks, "MIN_WAIT", 0.05)
 
 
 @asynccontextmanager
@@ -67,21 +68,19 @@ async def test_a_look_at_the_progress_that_dies_is_named_and_begun_again(bench, 
 
         def breaks(*args, **options):
             # The looks before and after the work are the launcher's own.
-            return bench.witness.crew is not None and bool(bench.witness.crew.pids)
+            return bench.witness.pool is not None and bool(bench.witness.pool.pids)
 
         queue.faults["run"] = Fault(strange, times, breaks)
         summary = await supervise(launch(queue, job, run, bench.witness))
     assert summary.snapshot.stats.completed == 3
-    told = [
-        line for line in bench.witness.said_lines if "Looking at the run's progress failed: Strange" in line
-    ]
+    told = [line for line in bench.witness.said_lines if "Reading the run's progress failed: Strange" in line]
     assert len(told) == 1 if times == 1 else told
     if times == 1:
         assert bench.witness.snapshots
 
 
 async def test_a_view_that_dies_is_named_too(bench):
-    def breaks(snapshot, crew):
+    def breaks(snapshot, pool):
         raise Strange("no terminal")
 
     bench.witness.on_saw = breaks
@@ -99,8 +98,8 @@ async def test_items_that_cannot_be_followed_are_named_at_once_and_written_at_th
     async with launching(bench) as (queue, job, run):
         queue.faults["items"] = Fault(error, 1)
         said = asyncio.create_task(_until_said(caplog, str(place) if error is strange else "XX000"))
-        outlet = Outlet(queue, run.id, str(place))
-        summary = await launch(queue, job, run, bench.witness, outlet=outlet)
+        results = ResultWriter(queue, run.id, str(place))
+        summary = await launch(queue, job, run, bench.witness, results=results)
         assert said.done(), "while the run went on"
     assert summary.snapshot.stats.completed == 3
     assert len(place.read_text().splitlines()) == 3
@@ -113,12 +112,12 @@ async def test_items_that_nobody_gets_any_more_end_the_run_by_name(bench, caplog
         )
         queue.faults["items"] = Fault(strange)
         with pytest.raises(Strange):
-            await launch(queue, job, run, bench.witness, outlet=Outlet(queue, run.id, "-"))
+            await launch(queue, job, run, bench.witness, results=ResultWriter(queue, run.id, "-"))
     assert "Writing items to - failed: Strange" in caplog.text and "Stopping" in caplog.text
 
 
 async def test_a_coordinators_heartbeat_that_dies_ends_it_by_name(bench, monkeypatch):
-    monkeypatch.setattr(roles, "BEAT_EVERY", 0.05)
+    monkeypatch.setattr(roles, "HEARTBEAT_INTERVAL", 0.05)
     async with launching(bench) as (queue, job, run):
         beats = [0]
 
@@ -127,7 +126,7 @@ async def test_a_coordinators_heartbeat_that_dies_ends_it_by_name(bench, monkeyp
             return beats[0] > 3  # the first are marks that it makes itself
 
         queue.faults["beat"] = Fault(strange, hits=later)
-        async with filling.open_filling(queue, job.scraper, Seeds(), None) as feed:
+        async with enqueue.open_enqueuer(queue, job.scraper, Seeds(), None) as feed:
             with pytest.raises(DutyFailed, match="The coordinator's heartbeat failed: Strange"):
                 await Coordinator(queue, job, run, SILENT).carry_out(feed)
 
@@ -136,9 +135,9 @@ async def test_a_launcher_whose_look_after_a_worker_dies_ends_by_name(bench, mon
     async def dies(self, *args):
         raise Strange("no processes")
 
-    monkeypatch.setattr(crew.Keeper, "run", dies)
+    monkeypatch.setattr(pool.WorkerSupervisor, "run", dies)
     async with launching(bench) as (queue, job, run):
-        with pytest.raises(DutyFailed, match="Looking after a worker failed: Strange: no processes"):
+        with pytest.raises(DutyFailed, match="Supervising a worker failed: Strange: no processes"):
             await launch(queue, job, run, bench.witness)
 
 
@@ -148,13 +147,13 @@ async def test_who_waits_for_a_run_is_told_that_its_workers_here_have_died(bench
     async def dies(self, *args):
         raise Strange("no processes")
 
-    monkeypatch.setattr(crew.Keeper, "run", dies)
+    monkeypatch.setattr(pool.WorkerSupervisor, "run", dies)
     file = bench.write(CODE)
     async with asyncio.timeout(30), connect(bench.queue_url) as app:
         run = await app.start(file, tasks=[Task(payload={"n": 1})], workers=1)
-        with pytest.raises(DutyFailed, match="Looking after a worker failed: Strange: no processes"):
+        with pytest.raises(DutyFailed, match="Supervising a worker failed: Strange: no processes"):
             await run.wait()
-    assert f"Run {run.id} has no workers from here now" in caplog.text
+    assert f"Run {run.id} has no more workers here" in caplog.text
 
 
 async def _until_said(caplog, words):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shoal.core.events import Level
-from shoal.fleet.logs import LogFormat, LogPlan
+from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 
@@ -51,7 +51,7 @@ async def test_no_secret_is_in_any_log_whatever_the_level(bench, origin, plan):
     # The control: all of it was said, and the terminal of the person who runs it has it.
     assert CANARY in "".join(bench.witness.printed_lines)
     lines = lines_of(plan, "worker-1.log")
-    assert {"printed", "said", "task failed", "task done"} <= set(events(lines))
+    assert {"stdout", "log", "task failed", "task done"} <= set(events(lines))
 
 
 async def test_every_line_says_which_run_and_worker_and_a_tasks_line_which_task(bench, origin, plan):
@@ -71,7 +71,7 @@ async def test_each_worker_has_a_file_and_the_fleet_has_one(bench, origin, plan)
     assert files == ["fleet.log", "worker-1.log", "worker-2.log", "worker-3.log"]
     fleet = events(lines_of(plan, "fleet.log"))
     assert (fleet[0], fleet[-1]) == ("run begun", "run ended")
-    assert fleet.count("worker born") == fleet.count("worker ended") == 3
+    assert fleet.count("worker started") == fleet.count("worker ended") == 3
     done = [line for name in files[1:] for line in lines_of(plan, name) if line["event"] == "task done"]
     assert len(done) == summary.snapshot.stats.completed == 30
 
@@ -107,7 +107,7 @@ async def test_a_worker_that_cannot_begin_is_given_up_and_the_log_says_why(bench
     async def page(page: Page):
         yield {}
 
-    if sys.argv[0] == "shoal.worker.child":
+    if sys.argv[0] == "shoal.worker.process.main":
         sys.exit("no luck here")
     """
     summary = await bench.run(code, [f"{origin.url}/a"], logs=plan)
@@ -183,7 +183,7 @@ async def test_in_a_container_each_task_is_a_line_on_stdout(picky, bench):
     assert begun["task"] == done["task"] and begun["url"].endswith("/a")
     assert (done["step"], done["outcome"], done["items"], done["rejected"]) == ("page", "done", 1, 1)
     assert done["level"] == "info" and done["seconds"] >= 0
-    assert {"run begun", "worker born", "worker ended", "printed", "run ended"} <= lines.keys()
+    assert {"run begun", "worker started", "worker ended", "stdout", "run ended"} <= lines.keys()
     assert len(did.rows) == len(lines)  # nothing is said twice
     assert CANARY not in did.out
     assert not (bench.folder / "-").exists() and "Logs:" not in did.err

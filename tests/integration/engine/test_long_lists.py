@@ -23,18 +23,18 @@ async def folder(tmp_path):
 @pytest.mark.parametrize(
     ("command", "name"), [(("dead", "list", "r"), "id"), (("hosts", "--run", "r"), "host")]
 )
-async def test_a_list_is_walked_by_the_places_that_it_tells(folder, command, name):
+async def test_a_list_is_read_by_the_cursors_that_it_prints(folder, command, name):
     found, after = [], []
     for _ in range(COUNT):
         shown = await typed(*command, "--limit", 2, "--json", *after, folder=folder)
         found += [row[name] for row in shown.rows]
-        _, more, place = shown.err.partition("go on with: ")
+        _, more, option = shown.err.partition("continue with: ")
         if not more:
             break
-        after = place.split()
+        after = option.split()
     assert len(set(found)) == len(found) == COUNT
 
 
-async def test_a_place_that_no_list_told_is_refused(folder):
+async def test_a_cursor_of_no_list_is_refused(folder):
     shown = await typed("dead", "list", "r", "--after", "nowhere", folder=folder)
-    assert shown.code != 0 and "after takes the place of a row" in shown.err
+    assert shown.code != 0 and "after takes the cursor of a row" in shown.err

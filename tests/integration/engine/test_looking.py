@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Done, Fate, Task
-from shoal.fleet.staleness import release, stale_holders
+from shoal.fleet.status.stale import release, stale_holders
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -75,14 +75,14 @@ async def test_stale_leases_are_shown_and_only_those_of_the_dead_are_handed_back
         BUSY: (False, 1),
     }
     assert "c4nary" not in shown.out
-    assert f"Hand them back:  shoal stale {run.id} --release --older 0s" in shown.err
+    assert f"Release them:  shoal stale {run.id} --release --older 0s" in shown.err
     assert "1 worker is alive and may be busy" in shown.err
     released = await typed(*words, "--release", folder=folder)
-    assert (released.code, "Handed back 1 lease." in released.err) == (Exit.OK, True)
+    assert (released.code, "Released 1 lease." in released.err) == (Exit.OK, True)
     assert BUSY in (await typed(*words, folder=folder)).out
     (command,) = re.findall(r"^  shoal (stale .* --worker \S+)$", shown.err, re.MULTILINE)
     taken = await typed(*shlex.split(command), folder=folder)
-    assert "Handed back 1 lease." in taken.err, "the command that was printed works"
+    assert "Released 1 lease." in taken.err, "the command that was printed works"
     async with open_queue(bench.queue_url) as queue:
         assert (await queue.stats(run.id)).leased == 0
 
@@ -206,7 +206,7 @@ async def test_logs_and_traces_are_had_for_the_asking(folder, origin):
     )
     assert (done.code, "Logs:     logs" in done.err) == (Exit.OK, True)
     lines = [json.loads(line) for line in (folder / "logs" / "worker-1.log").read_text().splitlines()]
-    spans = [line["message"] for line in lines if line["event"] == "printed"]
+    spans = [line["message"] for line in lines if line["event"] == "stdout"]
     names = [re.search(r'"name": "(\w+)"', span)[1] for span in spans]
     assert sorted(names) == ["fetch", "handle", "settle", "task"]
     assert "c4nary" not in (folder / "logs" / "worker-1.log").read_text()
@@ -216,7 +216,7 @@ async def test_logs_and_traces_are_had_for_the_asking(folder, origin):
     ("words", "advice"),
     [
         (("--log-format", "xml"), "must be 'human' or 'json'"),
-        (("--log-level", "loud"), "is no level"),
+        (("--log-level", "loud"), "is not a level"),
         (("--metrics", "here"), "takes HOST:PORT or PORT"),
         (("--log-dir", "pages.py"), "Name a folder"),
     ],

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.integration.engine.origin import Answer
 
 SIZE = 16 << 20
@@ -10,13 +12,14 @@ MOST = 128 << 20
 PAGES = 60
 
 
+@pytest.mark.long
 async def test_many_large_pages_at_once_stay_within_the_limit(bench, origin):
     body = "x" * SIZE
     origin.answer = lambda path: Answer(body)
     peaks = []
 
-    def look(snapshot, crew):
-        peaks.extend(_memory(pid) for pid in crew.pids)
+    def look(snapshot, pool):
+        peaks.extend(_memory(pid) for pid in pool.pids)
 
     bench.witness.on_saw = look
     summary = await bench.run(

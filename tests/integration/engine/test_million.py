@@ -134,6 +134,7 @@ async def test_a_tree_of_sitemaps_enters_exactly_and_in_little_memory(folder, qu
     assert peak < MOST_MEMORY
 
 
+@pytest.mark.long
 async def test_hostile_sitemaps_are_bounded_and_named_and_the_good_one_enters(folder, tmp_path, origin):
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     loc = "<urlset><url><loc>{}</loc></url></urlset>"

@@ -8,8 +8,8 @@ import statistics
 import pytest
 
 import shoal
-from shoal.fleet.caller import Caller, Lost
-from shoal.fleet.overview import worker_row
+from shoal.fleet.ondemand.client import CallClient, CallLost
+from shoal.fleet.status.overview import worker_row
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 from tools.bench_ondemand import overheads
@@ -65,10 +65,10 @@ async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_
 ):
     async def lose_the_answer(caller, worker, call):
         await called(caller, worker, call)
-        raise Lost("the connection broke")
+        raise CallLost("the connection broke")
 
-    called = Caller.call
-    monkeypatch.setattr(Caller, "call", lose_the_answer)
+    called = CallClient.call
+    monkeypatch.setattr(CallClient, "call", lose_the_answer)
     run = await app.listen(pages)
     (item,) = await app.scrape(pages, f"{origin.url}/1")
     assert await stored(app, run) == [item]

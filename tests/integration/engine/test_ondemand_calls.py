@@ -11,7 +11,7 @@ import pytest
 import shoal
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting, InvalidTask, NobodyListens, NotAnswered, TaskDied
-from shoal.fleet.balance import Balancer
+from shoal.fleet.ondemand.balancer import Balancer
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -42,7 +42,7 @@ async def test_a_call_that_may_not_ask_its_host_yet_says_how_long_that_will_be_a
 ):
     run = await local.listen(pages, settings={"rate": "1/m"})
     await local.scrape(pages, f"{origin.url}/1")
-    with pytest.raises(NotAnswered, match="may not be asked for another") as caught:
+    with pytest.raises(NotAnswered, match="rate limit allows the next request in") as caught:
         await local.scrape(pages, f"{origin.url}/2", timeout=SECOND)
     assert timedelta(seconds=50) < caught.value.busy_for <= timedelta(seconds=60)
     assert origin.visits == {"/1": 1}

@@ -14,8 +14,8 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.core.model import ZERO, RunSettings, Task
 from shoal.fleet.app import connect
-from shoal.fleet.partitions import partitions
-from shoal.fleet.table import read_table
+from shoal.fleet.partitions.status import partitions
+from shoal.fleet.partitions.table import read_table
 from shoal.queue.open import open_queue
 from tests.integration.engine.hands import plan_of
 from tests.integration.engine.shell import start, typed
@@ -42,13 +42,13 @@ NAP = "await asyncio.sleep(0.05)"
 UNTIL_TOLD = 'while not os.path.exists("go"): await asyncio.sleep(0.05)'
 # News of a plan come late; without its fence, a worker that slept claims by what it knows.
 LATE_NEWS = """
-from shoal.worker.share import Share
-look = Share.look
+from shoal.worker.partitions import PartitionShare
+refresh = PartitionShare.refresh
 async def late(self):
     for _ in range(10 if self.fence else 0):  # a process that was stopped has slept through one of them only
         await asyncio.sleep(0.1)
-    return await look(self)
-Share.look, Share.is_fresh = late, lambda self, now: True
+    return await refresh(self)
+PartitionShare.refresh, PartitionShare.is_fresh = late, lambda self, now: True
 """
 NO_FENCE = """
 from shoal.queue.postgres.queue import PostgresQueue
@@ -167,6 +167,7 @@ async def sleepers_items(site, trouble):
 
 
 @on_postgres
+@pytest.mark.long
 async def test_processes_that_were_stopped_past_their_leases_do_no_harm(site):
     assert served_by_two(await sleepers_items(site, LATE_NEWS)) == set()
 
@@ -201,7 +202,10 @@ async def test_a_worker_whose_step_blocks_it_keeps_its_partition(site, queue):
 async def test_the_command_shows_who_has_what_and_names_what_nobody_has(site, queue):
     await site.fill(["x", "y"], 2, work=UNTIL_TOLD, lease="60s")
     before = await site.typed("partitions", site.run.id)
-    assert "2 partitions with work and no owner: x, y" in before.err and "--partitions auto" in before.err
+    assert (
+        "2 partitions with pending tasks and no owner: x, y" in before.err
+        and "--partitions auto" in before.err
+    )
     await site.command("--partitions", "auto", "--json")
     await site.until(lambda stats: stats.leased)
     (worker,) = (await plan_of(queue, site.run))[1]

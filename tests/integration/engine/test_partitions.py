@@ -8,17 +8,17 @@ import pytest
 
 from shoal.core.errors import RunConflict
 from shoal.core.model import ZERO, RunSettings, Task
-from shoal.fleet.assignment import admit
+from shoal.fleet.partitions.membership import admit
 from shoal.queue.open import open_queue
-from shoal.worker.share import Share, Sharing
+from shoal.worker.partitions import PartitionRole, PartitionShare
 from tests.integration.engine.hands import Hand, Ledger, until_planned
 
 STATES = [f"S{number:02}" for number in range(51)]
 LEASE = timedelta(seconds=1)
 BEAT = timedelta(seconds=2)
 EACH = int(os.environ.get("SHOAL_TEST_TASKS_PER_PARTITION", "12"))
-EXCLUSIVE = Sharing(exclusive=True, heartbeat=BEAT)
-BRISK = Sharing(exclusive=True, heartbeat=BEAT / 2)
+EXCLUSIVE = PartitionRole(exclusive=True, heartbeat=BEAT)
+BRISK = PartitionRole(exclusive=True, heartbeat=BEAT / 2)
 on_sqlite = pytest.mark.parametrize("any_bench", ["sqlite"], indirect=True)
 on_three = pytest.mark.parametrize("any_bench", ["sqlite", "postgres", "redis"], indirect=True)
 
@@ -96,7 +96,9 @@ async def test_a_worker_that_slept_past_its_leases_serves_nothing_by_the_old_pla
 
 @on_sqlite
 async def test_without_the_fence_it_would(queue, hire, monkeypatch):
-    monkeypatch.setattr(Share, "fence", property(lambda self: None, lambda self, stamp: None), raising=False)
+    monkeypatch.setattr(
+        PartitionShare, "fence", property(lambda self: None, lambda self, stamp: None), raising=False
+    )
     assert await crimes_of_a_sleeper(queue, hire)
 
 
@@ -132,7 +134,7 @@ async def test_in_shared_mode_those_without_a_partition_help_with_the_largest(qu
     run, ledger = await filled(queue, ["small", "large"], each=0), Ledger(LEASE)
     await queue.enqueue(run.id, [Task(key="one", partition="small")])
     await queue.enqueue(run.id, [Task(key=f"{n}", partition="large") for n in range(60)])
-    sharing = Sharing(heartbeat=BEAT / 2)
+    sharing = PartitionRole(heartbeat=BEAT / 2)
     hands = [hire(f"hand-{number}", run, sharing, ledger) for number in range(3)]
     async with asyncio.timeout(20):
         await asyncio.gather(*(hand.done() for hand in hands))
@@ -144,12 +146,12 @@ async def test_workers_without_the_plan_may_not_join_an_exclusive_run_nor_the_ot
     run, ledger = await filled(queue, ["x"], each=200), Ledger(LEASE)
     hand = hire("hand", run, EXCLUSIVE, ledger)
     await until_planned(queue, run, ["hand"])
-    for sharing in (None, Sharing()):
+    for sharing in (None, PartitionRole()):
         with pytest.raises(RunConflict, match="--partitions exclusive"):
             await admit(queue, run.id, sharing)
     await admit(queue, run.id, EXCLUSIVE)
     await queue.beat("outsider", run_id=run.id)
-    with pytest.raises(RunConflict, match="outsider, which keeps to no plan"):
+    with pytest.raises(RunConflict, match="outsider, which follows no plan"):
         await admit(queue, run.id, EXCLUSIVE)
     await hand.unplug()
     with pytest.raises(RunConflict, match="--partitions exclusive"):  # it may only be asleep

@@ -8,9 +8,9 @@ from itertools import cycle, islice, pairwise
 
 import pytest
 
-from shoal.fleet.proxies import proxies as known_proxies
-from shoal.fleet.seeds import Seeds
-from shoal.fleet.walk import open_walk
+from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.sources.sitemap_walk import open_walk
+from shoal.fleet.status.proxies import proxies as known_proxies
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
 from tests.conftest import or_skip
@@ -101,6 +101,7 @@ def failures_of(status):
     return sum(status.faults.values())
 
 
+@pytest.mark.long
 async def test_fifty_proxies_of_which_twenty_are_bad_serve_ten_workers(bench, rack, origin):
     rack.add_good(30)
     await rack.add_slow(5)
@@ -146,7 +147,7 @@ async def test_a_benched_proxy_returns_after_its_time(bench, rack, origin):
     rack.dead = [back.shown]
     benched_at = []
 
-    def revive(snapshot, crew):
+    def revive(snapshot, pool):
         if snapshot.stats.completed > 200 and not benched_at:
             benched_at.append(time.monotonic())
             rack.start(back)
@@ -189,10 +190,10 @@ async def test_the_fleet_shares_what_it_knows_on_every_backend(any_bench, rack, 
 async def test_with_no_proxy_left_the_fleet_waits_and_says_so_and_asks_nobody_directly(bench, rack, origin):
     rack.add_dead(3)
 
-    def stop(snapshot, crew):
+    def stop(snapshot, pool):
         if any("No proxy is left" in line for line in bench.witness.printed_lines):
-            crew.stop()
-            crew.stop()
+            pool.stop()
+            pool.stop()
 
     bench.witness.on_saw = stop
     summary = await bench.run(scraper(rack.write(), threshold=2), urls(origin, 50), workers=2)

@@ -9,8 +9,8 @@ import pytest
 import shoal
 from shoal.cli.exits import Exit
 from shoal.core.model import ZERO, Bury, Done, Release, RunSettings, Task, TaskState
-from shoal.fleet import records as looking
 from shoal.fleet.app import RunHandle
+from shoal.fleet.status import records as looking
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
 from tests.integration.engine.shell import typed

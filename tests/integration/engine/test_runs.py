@@ -211,7 +211,7 @@ async def test_a_host_that_asks_for_time_is_given_it_and_recovers(bench, origin)
     times = [moment for moment, _ in origin.moments]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert max(gaps) >= 0.8  # the pause that was asked for
-    assert gaps[-10] < 0.1  # and the way back to 50 a second
+    assert sorted(gaps[-10:])[5] < 0.1  # and then 50 requests a second again
 
 
 async def test_a_crawl_delay_of_robots_txt_becomes_the_host_s_pace(bench, origin):

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.job import read_job
+from shoal.cli.options.job import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
-from shoal.fleet.drivers.local import LocalWorkers
-from shoal.fleet.forecast import load_of
-from shoal.fleet.launch import open_run
-from shoal.fleet.scaler import Scaler
-from shoal.fleet.scaling import Bounds
-from shoal.fleet.whereabouts import whereabouts
+from shoal.fleet.liveness import liveness_info
+from shoal.fleet.run.launch import open_run
+from shoal.fleet.scale.autoscaler import Autoscaler
+from shoal.fleet.scale.decide import ScaleBounds
+from shoal.fleet.scale.drivers.local import LocalWorkers
+from shoal.fleet.scale.load import load_of
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
@@ -102,11 +102,11 @@ async def test_workers_follow_a_load_from_nothing_up_and_back_and_up_again(bench
     origin.answer = lambda path: Answer(after=0.05)
     async with staffed(bench, origin, 0) as (queue, run, workers):
         seen = []
-        scaler = Scaler(
+        scaler = Autoscaler(
             queue,
             run.id,
             workers,
-            Bounds(most=3, tasks_per_worker=100, cooldown=SECOND),
+            ScaleBounds(most=3, tasks_per_worker=100, cooldown=SECOND),
             every=SECOND / 5,
             on_decision=lambda decision: seen.append(decision.target),
         )
@@ -148,7 +148,7 @@ async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench
     async with open_queue(bench.queue_url) as queue:
         run = await open_run(queue, job.scraper, run_id="scaled")
         await fill(queue, run, origin, 1)
-        await queue.beat(dead, run_id=run.id, info={**whereabouts(), "at_most_once": True})
+        await queue.beat(dead, run_id=run.id, info={**liveness_info(), "at_most_once": True})
         await queue.claim(dead, run_id=run.id, limit=1, lease=MINUTE)
         async with LocalWorkers(queue, job, run) as workers:
             assert (await queue.stats(run.id)).leased == 1
@@ -260,8 +260,8 @@ async def test_workers_that_are_killed_instead_ask_for_pages_twice(bench, origin
 
 
 async def test_a_worker_that_cannot_work_is_not_started_again_and_again(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.crew.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("shoal.fleet.crew.MOST_RESTARTS", 1)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MAX_RESTARTS", 1)
     said = []
     async with staffed(bench, origin, 10) as (_, _, workers):
         workers._on_event = said.append
@@ -271,7 +271,7 @@ async def test_a_worker_that_cannot_work_is_not_started_again_and_again(bench, o
         await until(lambda: has_no_place(workers))
         await workers.set(1)
         assert await workers.count() == 0
-    assert "no licence" in said and any("the next waits 15 s" in line for line in said)
+    assert "no licence" in said and any("the next one starts in 15 s" in line for line in said)
 
 
 async def has_no_place(workers):

@@ -15,8 +15,8 @@ import shoal
 from shoal.cli.exits import Exit
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.web.app import make_app
+from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.site import Site, WebSettings
 from tests.integration.engine.calls import PAGES
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -39,7 +39,7 @@ async def served(folder, *options, **environment):
     said = []
     try:
         async with asyncio.timeout(PATIENCE):
-            while not any(line.startswith("Shoal is at ") for line in said):
+            while not any(line.startswith("Serving Shoal at ") for line in said):
                 said.append((await process.stderr.readline()).decode())
                 assert said[-1], said
         address = re.search(r"http://\S+", said[-1])[0]
@@ -130,7 +130,7 @@ async def test_every_question_is_answered_on_every_backend(any_bench):
         await app.queue.beat("w-1-a", run_id=run.id)
         await app.queue.settle([Done(good, items=[{"n": 1}], rejects=[Reject(data={}, reason="no")])])
         await app.queue.settle([Bury(bad, "ValueError: bad")])
-        web = make_app(Site(app, Sampler(app.queue), WebSettings.read(operator_token=TOKEN)))
+        web = make_app(WebContext(app, Sampler(app.queue), WebSettings.read(operator_token=TOKEN)))
         own = {"Authorization": f"Bearer {TOKEN}"}
         transport = httpx2.ASGITransport(web)
         async with httpx2.AsyncClient(

@@ -9,9 +9,9 @@ import pytest
 import shoal
 from shoal.cli.exits import Exit
 from shoal.core.errors import DutyFailed, QueueUnavailable, ScraperBusy
-from shoal.fleet import single
-from shoal.fleet.roles import Station
-from shoal.fleet.single import FILLING, TOPIC, WORKING, ScraperLock
+from shoal.fleet import lock as single
+from shoal.fleet.lock import FILLING, TOPIC, WORKING, ScraperLock
+from shoal.fleet.roles import WorkerHost
 from shoal.queue.open import open_queue
 from tests.integration.engine.faults import Fault, FaultyQueue
 from tests.integration.engine.origin import Answer
@@ -80,7 +80,7 @@ async def test_what_a_refused_one_had_taken_already_is_given_back(queue):
 
 
 async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_its_lock(queue, monkeypatch):
-    monkeypatch.setattr(single, "RENEW_EVERY", 0.05)
+    monkeypatch.setattr(single, "RENEW_INTERVAL", 0.05)
     lost: asyncio.Queue[str] = asyncio.Queue()
     lock = ScraperLock(queue, "pages", [WORKING])
     lock.when_lost(lost.put_nowait)
@@ -88,8 +88,8 @@ async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_it
         other = b'{"holder":"elsewhere-1-abcd","run_id":"r2"}'
         await queue.write_notes(TOPIC, {f"{WORKING} pages": other})
         why = await asyncio.wait_for(lost.get(), 10)
-    assert "Another process has taken scraper 'pages' over: elsewhere-1-abcd for run r2." in why
-    with pytest.raises(ScraperBusy, match=r"elsewhere-1-abcd works on run r2. .*shoal watch r2"):
+    assert "Another process has taken over scraper 'pages': elsewhere-1-abcd for run r2." in why
+    with pytest.raises(ScraperBusy, match=r"elsewhere-1-abcd is working on run r2. .*shoal watch r2"):
         await ScraperLock(queue, "pages", [WORKING]).__aenter__()
 
 
@@ -97,8 +97,8 @@ async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_it
 async def test_a_queue_that_was_away_for_a_while_does_not_make_another_process_of_this_one(
     queue, monkeypatch, seconds
 ):
-    monkeypatch.setattr(single, "RENEW_EVERY", 0.02)
-    monkeypatch.setattr(single, "HELD_FOR", timedelta(seconds=0.1))
+    monkeypatch.setattr(single, "RENEW_INTERVAL", 0.02)
+    monkeypatch.setattr(single, "LOCK_TTL", timedelta(seconds=0.1))
     faulty, lost = FaultyQueue(queue), []
     lock = ScraperLock(faulty, "pages", [WORKING])
     lock.when_lost(lost.append)
@@ -118,7 +118,7 @@ async def test_a_queue_that_was_away_for_a_while_does_not_make_another_process_o
 
 
 async def test_a_renewal_that_fails_is_said_by_its_name_and_no_other_process_is_blamed(queue, monkeypatch):
-    monkeypatch.setattr(single, "RENEW_EVERY", 0.02)
+    monkeypatch.setattr(single, "RENEW_INTERVAL", 0.02)
     faulty = FaultyQueue(queue)
     lost: asyncio.Queue[str] = asyncio.Queue()
     lock = ScraperLock(faulty, "pages", [WORKING])
@@ -162,14 +162,14 @@ async def test_a_worker_of_a_cluster_leaves_a_held_scraper_alone_and_takes_it_wh
     said = []
 
     class Heard:
-        def joined(self, run): ...
-        def saw(self, snapshot): ...
-        def said(self, text):
+        def on_join(self, run): ...
+        def on_progress(self, snapshot): ...
+        def on_message(self, text):
             said.append(text)
 
-    station = Station(app.queue, [app.job("pages", workers=1)], Heard())
+    host = WorkerHost(app.queue, [app.job("pages", workers=1)], Heard())
     async with ScraperLock(app.queue, "pages", [WORKING], run_id="other"):
-        serving = asyncio.create_task(station.serve())
+        serving = asyncio.create_task(host.serve())
         async with asyncio.timeout(30):
             while not said:
                 await asyncio.sleep(0.02)
@@ -177,7 +177,7 @@ async def test_a_worker_of_a_cluster_leaves_a_held_scraper_alone_and_takes_it_wh
     async with asyncio.timeout(60):
         while (await app.queue.stats(run.id)).remaining:
             await asyncio.sleep(0.05)
-    station.stop()
+    host.stop()
     await serving
 
 

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from shoal.core.model import ZERO
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
@@ -19,6 +21,7 @@ SLOWED = """
 """
 
 
+@pytest.mark.long
 async def test_after_a_storm_of_429_the_host_is_at_full_pace_again(bench, origin):
     complained_at = []
 

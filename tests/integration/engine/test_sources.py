@@ -152,7 +152,7 @@ async def test_combinations_may_be_payloads_of_a_step_and_files_have_their_own_e
 async def test_an_option_that_cannot_be_used_says_what_to_type(folder):
     (folder / "urls.txt").write_text("https://a.test/\n")
     alone = await enqueue(folder, "--since", "7d")
-    assert alone.code == Exit.USAGE and "--since is of no use alone; add --sitemap" in alone.err
+    assert alone.code == Exit.USAGE and "--since has no effect alone; add --sitemap" in alone.err
     text = await enqueue(folder, "--urls-file", "urls.txt", "--key", "id")
     assert text.code == Exit.USAGE and "is read as txt" in text.err
     step = await enqueue(folder, "--url", "https://a.test/", "--seed-step", "pag")

@@ -6,16 +6,16 @@ from datetime import date
 
 from shoal.core.model import Task
 from shoal.queue.open import open_queue
-from shoal.scrape.budgets import CALENDAR
-from shoal.scrape.gate import Gate
-from shoal.scrape.settings import ScraperSettings
-from shoal.worker.spending import Spending
+from shoal.scrape.links.budgets import CALENDAR
+from shoal.scrape.links.filter import LinkFilter
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.limits import TrapBudgetSync
 
 WORKERS = 4
 
 
-def a_gate():
-    return Gate(ScraperSettings.read(scope="any"), today=lambda: date(2026, 6, 1))
+def make_filter():
+    return LinkFilter(ScraperSettings.read(scope="any"), today=lambda: date(2026, 6, 1))
 
 
 def sheets(first, count):
@@ -28,12 +28,12 @@ async def followed(url, exchange):
     """Let workers follow a calendar without end, a hundred links between two looks; count what passed."""
     home, passed = Task(url="http://a.example/"), 0
     async with open_queue(url) as queue:
-        gates = [a_gate() for _ in range(WORKERS)]
-        told = [Spending(queue, gate, "run") for gate in gates]
+        link_filters = [make_filter() for _ in range(WORKERS)]
+        told = [TrapBudgetSync(queue, link_filter, "run") for link_filter in link_filters]
         for round_ in range(40):
-            for number, gate in enumerate(gates):
+            for number, link_filter in enumerate(link_filters):
                 links = sheets(100 * round_ + 25 * number, 25)
-                passed += len(gate.admit(links, home, [], Counter()))
+                passed += len(link_filter.filter(links, home, [], Counter()))
             if exchange:
                 await asyncio.gather(*(one.exchange() for one in told))
     return passed

@@ -14,9 +14,9 @@ from itertools import product
 
 import pytest
 
-from shoal.cli.job import read_job
+from shoal.cli.options.job import read_job
 from shoal.core.model import Task
-from shoal.fleet.launch import launch
+from shoal.fleet.run.launch import launch
 from shoal.queue.open import open_queue
 from tests.integration.engine.conftest import Witness
 from tests.integration.engine.origin import Answer
@@ -53,12 +53,12 @@ class Reaper:
     """Kills a worker now and then, whichever it is, and watches that no stage is half entered."""
 
     def __init__(self, kills=KILLS):
-        self.crews, self.killed, self.halves, self._kills = {}, [], [], kills
+        self.pools, self.killed, self.halves, self._kills = {}, [], [], kills
         self._random = random.Random(2026)
 
-    def saw(self, snapshot, crew):
-        self.crews[id(crew)] = crew
-        pids = [pid for each in self.crews.values() for pid in each.pids]
+    def saw(self, snapshot, pool):
+        self.pools[id(pool)] = pool
+        pids = [pid for each in self.pools.values() for pid in each.pids]
         if snapshot.stats.items and snapshot.stats.remaining and pids and len(self.killed) < self._kills:
             self.killed.append(self._random.choice(pids))
             os.kill(self.killed[-1], signal.SIGKILL)
@@ -68,13 +68,13 @@ class Reaper:
 
 
 async def staffed(bench, path, run_id, reaper, **options):
-    """Let one crew work on the run until it is drained."""
+    """Let one pool work on the run until it is drained."""
     job = read_job(path, queue=bench.queue_url, allow_private=["127.0.0.0/8"], **options)
     async with open_queue(bench.queue_url) as queue:
         return await launch(queue, job, await queue.run(run_id), Witness(on_saw=reaper.saw))
 
 
-CREWS = {
+POOLS = {
     "dedicated": [
         {"steps": ["initial"], "workers": 1},
         {"steps": ["profile"], "workers": 2},
@@ -87,14 +87,14 @@ CREWS = {
 
 QUEUES = ("sqlite", "postgres", "redis", "rabbitmq")
 PAIRS = (
-    list(product(QUEUES, CREWS))
+    list(product(QUEUES, POOLS))
     if "SHOAL_STAGE_RECORDS" in os.environ
     else [*((queue, "dedicated") for queue in QUEUES), ("postgres", "all"), ("sqlite", "mixed")]
 )
 
 
-@pytest.mark.parametrize(("any_bench", "crews"), PAIRS, indirect=["any_bench"])
-async def test_every_stage_counts_every_record_once_while_workers_are_killed(any_bench, origin, crews):
+@pytest.mark.parametrize(("any_bench", "pools"), PAIRS, indirect=["any_bench"])
+async def test_every_stage_counts_every_record_once_while_workers_are_killed(any_bench, origin, pools):
     origin.answer = lambda path: Answer(f"<title>{path}</title>", after=0.005)
     path, reaper = any_bench.write(STAGES), Reaper()
     async with open_queue(any_bench.queue_url) as queue:
@@ -104,7 +104,7 @@ async def test_every_stage_counts_every_record_once_while_workers_are_killed(any
         began = time.monotonic()
         async with asyncio.timeout(LONGEST):
             await asyncio.gather(
-                *(staffed(any_bench, path, run.id, reaper, **options) for options in CREWS[crews])
+                *(staffed(any_bench, path, run.id, reaper, **options) for options in POOLS[pools])
             )
         seconds = time.monotonic() - began
         stats = await queue.stats(run.id)
@@ -196,5 +196,5 @@ async def test_each_step_has_its_own_lease_and_its_own_retries(bench, trouble):
     letters = {letter.task.step: letter for letter in await bench.dead(summary.run.id)}
     attempts = {step: letter.attempts for step, letter in letters.items()}
     assert attempts == {"hasty": 1, "stubborn": 2, "common": 3}
-    assert ("SIGKILL" if "kill" in trouble else "in 1 s") in letters["hasty"].error
+    assert ("SIGKILL" if "kill" in trouble else "after 1 s") in letters["hasty"].error
     assert summary.snapshot.stats.completed == 1

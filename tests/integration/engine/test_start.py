@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.discover.combine import combine
+from shoal.discover.combine.combine import combine
 from shoal.discover.feed import Feed
-from shoal.fleet.named import seeds_of
-from shoal.fleet.project import Project
-from shoal.fleet.roles import filling_lock
+from shoal.fleet.project.file import Project
+from shoal.fleet.roles import enqueue_lock
+from shoal.fleet.sources.names import seeds_of
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -166,22 +166,22 @@ async def test_workers_of_named_runs_end_with_them(folder):
 async def test_a_file_that_lacks_something_is_an_error_of_usage(tmp_path):
     (tmp_path / "shoal.toml").write_text('[scrapers.books]\nmodule = "books.py"\n')
     answer = await typed(*COORDINATOR, folder=tmp_path)
-    assert answer.code == Exit.USAGE and "shoal.toml: queue is missing; write queue =" in answer.err
+    assert answer.code == Exit.USAGE and "shoal.toml: queue is missing; add queue =" in answer.err
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "cluster.md").read_text()
 
 
 class Silence:
-    """An audience that keeps what it hears to itself."""
+    """An observer that records what it receives."""
 
-    def joined(self, run):
+    def on_join(self, run):
         pass
 
-    def saw(self, snapshot):
+    def on_progress(self, snapshot):
         pass
 
-    def said(self, text):
+    def on_message(self, text):
         pass
 
 
@@ -198,11 +198,11 @@ async def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     coordinator, worker = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     async with open_queue(url) as queue, asyncio.timeout(60):
         feed = Feed(combine(None, {"name": ["ann", "bob"]}, step="name"))
-        given = {"folder": tmp_path, "url": url, "queue": queue, "audience": Silence(), "feed": feed}
+        given = {"folder": tmp_path, "url": url, "queue": queue, "observer": Silence(), "feed": feed}
         filling, serving = dict(given), dict(given)
         working = asyncio.create_task(executed(worker, serving))
         await executed(coordinator, filling)
-        serving["station"].stop()
+        serving["host"].stop()
         await working
     assert filling["summary"].snapshot.stats.completed == 2
     assert [ending.tally.pages for ending in serving["endings"].values()] == [2]
@@ -221,7 +221,7 @@ async def test_a_coordinator_that_is_refused_by_the_lock_makes_no_run(folder):
     file = folder / "shoal.toml"
     file.write_text(file.read_text().replace("[coordinator]", "[coordinator]\nresume = false"))
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
-        async with filling_lock(queue, "names"):
+        async with enqueue_lock(queue, "names"):
             code, _, err = await ended(await start(*COORDINATOR, "names", folder=folder))
         assert code == Exit.BUSY, err
         assert await queue.runs() == []

@@ -114,8 +114,8 @@ async def terminal(folder):
 
 async def test_who_presses_again_and_again_is_told_once_how_to_go_on(terminal):
     here = await terminal(*RUN)
-    await here.until("in hand 4")
-    for words in ("Finishing 4 tasks", "Handing 4 tasks back", "Stopped with 4 tasks left"):
+    await here.until("in progress 4")
+    for words in ("Finishing 4 tasks", "Returning 4 tasks to the queue", "Stopped with 4 tasks left"):
         here.press(CTRL_C)
         await here.until(words)
     # Its last words are on the screen, and it is about to end.
@@ -123,7 +123,7 @@ async def test_who_presses_again_and_again_is_told_once_how_to_go_on(terminal):
         here.press(CTRL_C)
         await asyncio.sleep(0.002)
     assert await here.ended() == Exit.PARTIAL
-    assert [here.text.count(words) for words in ("Finishing", "Handing", "Go on:")] == [1, 1, 1]
+    assert [here.text.count(words) for words in ("Finishing", "Returning", "Resume:")] == [1, 1, 1]
 
 
 async def test_a_coordinator_that_is_stopped_twice_says_once_how_to_go_on(terminal):
@@ -133,7 +133,7 @@ async def test_a_coordinator_that_is_stopped_twice_says_once_how_to_go_on(termin
         here.press(CTRL_C)
         await asyncio.sleep(0.002)
     assert await here.ended() == Exit.PARTIAL
-    assert here.text.count("Go on:") == 1
+    assert here.text.count("Resume:") == 1
 
 
 async def test_who_stops_a_run_while_it_is_filled_is_told_how_to_go_on(folder):
@@ -150,4 +150,4 @@ async def test_who_stops_a_run_while_it_is_filled_is_told_how_to_go_on(folder):
         writer.close()
         _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == Exit.INTERRUPTED
-    assert f"Go on: the same command with --run {row['run_id']}" in err.decode()
+    assert f"To continue, run the same command with --run {row['run_id']}" in err.decode()

@@ -71,7 +71,7 @@ class Works:
 
     @property
     def workers(self):
-        return {event["worker"] for event in self.events("worker born")}
+        return {event["worker"] for event in self.events("worker started")}
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from shoal.fleet import maintenance
+from shoal.fleet.run import maintenance
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer
 
@@ -28,7 +28,7 @@ async def direct(postgres_url):
 async def test_workers_clear_old_receipts_and_fold_counts_while_they_work(
     tmp_path, postgres_url, direct, origin, monkeypatch
 ):
-    monkeypatch.setattr(maintenance, "FIRST_AFTER", 0.0)
+    monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY", 0.0)
     origin.answer = lambda path: Answer(path, after=0.1)
     bench = Bench(tmp_path, postgres_url)
     await direct.execute(

@@ -6,10 +6,10 @@ import pytest
 
 import shoal
 from shoal.core.model import MINUTE, Done, Reject, Task
-from shoal.web import deeds
-from shoal.web.guard import Guest
+from shoal.web import actions
+from shoal.web.auth.credentials import Principal
+from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.site import Site, WebSettings
 from tests.integration.engine.shell import typed
 
 SCRAPER = """
@@ -75,12 +75,12 @@ async def test_a_payload_is_handled_on_demand_by_command_by_http_and_by_program(
         typed("scrape", "people", "--payload", '{"name": "ann"}', "--step", "shout", folder=folder),
     )
     assert (done.row, loud.row) == ({"hello": "ann"}, {"HELLO": "ann"}), done.err
-    site = Site(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    guest = Guest(name="me", role="operator")
-    scraped = await deeds.scrape(
+    site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
+    guest = Principal(name="me", role="operator")
+    scraped = await actions.scrape(
         site, guest, "people", Task(payload={"name": "bob"}, step="shout"), timeout=MINUTE
     )
     assert scraped.items == [{"HELLO": "bob"}]
     wrong = await typed("scrape", "people", "--payload", "[1]", folder=folder)
-    assert (wrong.code, "--payload must be an object" in wrong.err) == (2, True)
+    assert (wrong.code, "--payload must be a JSON object" in wrong.err) == (2, True)
     assert "--payload" in (await typed("scrape", "people", folder=folder)).err

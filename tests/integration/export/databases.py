@@ -1,4 +1,4 @@
-"""Databases that take tables, and ways to look into them past the export."""
+"""Databases for exports, with direct access to their tables."""
 
 from abc import ABC, abstractmethod
 
@@ -7,11 +7,11 @@ import asyncpg
 
 from shoal.export.open import open_writer
 from shoal.export.stream import export
-from tests.unit.export.making import items, source
+from tests.unit.export.factories import items, source
 
 
 class Database(ABC):
-    """A database of the test's own."""
+    """A database of one test."""
 
     def __init__(self, url):
         self.url = url
@@ -20,19 +20,19 @@ class Database(ABC):
         """Return the address of a table."""
         return f"{self.url}?table={table}"
 
-    async def put(self, *data, table="books", **wishes):
-        """Export items that hold these."""
-        return await export(source(items(*data)), open_writer(self.to(table), **wishes))
+    async def put(self, *data, table="books", **options):
+        """Export items with these data."""
+        return await export(source(items(*data)), open_writer(self.to(table), **options))
 
     async def rows(self, table="books", order="1"):
         """Return the rows of a table as mappings."""
-        return await self.ask(f'SELECT * FROM "{table}" ORDER BY {order}')
+        return await self.query(f'SELECT * FROM "{table}" ORDER BY {order}')
 
     async def has(self, table="books"):
         return bool(await self.columns(table))
 
     @abstractmethod
-    async def ask(self, statement):
+    async def query(self, statement):
         """Run a statement and return its rows as mappings."""
 
     @abstractmethod
@@ -47,21 +47,21 @@ class Sqlite(Database):
         super().__init__(f"sqlite:///{path}")
         self.path = path
 
-    async def ask(self, statement):
+    async def query(self, statement):
         with apsw.Connection(str(self.path)) as connection:
-            connection.set_busy_timeout(10_000)  # an export that commits locks the file for a moment
+            connection.set_busy_timeout(10_000)  # a commit of an export locks the file briefly
             cursor = connection.execute(statement)
             return [dict(zip(_names(cursor), row, strict=True)) for row in cursor]
 
     async def columns(self, table="books"):
-        rows = await self.ask(f"SELECT name, type FROM pragma_table_info('{table}')")
+        rows = await self.query(f"SELECT name, type FROM pragma_table_info('{table}')")
         return {row["name"]: row["type"] for row in rows}
 
 
 class Postgres(Database):
     name = "postgresql"
 
-    async def ask(self, statement):
+    async def query(self, statement):
         connection = await asyncpg.connect(self.url)
         try:
             return [dict(row) for row in await connection.fetch(statement)]
@@ -69,7 +69,7 @@ class Postgres(Database):
             await connection.close()
 
     async def columns(self, table="books"):
-        rows = await self.ask(
+        rows = await self.query(
             f"SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{table}'"
             " ORDER BY ordinal_position"
         )

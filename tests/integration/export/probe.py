@@ -1,4 +1,4 @@
-"""Exports many items in a process of its own, and says what it took: python -m …export.probe PLACE COUNT."""
+"""Exports many items in its own process and prints the memory used: python -m …export.probe TARGET COUNT."""
 
 import asyncio
 import json
@@ -21,11 +21,11 @@ async def many(count):
         )
 
 
-async def main(place, count):
+async def main(target, count):
     with open_writer("/dev/null", format="jsonl") as idle:
         idle.write([])
     before = _peak()
-    report = await export(lambda: many(count), open_writer(place, key=["isbn"] if "://" in place else ()))
+    report = await export(lambda: many(count), open_writer(target, key=["isbn"] if "://" in target else ()))
     print(json.dumps({"items": report.items, "grown": _peak() - before, "peak": _peak()}))
 
 

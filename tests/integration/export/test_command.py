@@ -1,4 +1,4 @@
-"""`shoal export` as a person types it."""
+"""The `shoal export` command."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from shoal.queue.open import open_queue
 from tests.integration.engine.shell import start as begin
 from tests.integration.engine.shell import typed
 from tests.integration.export.databases import Sqlite
-from tests.integration.export.filling import settle, start
+from tests.integration.export.run_factory import settle, start
 
 BOOKS = [{"isbn": "1", "title": "Dune"}, {"isbn": "2", "title": "Emma"}]
 
@@ -29,7 +29,7 @@ async def queue(folder):
 
 @pytest.fixture
 async def run(queue):
-    """A run that has finished, with items of two steps."""
+    """A finished run with items of two steps."""
     run = await start(queue, "listing", "book")
     await settle(queue, run, "listing", {"page": 1})
     await settle(queue, run, "book", *BOOKS)
@@ -40,7 +40,7 @@ async def export(folder, *words, **environment):
     return await typed("export", "r1", *words, folder=folder, **environment)
 
 
-async def test_a_table_takes_the_items_and_takes_them_again(folder, run):
+async def test_items_are_exported_to_a_table_repeatedly(folder, run):
     for _ in range(2):
         wrote = await export(
             folder, "--to", "sqlite:///shop.db?table=books", "--key", "isbn", "--step", "book", "--json"
@@ -56,11 +56,11 @@ async def test_a_table_takes_the_items_and_takes_them_again(folder, run):
     assert await Sqlite(folder / "shop.db").rows() == BOOKS
 
 
-async def test_items_without_the_key_are_told_and_the_exit_code_says_so(folder, run):
+async def test_items_without_the_key_are_reported_with_an_exit_code(folder, run):
     wrote = await export(folder, "--to", "sqlite:///shop.db?table=books", "--key", "isbn")
     assert wrote.code == Exit.PARTIAL
     assert "Wrote 2 items to sqlite:///shop.db?table=books." in wrote.err
-    assert "Passed over 1 item without the key isbn." in wrote.err
+    assert "Skipped 1 item without the key isbn." in wrote.err
 
 
 async def test_each_step_has_a_file_and_the_summary_counts_them(folder, run):
@@ -72,20 +72,20 @@ async def test_each_step_has_a_file_and_the_summary_counts_them(folder, run):
     assert "book: 2 in out.book.csv" in shown.err
 
 
-async def test_only_items_stored_since_are_written(folder, run):
+async def test_only_items_stored_since_a_time_are_written(folder, run):
     for since, count in (("1h", 3), ("2026-01-01", 3), ("2999-01-01T00:00:00Z", 0)):
         wrote = await export(folder, "--to", "a.jsonl", "--since", since, "--json")
         assert wrote.row["items"] == count
     wrong = await export(folder, "--to", "a.jsonl", "--since", "yesterday")
-    assert wrong.code == Exit.USAGE and "2026-01-31 or 7d" in wrong.err
+    assert wrong.code == Exit.USAGE and "2026-01-31 or a duration such as 7d" in wrong.err
 
 
-async def test_only_the_columns_that_are_typed_are_written(folder, run):
+async def test_only_the_chosen_columns_are_written(folder, run):
     await export(folder, "--to", "a.csv", "--step", "book", "--columns", "title,isbn")
     assert (folder / "a.csv").read_text().split() == ["title,isbn", "Dune,1", "Emma,2"]
 
 
-async def test_following_writes_what_comes_and_ends_with_the_run(folder, queue):
+async def test_follow_writes_new_items_and_ends_with_the_run(folder, queue):
     run = await start(queue, "book", "book")
     await settle(queue, run, "book", BOOKS[0])
     words = ("export", "r1", "--to", "sqlite:///shop.db?table=books", "--key", "isbn", "--follow", "--json")
@@ -98,7 +98,7 @@ async def test_following_writes_what_comes_and_ends_with_the_run(folder, queue):
     assert await _rows(folder) == BOOKS
 
 
-async def test_ctrl_c_ends_a_follower_and_what_is_written_stays(folder, queue):
+async def test_ctrl_c_stops_follow_and_keeps_what_is_written(folder, queue):
     run = await start(queue, "book", "book")
     await settle(queue, run, "book", BOOKS[0])
     follower = await begin("export", "r1", "--to", "live.jsonl", "--follow", folder=folder)
@@ -106,23 +106,21 @@ async def test_ctrl_c_ends_a_follower_and_what_is_written_stays(folder, queue):
     os.kill(follower.pid, signal.SIGINT)
     _, err = await asyncio.wait_for(follower.communicate(), 30)
     assert follower.returncode == Exit.PARTIAL
-    assert (
-        "Stopped before the run has finished" in err.decode() and "Wrote 1 item to live.jsonl" in err.decode()
-    )
+    assert "Stopped before the run finished" in err.decode() and "Wrote 1 item to live.jsonl" in err.decode()
     assert await _lines(folder / "live.jsonl") == ['{"isbn":"1","title":"Dune"}']
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (["--to", "a.csv", "--follow"], Exit.USAGE, "cannot grow as items come"),
+        (["--to", "a.csv", "--follow"], Exit.USAGE, "cannot be written live"),
         (["--to", "a.csv", "--key", "isbn"], Exit.USAGE, "is for tables"),
-        (["--to", "-", "--by-step"], Exit.USAGE, "cannot be parted"),
+        (["--to", "-", "--by-step"], Exit.USAGE, "cannot be split by step"),
         (["--to", "sqlite:///shop.db"], Exit.USAGE, "Write: sqlite:///shop.db?table=items"),
-        (["--to", "sqlite:///shoal.db?table=item"], Exit.USAGE, "holds a queue of Shoal"),
-        (["--to", "mysql://me:hunter2@db/x?table=y"], Exit.USAGE, "no database called 'mysql'"),
+        (["--to", "sqlite:///shoal.db?table=item"], Exit.USAGE, "is a Shoal queue"),
+        (["--to", "mysql://me:hunter2@db/x?table=y"], Exit.USAGE, "does not support 'mysql'"),
         (["--to", "sqlite:///shop.db?table=b", "--key", "isbm"], Exit.USAGE, "Did you mean 'isbn'"),
-        (["--to", "/dev/full", "--step", "x"], Exit.USAGE, "no suffix"),
+        (["--to", "/dev/full", "--step", "x"], Exit.USAGE, "no known suffix"),
         (
             ["--to", "postgresql://me:hunter2@127.0.0.1:1/shop?table=books"],
             Exit.UNAVAILABLE,
@@ -130,13 +128,11 @@ async def test_ctrl_c_ends_a_follower_and_what_is_written_stays(folder, queue):
         ),
     ],
 )
-async def test_a_mistake_is_answered_with_what_to_type_and_never_with_a_password(
-    folder, run, words, code, said
-):
-    answer = await export(folder, *words)
-    assert answer.code == code, answer.err
-    assert said in answer.err
-    assert "Traceback" not in answer.err and "hunter2" not in answer.err + answer.out
+async def test_an_error_says_what_to_type_and_never_shows_a_password(folder, run, words, code, message):
+    result = await export(folder, *words)
+    assert result.code == code, result.err
+    assert message in result.err
+    assert "Traceback" not in result.err and "hunter2" not in result.err + result.out
 
 
 async def test_a_password_is_not_in_the_report(folder, run, postgres, postgres_url):

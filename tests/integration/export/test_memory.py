@@ -1,4 +1,4 @@
-"""Large exports stream: what they need does not grow with the number of items."""
+"""Large exports are streamed: memory does not grow with the number of items."""
 
 import asyncio
 import gzip
@@ -14,12 +14,12 @@ MIB = 1 << 20
 COUNT = 40_000
 
 
-async def probe(place):
+async def probe(target):
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.integration.export.probe",
-        str(place),
+        str(target),
         str(COUNT),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
@@ -30,27 +30,27 @@ async def probe(place):
 
 
 @pytest.mark.parametrize("name", ["items.jsonl", "items.jsonl.gz", "items.csv"])
-async def test_a_file_holds_all_items_and_needs_little_memory(tmp_path, name):
-    answer = await probe(tmp_path / name)
+async def test_a_file_has_all_items_and_needs_little_memory(tmp_path, name):
+    result = await probe(tmp_path / name)
     data = (tmp_path / name).read_bytes()
     lines = (gzip.decompress(data) if name.endswith(".gz") else data).count(b"\n")
-    assert lines - name.endswith(".csv") == answer["items"] == COUNT
-    assert answer["grown"] < 20 * MIB
+    assert lines - name.endswith(".csv") == result["items"] == COUNT
+    assert result["grown"] < 20 * MIB
 
 
-async def test_a_parquet_file_holds_all_items_in_typed_columns(tmp_path):
-    answer = await probe(tmp_path / "items.parquet")
+async def test_a_parquet_file_has_all_items_in_typed_columns(tmp_path):
+    result = await probe(tmp_path / "items.parquet")
     table = pq.read_table(tmp_path / "items.parquet")
-    assert table.num_rows == answer["items"] == COUNT
+    assert table.num_rows == result["items"] == COUNT
     assert [str(field.type) for field in table.schema] == ["int64", "string", "double", "string"]
     assert sum(table.column("isbn").to_pylist()) == sum(range(COUNT))
-    assert answer["grown"] < 120 * MIB  # pyarrow itself, and one row group
+    assert result["grown"] < 120 * MIB  # pyarrow itself, and one row group
 
 
 @pytest.mark.long
-async def test_a_table_holds_all_items_and_needs_little_memory(database):
-    answer = await probe(database.to())
-    (row,) = await database.ask("SELECT count(*) AS n, sum(isbn) AS total FROM books")
+async def test_a_table_has_all_items_and_needs_little_memory(database):
+    result = await probe(database.to())
+    (row,) = await database.query("SELECT count(*) AS n, sum(isbn) AS total FROM books")
     assert (row["n"], int(row["total"])) == (COUNT, sum(range(COUNT)))
-    assert answer["items"] == COUNT
-    assert answer["grown"] < 30 * MIB
+    assert result["items"] == COUNT
+    assert result["grown"] < 30 * MIB

@@ -1,4 +1,4 @@
-"""Items as rows of a table: the same promises on every database."""
+"""Items as rows of a table: the same behaviour on every database."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidItem, InvalidSetting
 from shoal.export.open import open_writer
 from shoal.export.stream import export
-from tests.unit.export.making import item, items, source
+from tests.unit.export.factories import item, items, source
 
 DUNE = {
     "isbn": "9780441",
@@ -56,7 +56,7 @@ async def test_exporting_again_changes_nothing(database):
     assert await database.rows() == before
 
 
-async def test_a_row_whose_key_is_there_is_replaced_and_others_stay(database):
+async def test_a_row_with_an_existing_key_is_replaced_and_others_stay(database):
     await database.put(DUNE, EMMA, key=["isbn"])
     await database.put({**DUNE, "price": 5.5, "used": None}, key=["isbn"])
     rows = {row["isbn"]: row for row in await database.rows()}
@@ -64,12 +64,12 @@ async def test_a_row_whose_key_is_there_is_replaced_and_others_stay(database):
     assert rows[EMMA["isbn"]]["price"] == 7
 
 
-async def test_of_items_with_one_key_the_last_is_kept(database):
+async def test_the_last_of_items_with_the_same_key_is_kept(database):
     await database.put(*({"isbn": "1", "n": number} for number in range(1_200)), key=["isbn"])
     assert await database.rows() == [{"isbn": "1", "n": 1_199}]
 
 
-async def test_several_fields_make_a_key(database):
+async def test_a_key_may_have_several_fields(database):
     await database.put({"shop": "a", "n": 1}, {"shop": "a", "n": 2}, {"shop": "b", "n": 1}, key=["shop", "n"])
     await database.put({"shop": "b", "n": 1, "price": 3}, key=["shop", "n"])
     rows = await database.rows(order='"shop", "n"')
@@ -80,13 +80,13 @@ async def test_several_fields_make_a_key(database):
     ]
 
 
-async def test_a_key_may_stand_in_the_address(database):
+async def test_a_key_may_be_in_the_address(database):
     for _ in range(2):
         await export(source(items(DUNE)), open_writer(f"{database.to()}&key=isbn"))
     assert len(await database.rows()) == 1
 
 
-async def test_without_a_key_every_item_is_a_row_of_its_own_and_stays_one(database):
+async def test_without_a_key_every_item_is_its_own_row(database):
     for _ in range(2):
         await database.put({"n": 1}, {"n": 1}, "text")
     rows = await database.rows(order="_item_id")
@@ -97,7 +97,7 @@ async def test_without_a_key_every_item_is_a_row_of_its_own_and_stays_one(databa
     ]
 
 
-async def test_an_item_cannot_forge_where_it_was_found(database):
+async def test_an_item_cannot_forge_its_origin(database):
     await database.put({"n": 1, "_url": "mine"}, {"n": 2, "_url": "https://shop.example/1"}, key=["_url"])
     assert {row["_url"] for row in await database.rows()} == {
         "https://shop.example/1",
@@ -112,7 +112,7 @@ async def test_the_envelope_becomes_columns(database):
     assert str(row["_stored_at"]).replace("T", " ") == "2026-02-15 12:00:00+00:00"
 
 
-async def test_new_fields_become_columns_of_a_table_that_is_there(database):
+async def test_new_fields_become_columns_of_an_existing_table(database):
     await database.put({"isbn": "1"}, key=["isbn"])
     await database.put({"isbn": "2", "price": 1.5, "new": {"a": 1}}, key=["isbn"])
     one, two = await database.rows()
@@ -120,7 +120,7 @@ async def test_new_fields_become_columns_of_a_table_that_is_there(database):
     assert two["price"] == 1.5 and json.loads(two["new"]) == {"a": 1}
 
 
-async def test_a_field_that_is_always_empty_makes_no_column_until_it_has_a_value(database):
+async def test_a_field_without_a_value_gets_no_column_until_it_has_one(database):
     await database.put({"isbn": "1", "price": None}, key=["isbn"])
     assert list(await database.columns()) == ["isbn"]
     await database.put({"isbn": "1", "price": 3}, key=["isbn"])
@@ -128,7 +128,7 @@ async def test_a_field_that_is_always_empty_makes_no_column_until_it_has_a_value
     assert await database.rows() == [{"isbn": "1", "price": None}]
 
 
-async def test_only_the_columns_that_were_asked_for_and_the_key_are_written(database):
+async def test_only_the_chosen_columns_and_the_key_are_written(database):
     await database.put(DUNE, key=["isbn"], columns=["title"])
     assert await database.rows() == [{"isbn": DUNE["isbn"], "title": "Dune"}]
 
@@ -156,7 +156,7 @@ NASTY = [
 ]
 
 
-async def test_fields_may_be_called_anything(database):
+async def test_fields_may_have_any_name(database):
     hostile = {field: number for number, field in enumerate(NASTY)}
     for _ in range(2):
         await database.put({"isbn": "1", **hostile}, key=["isbn"])
@@ -167,17 +167,17 @@ async def test_fields_may_be_called_anything(database):
     ]
 
 
-async def test_a_key_may_be_called_anything(database):
+async def test_a_key_may_have_any_name(database):
     for number, field in enumerate(NASTY):
         for _ in range(2):
             await database.put({field: "a", "n": 1}, {field: "b", "n": 1}, key=[field], table=f"t{number}")
         assert len(await database.rows(f"t{number}")) == 2, field
 
 
-async def test_the_table_may_be_called_anything(database):
+async def test_the_table_may_have_any_name(database):
     name = "x'; DROP TABLE books; -- \" é"
     await database.put({"n": 1}, key=["n"], table=name.replace('"', "%22"))
-    (row,) = await database.ask('SELECT * FROM "x\'; DROP TABLE books; -- "" é"')
+    (row,) = await database.query('SELECT * FROM "x\'; DROP TABLE books; -- "" é"')
     assert row == {"n": 1}
 
 
@@ -192,7 +192,7 @@ async def test_a_column_of_mixed_values_holds_text(database):
     assert [row["v"] for row in await database.rows()] == ["1", "one", "true", "[1]", "1.5"]
 
 
-async def test_items_without_the_key_are_counted_and_passed_over(database):
+async def test_items_without_the_key_are_counted_and_skipped(database):
     report = await database.put(
         DUNE, {"title": "no key"}, {"isbn": None}, "text", {"isbn": "x" * 5_000}, key=["isbn"]
     )
@@ -200,13 +200,13 @@ async def test_items_without_the_key_are_counted_and_passed_over(database):
     assert [row["isbn"] for row in await database.rows()] == [DUNE["isbn"]]
 
 
-async def test_a_key_that_no_item_has_is_refused_with_the_right_one_and_makes_no_table(database):
-    with pytest.raises(InvalidSetting, match=r"'isbm' is in none of the items\. Did you mean 'isbn'"):
+async def test_a_key_that_no_item_has_is_rejected_with_a_hint_and_creates_no_table(database):
+    with pytest.raises(InvalidSetting, match=r"no item has the field 'isbm'\. Did you mean 'isbn'"):
         await database.put(DUNE, EMMA, key=["isbm"])
     assert not await database.has()
 
 
-async def test_an_error_among_the_items_leaves_the_rows_as_they_were(database):
+async def test_an_error_among_the_items_leaves_the_rows_unchanged(database):
     await database.put(DUNE, key=["isbn"])
 
     def broken():
@@ -232,34 +232,34 @@ async def test_an_error_among_the_first_items_leaves_no_table(database):
     assert not await database.has()
 
 
-async def test_a_column_of_another_type_is_refused_with_what_to_type(database):
-    await database.ask('CREATE TABLE books ("isbn" TEXT PRIMARY KEY, "price" INTEGER)')
+async def test_a_column_of_another_type_is_rejected_with_what_to_type(database):
+    await database.query('CREATE TABLE books ("isbn" TEXT PRIMARY KEY, "price" INTEGER)')
     with pytest.raises(
-        InvalidSetting, match=r"the column 'price' of type (?i:integer), and the items hold text"
+        InvalidSetting, match=r"the column 'price' of type (?i:integer), but the items have text"
     ):
         await database.put({"isbn": "1", "price": "007"}, key=["isbn"])
     assert await database.rows() == []
 
 
-async def test_a_table_that_may_hold_a_key_twice_is_refused_with_what_to_type(database):
-    await database.ask("CREATE TABLE books (isbn TEXT, title TEXT)")
+async def test_a_table_without_a_unique_key_is_rejected_with_what_to_type(database):
+    await database.query("CREATE TABLE books (isbn TEXT, title TEXT)")
     with pytest.raises(InvalidSetting, match="CREATE UNIQUE INDEX"):
         await database.put(DUNE, key=["isbn"])
 
 
-async def test_a_key_that_a_table_lacks_is_refused(database):
+async def test_a_key_that_is_not_a_column_is_rejected(database):
     await database.put({"isbn": "1"}, key=["isbn"])
-    with pytest.raises(InvalidSetting, match="'shop' is no column of"):
+    with pytest.raises(InvalidSetting, match="'shop' is not a column of"):
         await database.put({"isbn": "1", "shop": "a"}, key=["shop"])
 
 
-async def test_too_many_columns_are_refused_with_what_to_do(database):
+async def test_too_many_columns_are_rejected_with_what_to_do(database):
     many = [{"isbn": str(n), **{f"column {n} {k}": 1 for k in range(1_000)}} for n in range(3)]
     with pytest.raises(InvalidItem, match=r"Export them to a \.jsonl file"):
         await database.put(*many, key=["isbn"])
 
 
-async def test_live_rows_are_there_at_once_and_columns_made_here_grow_with_the_values(database):
+async def test_live_rows_are_visible_immediately_and_new_columns_are_widened(database):
     writer = open_writer(database.to(), key=["isbn"], live=True)
     steps = [
         {"isbn": "1", "price": 1, "used": True},
@@ -275,7 +275,7 @@ async def test_live_rows_are_there_at_once_and_columns_made_here_grow_with_the_v
     assert [row["used"] for row in rows] == ["true", "true", "hardly"]
 
 
-async def test_live_a_column_that_was_there_is_not_touched(database):
+async def test_live_an_existing_column_is_not_changed(database):
     await database.put({"isbn": "1", "price": 1}, key=["isbn"])
     with (
         pytest.raises(InvalidSetting, match="'price'"),
@@ -285,22 +285,22 @@ async def test_live_a_column_that_was_there_is_not_touched(database):
     assert len(await database.rows()) == 1
 
 
-async def test_each_step_has_a_table_of_its_own(database):
+async def test_each_step_has_its_own_table(database):
     mixed = [item({"n": 1}, 1, "listing"), item({"isbn": "1", "n": 2}, 2, "product")]
     report = await export(source(mixed), open_writer(database.to("shop"), by_step=True))
     assert [row["n"] for row in await database.rows("shop_listing")] == [1]
     assert [row["n"] for row in await database.rows("shop_product")] == [2]
-    assert report.places["listing"].endswith("?table=shop_listing")
+    assert report.locations["listing"].endswith("?table=shop_listing")
 
 
-async def test_a_step_whose_items_lack_the_key_is_passed_over_and_the_others_are_written(database):
+async def test_a_step_whose_items_lack_the_key_is_skipped_and_the_others_are_written(database):
     mixed = [item({"n": 1}, 1, "listing"), item({"isbn": "1"}, 2, "product")]
     report = await export(source(mixed), open_writer(database.to("shop"), by_step=True, key=["isbn"]))
-    assert (report.steps, report.skipped, list(report.places)) == ({"product": 1}, 1, ["product"])
+    assert (report.steps, report.skipped, list(report.locations)) == ({"product": 1}, 1, ["product"])
     assert [row["isbn"] for row in await database.rows("shop_product")] == ["1"]
     assert not await database.has("shop_listing")
 
 
-async def test_no_items_make_no_table(database):
+async def test_no_items_create_no_table(database):
     assert (await database.put(key=["isbn"])).items == 0
     assert not await database.has()

@@ -1,4 +1,4 @@
-"""A hostile origin, and a fetcher for each engine that may ask it."""
+"""A hostile origin, and a fetcher for each engine."""
 
 import ssl
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
-from shoal.fetch.open import ENGINES, open_fetcher
+from shoal.fetch.http.engines import ENGINES, open_engine
 from tests.conftest import or_skip
 from tests.integration.fetch.hostile import Origin
 from tests.integration.fetch.nginx import Nginx
@@ -22,13 +22,13 @@ OpenFetcher = Callable[..., Fetcher]
 
 
 async def loopback(name: str) -> list[str]:
-    """Every name is this machine."""
+    """Resolves every name to this machine."""
     return ["127.0.0.1"]
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate that nobody has signed but itself."""
+    """A self-signed certificate."""
 
     file: Path
     key: Path
@@ -52,7 +52,7 @@ async def make_fetcher(engine: str) -> AsyncIterator[OpenFetcher]:
 
     def make(*args: object, egress: Egress | None = None, **more: object) -> Fetcher:
         door = egress or Egress([LOOPBACK], lookup=loopback)
-        fetcher = open_fetcher(engine, *args, egress=door, user_agent=USER_AGENT, **more)  # type: ignore[arg-type]
+        fetcher = open_engine(engine, *args, egress=door, user_agent=USER_AGENT, **more)  # type: ignore[arg-type]
         opened.append(fetcher)
         return fetcher
 
@@ -63,13 +63,13 @@ async def make_fetcher(engine: str) -> AsyncIterator[OpenFetcher]:
 
 @pytest.fixture
 def fetcher(make_fetcher: OpenFetcher) -> Fetcher:
-    """A fetcher that may ask this machine, by any name."""
+    """A fetcher that may connect to this machine, by any name."""
     return make_fetcher()
 
 
 @pytest.fixture
 async def origin() -> AsyncIterator[Origin]:
-    """A server that says whatever it is told to."""
+    """A server that sends what the test sets."""
     async with Origin() as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""A proxy that says whatever bytes it is told to, in turn for each thing that it hears."""
+"""A proxy that sends given bytes, one reply for each message that it receives."""
 
 import asyncio
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class FalseProxy:
-    """Answers each message with the next of its lines, then hangs up, or waits if it is told to."""
+    """Replies to each message with the next of its lines, then closes the connection, or waits."""
 
     def __init__(self, *lines: bytes, waits: bool = False) -> None:
         self._lines, self._waits = lines, waits

@@ -1,4 +1,4 @@
-"""A web server that sends whatever bytes it is told to, and remembers what it was asked."""
+"""A web server that sends the bytes a test sets, and records its requests."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ LONGEST_HEAD = 1 << 20
 
 @dataclass
 class Asked:
-    """One request as it came in."""
+    """One request as it was received."""
 
     line: str
     headers: dict[str, str]
@@ -26,7 +26,7 @@ class Asked:
 
 @dataclass
 class Wire:
-    """One connection to a visitor."""
+    """One connection of a client."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -37,13 +37,13 @@ class Wire:
         await self.writer.drain()
 
     def reset(self) -> None:
-        """End the connection with a reset, not with a farewell."""
+        """End the connection with a reset, not with a FIN."""
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def until_gone(self) -> None:
-        """Wait until the visitor hangs up."""
+        """Wait until the client closes the connection."""
         with suppress(ConnectionError):
             while await self.reader.read(1 << 16):
                 pass
@@ -63,7 +63,7 @@ class Origin:
     _replies: dict[str, bytes | Reply] = field(default_factory=dict)
 
     def on(self, path: str, reply: bytes | Reply) -> str:
-        """Say how a path answers; return its URL."""
+        """Set the reply of a path; return its URL."""
         self._replies[path] = reply
         return self.url(path)
 
@@ -97,7 +97,7 @@ class Origin:
         visit.add_done_callback(lambda done: self._end(done, writer))
 
     def _end(self, visit: "asyncio.Task[None]", writer: asyncio.StreamWriter) -> None:
-        # Not in the visit: one that is cancelled before it has begun closes nothing.
+        # Not in the handler: a task that is cancelled before it starts closes nothing.
         self._visits.discard(visit)
         writer.close()
 
@@ -106,7 +106,7 @@ class Origin:
             while await self._answer(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
-            pass  # the visitor has gone
+            pass  # the client has disconnected
         except asyncio.CancelledError:
             writer.transport.abort()
         finally:
@@ -125,18 +125,18 @@ class Origin:
 
 
 def page(body: bytes = b"hello", *headers: str, status: str = "200 OK") -> bytes:
-    """Return a whole answer, well framed."""
+    """Return a complete, well-framed response."""
     fields = "".join(f"{line}\r\n" for line in headers)
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{fields}\r\n".encode("latin-1") + body
 
 
 def redirect(location: str, *headers: str, status: str = "302 Found") -> bytes:
-    """Return an answer that leads elsewhere."""
+    """Return a redirect."""
     return page(b"moved", f"Location: {location}", *headers, status=status)
 
 
 def raw(*parts: bytes, pause: float = 0, stay: bool = False) -> Reply:
-    """Return a reply that sends these bytes as they are, then hangs up, or stays silent if it is to."""
+    """Return a reply that sends these bytes as they are, then closes the connection, or stays silent."""
 
     async def reply(wire: Wire) -> None:
         for part in parts:

@@ -36,7 +36,7 @@ PAGE = "A page of some words. " * 1000
 
 
 class Nginx(ServerProcess):
-    """An nginx of our own on 127.0.0.1."""
+    """A private nginx on 127.0.0.1."""
 
     name = "nginx"
 
@@ -66,7 +66,7 @@ class Nginx(ServerProcess):
     async def spoken(self, mark: str, count: int) -> list[str]:
         """The protocol and path of the `count` requests whose query is `mark`.
 
-        nginx answers a request first and logs it then, so the log may lag behind the answer.
+        nginx responds first and logs then, so the log may lag behind the response.
         """
         log = self.folder / "spoken.log"
         async with asyncio.timeout(5):

@@ -1,4 +1,4 @@
-"""Fetches one URL in a process of its own, and says what that took: python -m … ENGINE URL."""
+"""Fetches one URL in a separate process, and reports its cost: python -m … ENGINE URL."""
 
 import asyncio
 import json
@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 
 from shoal.core.errors import FetchError
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.fetch.egress import Egress
-from shoal.fetch.open import open_fetcher
-from shoal.fetch.robots import Robots
+from shoal.fetch.http.engines import open_engine
+from shoal.fetch.robots.robots import Robots
 
 STATUS = Path("/proc/self/status")
 
 
 async def main(engine: str, url: str) -> None:
     egress = Egress(["127.0.0.0/8"])
-    fetcher = open_fetcher(engine, egress=egress, user_agent="shoal")
+    fetcher = open_engine(engine, egress=egress, user_agent="shoal")
     before, started, error = _peak(), time.monotonic(), None
     try:
         if url.endswith("/robots.txt"):
@@ -32,7 +32,7 @@ async def main(engine: str, url: str) -> None:
 
 
 def _peak() -> int:
-    # Not getrusage, which remembers what the parent was before this program began.
+    # Not getrusage, which includes the parent's peak from before this program started.
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) << 10
 

@@ -1,4 +1,4 @@
-"""Bodies that are small on the wire: whoever fetches one stays small, too."""
+"""Decompression bombs: the process that fetches one stays small."""
 
 import asyncio
 import gzip
@@ -19,7 +19,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 async def probe(engine, url):
-    """Fetch in a process of its own; return what it says of itself."""
+    """Fetch in a separate process; return its report."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -74,7 +74,7 @@ async def test_the_body_of_a_redirect_is_not_even_read(engine, origin, size):
 
 
 async def test_a_body_of_single_bytes_costs_little_more_than_its_size(engine, origin):
-    """Each chunk is an object for a moment; kept, they would cost a hundred times their size."""
+    """Each chunk is an object for a moment; stored, they would need a hundred times their size."""
     chunks = CHUNKED + b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n"
     took = await probe(engine, origin.on("/", chunks))
     assert took["error"] is None

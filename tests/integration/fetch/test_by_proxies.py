@@ -1,4 +1,4 @@
-"""Fetching by real proxies, and by false ones: whose fault it is, and who hears what."""
+"""Fetching through real proxies, and through broken ones: which side is at fault, and who sees what."""
 
 import logging
 from datetime import timedelta
@@ -13,13 +13,13 @@ from shoal.core.errors import (
     ProxyFailed,
     ProxyRefused,
 )
-from shoal.core.exchange import Request
-from shoal.core.ways import ProxyRules, read_ways
+from shoal.core.http import Request
+from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
+from shoal.fetch.http.wreq import WreqFetcher
 from shoal.fetch.proxies.fetcher import ProxiesFetcher
-from shoal.fetch.proxies.pool import Pool
-from shoal.fetch.proxies.standing import Fault
+from shoal.fetch.proxies.health import ProxyFault
+from shoal.fetch.proxies.pool import ProxyPool
 from tests.conftest import or_skip
 from tests.integration.fetch.false_proxy import FalseProxy
 from tests.integration.fetch.hostile import page
@@ -31,12 +31,12 @@ NO_PROXY = "no-such-proxy.invalid"
 FAR, FAR_TLS = "http://far.example/", "https://far.example/"
 
 
-def way_of(url):
-    return read_ways([url], what="entry", salt=b"x")[0]
+def proxy_of(url):
+    return read_proxy_list([url], what="entry", salt=b"x")[0]
 
 
 async def never(name):
-    """Look up no name but that of a proxy itself, which has none."""
+    """Resolve no name except that of a proxy, which has none."""
     if name == NO_PROXY:
         raise OSError("no such name")
     raise AssertionError(f"{name} was looked up here")
@@ -44,27 +44,27 @@ async def never(name):
 
 @pytest.fixture
 async def fetcher(certificate):
-    """A fetcher that looks up no name itself."""
-    made = HttpFetcher(
+    """A fetcher that resolves no name itself."""
+    made = WreqFetcher(
         egress=Egress(["127.0.0.0/8"], lookup=never), user_agent="test", authorities=certificate.file
     )
     yield made
     await made.close()
 
 
-def fetch(fetcher, url, way, seconds=5.0):
-    return fetcher.fetch(Request(url=url, way=way, timeout=timedelta(seconds=seconds)))
+def fetch(fetcher, url, proxy, seconds=5.0):
+    return fetcher.fetch(Request(url=url, proxy=proxy, timeout=timedelta(seconds=seconds)))
 
 
 @pytest.mark.parametrize("kind", [TinyProxy, MicroSocks])
 async def test_a_real_proxy_that_refuses_our_password_is_counted_as_one_that_refuses(fetcher, kind, origin):
     with or_skip(lambda: kind(LOGIN)) as proxy:
         wrong = proxy.url.replace(LOGIN[1], "wrong-pa55")
-        pool = Pool(ProxyRules(), [way_of(wrong)])
+        pool = ProxyPool(ProxyRules(), [proxy_of(wrong)])
         with pytest.raises(NotNow):
             await fetch(ProxiesFetcher(fetcher, pool), origin.on("/", page()), None)
-    (standing,) = pool.standings()
-    assert set(standing.faults) == {Fault.REFUSED}
+    (health,) = pool.records()
+    assert set(health.faults) == {ProxyFault.REFUSED}
     assert origin.asked == []
 
 
@@ -82,23 +82,23 @@ def proxy(request, login):
 async def test_pages_come_by_real_proxies_plain_and_by_tls(fetcher, proxy, origin, tls_origin):
     for site in (origin, tls_origin):
         for _ in range(3):
-            assert (await fetch(fetcher, site.on("/", page()), way_of(proxy.url))).body == b"hello"
+            assert (await fetch(fetcher, site.on("/", page()), proxy_of(proxy.url))).body == b"hello"
         assert not any("proxy" in name.lower() for asked in site.asked for name in asked.headers)
 
 
 async def test_names_are_looked_up_by_the_proxy(fetcher, proxy, origin):
     """The fetcher's own lookup fails the test."""
-    made = HttpFetcher(egress=Egress([f"localhost:{origin.port}"], lookup=never), user_agent="test")
+    made = WreqFetcher(egress=Egress([f"localhost:{origin.port}"], lookup=never), user_agent="test")
     url = origin.on("/", page()).replace("127.0.0.1", "localhost")
-    assert (await fetch(made, url, way_of(proxy.url))).body == b"hello"
+    assert (await fetch(made, url, proxy_of(proxy.url))).body == b"hello"
     await made.close()
 
 
 async def test_private_addresses_are_refused_by_proxies_too(proxy, origin):
-    made = HttpFetcher(egress=Egress(lookup=never), user_agent="test")
+    made = WreqFetcher(egress=Egress(lookup=never), user_agent="test")
     for url in (origin.url("/"), origin.url("/", host="localhost"), origin.url("/", host="[::1]")):
         with pytest.raises(OutOfScope):
-            await fetch(made, url, way_of(proxy.url))
+            await fetch(made, url, proxy_of(proxy.url))
     await made.close()
     assert origin.connections == 0
 
@@ -137,7 +137,7 @@ async def test_what_a_proxy_does_wrong_is_told_from_what_its_target_does(
 ):
     async with FalseProxy(*lines) as false:
         with pytest.raises(ProxyFailed) as caught:
-            await fetch(fetcher, url, way_of(f"{scheme}://me:s3cret@127.0.0.1:{false.port}"))
+            await fetch(fetcher, url, proxy_of(f"{scheme}://me:s3cret@127.0.0.1:{false.port}"))
     assert (caught.type, caught.value.is_sure) == (kind, is_sure)
     assert "s3cret" not in f"{caught.value} {caught.value!r}" and caught.value.__cause__ is None
 
@@ -146,7 +146,7 @@ async def test_what_a_proxy_does_wrong_is_told_from_what_its_target_does(
 async def test_a_target_that_a_proxy_cannot_reach_is_not_the_proxys_fault(fetcher, code):
     async with FalseProxy(SOCKS_OPEN, socks_says(code)) as false:
         with pytest.raises(ConnectFailed) as caught:
-            await fetch(fetcher, FAR, way_of(f"socks5://127.0.0.1:{false.port}"))
+            await fetch(fetcher, FAR, proxy_of(f"socks5://127.0.0.1:{false.port}"))
     assert not isinstance(caught.value, ProxyFailed)
 
 
@@ -155,7 +155,7 @@ async def test_a_dead_proxy_is_known_as_one(fetcher, scheme):
     for url in (FAR, FAR_TLS):
         for address in (f"127.0.0.1:{free_port()}", "no-such-proxy.invalid:80"):
             with pytest.raises(ProxyFailed) as caught:
-                await fetch(fetcher, url, way_of(f"{scheme}://me:s3cret@{address}"))
+                await fetch(fetcher, url, proxy_of(f"{scheme}://me:s3cret@{address}"))
             assert caught.value.is_sure and "s3cret" not in str(caught.value)
 
 
@@ -163,14 +163,14 @@ async def test_a_dead_proxy_is_known_as_one(fetcher, scheme):
 async def test_a_proxy_that_says_nothing_ends_at_the_deadline(fetcher, scheme):
     async with FalseProxy(b"", waits=True) as false:
         with pytest.raises(FetchTimeout):
-            await fetch(fetcher, FAR_TLS, way_of(f"{scheme}://127.0.0.1:{false.port}"), seconds=0.2)
+            await fetch(fetcher, FAR_TLS, proxy_of(f"{scheme}://127.0.0.1:{false.port}"), seconds=0.2)
 
 
 async def test_a_proxy_hears_its_own_credentials_and_no_others(fetcher, caplog):
     async with FalseProxy(says(200)) as one, FalseProxy(says(200)) as other:
         with caplog.at_level(logging.DEBUG):
-            await fetch(fetcher, FAR, way_of(f"http://me:one-s3cret@127.0.0.1:{one.port}"))
-            await fetch(fetcher, FAR, way_of(f"http://127.0.0.1:{other.port}"))
+            await fetch(fetcher, FAR, proxy_of(f"http://me:one-s3cret@127.0.0.1:{one.port}"))
+            await fetch(fetcher, FAR, proxy_of(f"http://127.0.0.1:{other.port}"))
     assert b"proxy-authorization: Basic bWU6b25lLXMzY3JldA==" in one.heard
     assert b"authorization" not in other.heard.lower()
     assert "s3cret" not in caplog.text
@@ -179,16 +179,16 @@ async def test_a_proxy_hears_its_own_credentials_and_no_others(fetcher, caplog):
 async def test_a_name_goes_to_the_proxy_as_it_is(fetcher):
     async with FalseProxy(SOCKS_OPEN, socks_says(5)) as socks, FalseProxy(says(200)) as plain:
         with pytest.raises(ConnectFailed):
-            await fetch(fetcher, FAR, way_of(f"socks5://127.0.0.1:{socks.port}"))
-        await fetch(fetcher, FAR, way_of(f"http://127.0.0.1:{plain.port}"))
+            await fetch(fetcher, FAR, proxy_of(f"socks5://127.0.0.1:{socks.port}"))
+        await fetch(fetcher, FAR, proxy_of(f"http://127.0.0.1:{plain.port}"))
     assert b"\x03\x0bfar.example" in socks.heard
     assert plain.heard.startswith(b"GET http://far.example/ HTTP/1.1")
 
 
 async def test_connections_are_not_shared_between_the_users_of_a_proxy(fetcher):
-    """Providers know by the user name which exit is wanted."""
+    """Providers select the exit by the user name."""
     async with FalseProxy(says(200), says(200), says(200)) as false:
         for user in ("exit-1", "exit-2", "exit-1"):
-            await fetch(fetcher, FAR, way_of(f"http://{user}:x@127.0.0.1:{false.port}"))
+            await fetch(fetcher, FAR, proxy_of(f"http://{user}:x@127.0.0.1:{false.port}"))
     assert false.heard.count(b"proxy-authorization: Basic ZXhpdC0xOng=") == 2
     assert false.heard.count(b"proxy-authorization: Basic ZXhpdC0yOng=") == 1

@@ -1,9 +1,9 @@
-"""Forms: sent once, and what they hold goes to no host that they were not meant for."""
+"""Forms: sent once, and their data goes to no other host."""
 
 import pytest
 
 from shoal.core.errors import BrokenAnswer, OutOfScope
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from tests.integration.fetch.hostile import Wire, page, redirect
 
 FORM = b"user=me&password=hunter2"

@@ -1,4 +1,4 @@
-"""Answers that were shaken at random: each gives a page or an error that has a name, and soon."""
+"""Randomly damaged responses: each gives a page or one of our errors, and soon."""
 
 import asyncio
 import gzip
@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import timedelta
 
 from shoal.core.errors import FetchError, FetchTimeout
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.fetch.limits import Limits
 from tests.integration.fetch.hostile import page, raw, redirect
 

@@ -1,4 +1,4 @@
-"""Servers that break the rules: every one is answered with a page or with an error that has a name."""
+"""Servers that break the protocol: each gives a page or one of our errors."""
 
 import asyncio
 import gzip
@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import BrokenAnswer, ConnectFailed, DnsFailed, FetchError, FetchTimeout, TooLarge
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.fetch.egress import Egress
 from shoal.fetch.limits import Limits
 from tests.integration.fetch.hostile import endless, page, raw
@@ -16,7 +16,7 @@ from tests.integration.fetch.hostile import endless, page, raw
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 PACKED = gzip.compress(b"hello" * 100)
-EMPTY_BLOCK = b"\x00\x00\x00\xff\xff"  # of which a gzip may hold as many as it likes
+EMPTY_BLOCK = b"\x00\x00\x00\xff\xff"  # of which a gzip stream may contain any number
 
 
 def fetch(fetcher, url, seconds=5):
@@ -39,7 +39,7 @@ PAGES = {
     "trailers": raw(CHUNKED + b"5\r\nhello\r\n0\r\nX: y\r\n\r\n"),
 }
 
-# What wreq forgives, as browsers do; aiohttp does not, and says so.
+# What wreq tolerates, as browsers do; aiohttp does not, and raises.
 FORGIVEN_BY_WREQ = {
     "a name with spaces": page(b"hello", "X Powered By: foo"),
     "a space before the colon": page(b"hello", "X-Foo : bar"),

@@ -1,4 +1,4 @@
-"""Thousands of hosts, one after the other: what is kept open for them does not take all files."""
+"""Thousands of hosts, one after the other: idle connections do not use up all file descriptors."""
 
 import asyncio
 import json
@@ -11,12 +11,12 @@ HOSTS, FILES = 400, 200
 ASK_ALL = f"""
 import asyncio, json, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
+from shoal.fetch.http.wreq import WreqFetcher
 
 async def main():
-    fetcher = HttpFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test")
+    fetcher = WreqFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test")
     statuses = [(await fetcher.fetch(Request(url=url))).status for url in json.load(sys.stdin)]
     print(len(statuses), set(statuses))
     await fetcher.close()

@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.errors import RobotsDenied, RobotsUnavailable
 from shoal.core.model import SECOND
-from shoal.fetch.robots import Robots
+from shoal.fetch.robots.robots import Robots
 from tests.integration.fetch.conftest import USER_AGENT
 from tests.integration.fetch.hostile import Origin, endless, page, raw, redirect
 

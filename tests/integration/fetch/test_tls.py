@@ -1,4 +1,4 @@
-"""TLS: who is trusted, and what is spoken inside."""
+"""TLS: which certificates are trusted, and which protocol is negotiated."""
 
 import asyncio
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import BrokenAnswer, FetchError, FetchTimeout, TlsFailed
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.fetch.egress import Egress
 from tests.integration.fetch.hostile import page
 from tests.integration.fetch.nginx import LONG, PAGE

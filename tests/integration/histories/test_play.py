@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shoal.queue.sqlite import settle as settling
 from shoal.queue.sqlite.queue import SqliteQueue
+from shoal.queue.sqlite.work import settle as settling
 from tests.integration import chaos
 from tools.histories.judge import figures, judge
 from tools.histories.play import Cast, play
@@ -27,6 +27,7 @@ def on(folder, *, ahead=()):
     return open_client
 
 
+@pytest.mark.long
 async def test_a_history_of_many_clients_breaks_no_rule_and_has_seen_all_there_is_to_see(tmp_path):
     record = await play(on(tmp_path), Cast(seed=7, most_waiting=40, seconds=2.0, clients=4))
     assert judge(record) == {}

@@ -1,1 +1,1 @@
-"""The PostgreSQL queue under real conditions: many processes, lost answers, dead servers, poolers."""
+"""The PostgreSQL queue under real conditions: many processes, lost replies, dead servers, poolers."""

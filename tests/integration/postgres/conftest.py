@@ -1,4 +1,4 @@
-"""Queues on a database of the test's own, and ways to look behind them."""
+"""Queues on a separate database for each test, and direct connections to it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from shoal.queue.postgres.queue import PostgresQueue
-from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.server import PostgresServer
 from tests.integration.stands import STANDS, Stand, proxy, shaky, talk  # noqa: F401 - fixtures
 
 Uncommitted = Callable[[], AbstractAsyncContextManager[PostgresQueue]]
@@ -22,7 +22,7 @@ async def queue(postgres_url: str) -> AsyncIterator[PostgresQueue]:
 
 @pytest.fixture
 async def direct(postgres_url: str) -> AsyncIterator[Any]:
-    """A connection to the test's database, past the queue."""
+    """A direct connection to the test's database."""
     connection = await asyncpg.connect(postgres_url)
     yield connection
     await connection.close()
@@ -30,7 +30,7 @@ async def direct(postgres_url: str) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def bare(empty_postgres_url: str) -> AsyncIterator[Any]:
-    """A connection to a database that nobody has migrated."""
+    """A connection to a database without Shoal's schema."""
     connection = await asyncpg.connect(empty_postgres_url)
     yield connection
     await connection.close()
@@ -38,7 +38,7 @@ async def bare(empty_postgres_url: str) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def uncommitted(postgres_url: str) -> Uncommitted:
-    """Make queues whose work is done, but not committed until their block ends."""
+    """Return a context manager for a queue whose work is not committed until the block ends."""
 
     @asynccontextmanager
     async def uncommitted() -> AsyncIterator[PostgresQueue]:
@@ -52,16 +52,16 @@ def uncommitted(postgres_url: str) -> Uncommitted:
     return uncommitted
 
 
-class _OneTransaction(Server):
+class _OneTransaction(PostgresServer):
     """Makes every call on one connection."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def _persist(self, attempt: Callable[[bool], Any]) -> Any:
+    async def _retry(self, attempt: Callable[[bool], Any]) -> Any:
         return await attempt(False)
 
-    async def _fetch(self, query: str, *args: Any, within: float | None = None) -> list[Any]:
+    async def _fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]:
         return list(await self._connection.fetch(query, *args))
 
 

@@ -1,4 +1,4 @@
-"""Waiting until calls stand in line."""
+"""Wait until calls are blocked by a lock."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ WAITING = """
 
 
 async def someone_waits(direct: Any, *, how_many: int = 1) -> None:
-    """Return once so many calls wait for a lock."""
+    """Return once this many calls wait for a lock."""
     async with asyncio.timeout(10):
         while await direct.fetchval(WAITING) < how_many:
             await asyncio.sleep(0.005)

@@ -1,8 +1,8 @@
-"""A database as an older Shoal left it: what the migrations since then brought is taken away."""
+"""A database as an older Shoal left it: the changes of later migrations are undone."""
 
 from typing import Any
 
-# What each version must find undone. The functions that its migration drops are there again by name.
+# The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
     12: """
         DROP TABLE shoal.known;
@@ -30,7 +30,7 @@ _UNDO = {
             LANGUAGE sql AS 'SELECT NULL::timestamptz, NULL::shoal.lanes';
     """,
     7: "ALTER TABLE shoal.done DROP COLUMN items",
-    6: "SELECT",  # functions alone
+    6: "SELECT",  # functions only
     5: """
         ALTER TABLE shoal.host DROP COLUMN earlier_at, DROP COLUMN earlier_gap;
         DROP FUNCTION shoal.give_back, shoal.settle, shoal.finish;
@@ -57,7 +57,7 @@ _UNDO = {
 
 
 async def make_older(connection: Any, version: int) -> None:
-    """Take a migrated database back to this version, with all that is in it."""
+    """Downgrade a migrated database to this version, with all its data."""
     newest = await connection.fetchval("SELECT max(version) FROM shoal.migration")
     for number in range(newest, version, -1):
         await connection.execute(_UNDO[number])
@@ -70,7 +70,7 @@ async def columns(connection: Any) -> list[tuple[Any, ...]]:
 
 
 async def functions(connection: Any, name: str) -> int:
-    """Return how many functions go by this name."""
+    """Return the number of functions with this name."""
     return int(await connection.fetchval(_FUNCTIONS, name))
 
 

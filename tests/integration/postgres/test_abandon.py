@@ -1,4 +1,4 @@
-"""Handing back a dead worker's leases while other calls have them in their hands."""
+"""Returning a dead worker's leases while other calls have locked them."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ DEAD = "dead-1"
 
 
 class Failed(Exception):
-    """What makes a call of another worker come to nothing."""
+    """Raised to roll back a call of another worker."""
 
 
 async def test_a_lease_that_is_being_extended_is_waited_for(queue, direct, uncommitted):

@@ -1,4 +1,4 @@
-"""A claim of 100 tasks touches as many pages of a huge or battered store as of a small and fresh one."""
+"""A claim of 100 tasks reads as many pages in a huge or bloated store as in a small and fresh one."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.alone
 
 SMALL, BIG, PAGES_PER_HOST = 10_000, 500_000, 10
 CLAIMED = 100
-MOST = 2.0  # times the pages that a small store costs
+MAX_RATIO = 2.0  # times the pages that a small store costs
 TEMPLATE = "crawl_template"
 RUN = "crawl"
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
@@ -30,22 +30,22 @@ Floors = Mapping[int, datetime]
 
 @dataclass(frozen=True)
 class Meter:
-    """Counts the pages that a claim touches, on a connection that has claimed before."""
+    """Counts the pages that a claim reads, on a connection that has claimed before."""
 
     connection: Any
 
     async def pages(self, floors: Floors) -> int:
-        """Claim, count, and take it back."""
+        """Claim, count the pages, and roll back."""
         rows = await self._rolled_back(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.CLAIM}", floors)
         return pages_of(rows, CLAIMED + 1)
 
     async def look(self, floor: datetime) -> int:
-        """Count what it takes to find lanes that are due, as the first step of a claim does."""
+        """Count the pages for finding due lanes, the first step of a claim."""
         await self.connection.execute("SET enable_seqscan = off")
         return pages_of(await self.connection.fetch(LOOK, floor), CLAIMED)
 
     async def warm_up(self) -> None:
-        """Let the connection learn the functions and their plans."""
+        """Let the connection cache the functions and their plans."""
         await self._rolled_back(sql.CLAIM, {})
 
     async def _rolled_back(self, query: str, floors: Floors) -> list[Any]:
@@ -61,14 +61,14 @@ class Meter:
 
 
 def pages_of(rows: list[Any], found: int) -> int:
-    """Return how many pages an explained query has touched; it must have found so many rows."""
+    """Return the pages that an explained query has read; it must have found this many rows."""
     (answer,) = json.loads(rows[0][0])
     assert answer["Plan"]["Actual Rows"] == found, "too few tasks were due"
     return answer["Plan"]["Shared Hit Blocks"] + answer["Plan"]["Shared Read Blocks"]
 
 
 def floors_of(queue: PostgresQueue) -> Floors:
-    """Return what the queue remembers from its last claim, and hands to the next."""
+    """Return the floors that the queue caches from its last claim and passes to the next."""
     return queue._floors_of(RUN, None, None).known
 
 
@@ -89,7 +89,7 @@ async def claim_and_settle(queue: PostgresQueue, limit: int) -> int:
 
 
 async def load(url: str) -> int:
-    """Fill a database with the big crawl; return what a claim cost while it was small."""
+    """Fill a database with the big crawl; return the cost of a claim while it was small."""
     async with await PostgresQueue.open(url) as queue:
         await queue.start_run("books", run_id=RUN, settings=RunSettings(host_delay=SECOND))
         await fill(queue, range(SMALL), SMALL // PAGES_PER_HOST)
@@ -103,7 +103,7 @@ async def load(url: str) -> int:
 
 @pytest.fixture(scope="module")
 def small_cost(postgres, postgres_template):
-    """What a claim costs in a small store. The store has become a big one, to be cloned for each test."""
+    """The cost of a claim in a small store. The store is big by now, and is cloned for each test."""
     postgres.clone(postgres_template, TEMPLATE)
     yield asyncio.run(load(postgres.url(TEMPLATE)))
     postgres.sql(f"DROP DATABASE {TEMPLATE} WITH (FORCE)")
@@ -135,7 +135,7 @@ async def test_fifty_times_the_tasks_cost_the_same(crawl, meter, small_cost):
     await claim_and_settle(crawl, CLAIMED)
     cost = await meter.pages(floors_of(crawl))
     print(f"{small_cost} pages with {SMALL:,} tasks, {cost} with {BIG:,}")
-    assert cost < MOST * small_cost
+    assert cost < MAX_RATIO * small_cost
 
 
 async def test_blocked_hosts_are_met_once_and_cost_nothing_afterwards(crawl, meter, small_cost):
@@ -148,7 +148,7 @@ async def test_blocked_hosts_are_met_once_and_cost_nothing_afterwards(crawl, met
         await asyncio.sleep(0.05)
     cost = await meter.pages(floors_of(crawl))
     print(f"{small_cost} pages with free hosts, {cost} with 99 % blocked, all met within {claims} claims")
-    assert cost < MOST * small_cost
+    assert cost < MAX_RATIO * small_cost
 
 
 async def test_dead_rows_that_an_old_transaction_keeps_are_passed_over(crawl, meter, big_url, small_cost):
@@ -164,7 +164,7 @@ async def test_dead_rows_that_an_old_transaction_keeps_are_passed_over(crawl, me
     await old.close()
     print(f"{small_cost} pages in a fresh store, {cost} after {settled:,} tasks in an old transaction")
     print(f"{looks[0]} pages to find due lanes behind the floor, {looks[1]} from the beginning")
-    assert cost < MOST * small_cost
+    assert cost < MAX_RATIO * small_cost
     assert looks[1] > 3 * looks[0], "nothing was in the way, so nothing was tested"
 
 

@@ -1,4 +1,4 @@
-"""What a claim costs that finds nothing: in a polite run that is most of them."""
+"""The cost of a claim that finds nothing: most claims of a polite run are like that."""
 
 from uuid import uuid4
 
@@ -11,7 +11,7 @@ SUMS = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE fu
 
 
 async def sums_of_an_empty_claim(direct, run) -> int:
-    """Return how often a claim that finds nothing adds up all changes of the run."""
+    """Return how often a claim that finds nothing sums all deltas of the run."""
     async with direct.transaction():
         await direct.execute("SET LOCAL track_functions = 'all'")
         rows = await direct.fetch(

@@ -1,4 +1,4 @@
-"""A standby takes over in the middle of the work: it goes on by itself, and costs what is said of it."""
+"""A standby is promoted during a run: the run continues, and loses no more than documented."""
 
 import asyncio
 from collections import Counter
@@ -21,19 +21,19 @@ TASKS, CLAIMERS, IN_HAND = 900, 3, 10
 PATIENCE = timedelta(minutes=2)  # on a machine that has much else to do
 CAUGHT_UP = "SELECT coalesce(bool_and(replay_lsn >= '{}'::pg_lsn), false) FROM pg_stat_replication"
 
-# Tasks whose settlement was lost are leased to workers that have done with them, until their leases run out.
+# Tasks whose settlement was lost stay leased to workers that have finished them, until the leases expire.
 A_LEASE_LATER = "UPDATE shoal.lease SET deadline = clock_timestamp()"
 
 
 class Pair:
-    """A primary with its standby, behind an address that leads to whichever of them is the primary."""
+    """A primary with its standby, behind an address that forwards to the current primary."""
 
     def __init__(self, primary, standby, proxy):
         self.primary, self.standby, self._proxy = primary, standby, proxy
         self.url = f"postgresql://{USER}@127.0.0.1:{proxy.port}/postgres"
 
     async def catch_up(self):
-        """Wait until the standby has all that is committed now."""
+        """Wait until the standby has everything that is committed now."""
         now = await asyncio.to_thread(self.primary.sql, "SELECT pg_current_wal_lsn()")
         async with asyncio.timeout(60):
             while await asyncio.to_thread(self.primary.sql, CAUGHT_UP.format(now)) != "t":
@@ -45,7 +45,7 @@ class Pair:
         )
 
     async def fail_over(self, *statements):
-        """Promote the standby of a primary that was killed, and let the address lead there."""
+        """Promote the standby of a killed primary, and forward the address to it."""
         await asyncio.to_thread(self.standby.promote)
         await asyncio.to_thread(self.standby.sql, "SELECT", *statements)
         self._proxy.lead_to(self.standby.port)
@@ -66,7 +66,7 @@ async def servers():
 
 
 class Fleet:
-    """Claimers that know nothing of the servers, and what they have asked for and settled."""
+    """Claimers that know nothing of the servers, with counts of what they fetched and settled."""
 
     def __init__(self, url, run_id):
         self._url, self._run_id = url, run_id
@@ -80,7 +80,7 @@ class Fleet:
                 group.create_task(self._claim(f"claimer-{number}"))
 
     async def reaches(self, count):
-        """Wait until so many pages have been asked for."""
+        """Wait until this many pages have been fetched."""
         async with self._progress:
             await self._progress.wait_for(lambda: self.asked.total() >= count)
 
@@ -144,14 +144,14 @@ async def test_a_standby_that_lags_costs_the_moments_it_has_missed_and_no_more(s
         await fleet.reaches(TASKS // 4)
         safe = set(fleet.settled)
         await servers.catch_up()
-        await asyncio.to_thread(servers.standby.stop)  # what is committed from now on, it never hears of
+        await asyncio.to_thread(servers.standby.stop)  # it never receives what is committed from now on
         before = fleet.asked.total()
         assert await fill(servers.url, run, range(TASKS - 100, TASKS)) == 100
         await fleet.reaches(before + TASKS // 4)
         await asyncio.to_thread(servers.primary.kill)
         await asyncio.to_thread(servers.standby.start)
         await servers.fail_over(A_LEASE_LATER)
-        # Tasks that entered in those moments are gone with their keys: filling again brings them back.
+        # Tasks added in that time are lost with their keys: enqueuing again restores them.
         assert await fill(servers.url, run, range(TASKS)) == 100
         fleet.filled.set()
     await each_result_once(servers.url, run)
@@ -180,7 +180,7 @@ async def test_workers_and_their_launcher_go_on_by_themselves(servers, tmp_path)
         await asyncio.to_thread(servers.primary.kill)
         await servers.fail_over()
 
-    def on_saw(snapshot, crew):
+    def on_saw(snapshot, pool):
         if snapshot.stats.completed >= PAGES // 10 and not moving:
             moving.append(asyncio.create_task(move()))
 

@@ -1,4 +1,4 @@
-"""A worker that was given up for dead cannot write; without the token it could."""
+"""A worker that was declared dead cannot write; without the token it could."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from tests.conformance.helpers import claim_one, data_of, page, start
 
 SHORT = timedelta(milliseconds=1)
 
-# How most queues in PostgreSQL end a task: by its id, whoever holds it.
+# How most queues in PostgreSQL end a task: by its id, whichever worker holds it.
 UNFENCED = """
     WITH ended AS (DELETE FROM shoal.lease WHERE task = $1 RETURNING run, task)
     INSERT INTO shoal.item (run, task, stored_at, data)
@@ -24,7 +24,7 @@ async def run(queue):
 
 @pytest.fixture
 async def zombie(queue, run):
-    """A lease that was lost and taken back, while its holder still works on it."""
+    """A lost lease whose holder still works on the task."""
     lease = await claim_one(queue, run, "zombie", lease=SHORT)
     while not await queue.reclaim():
         pass
@@ -33,7 +33,7 @@ async def zombie(queue, run):
 
 @pytest.fixture
 async def alive(queue, run, zombie):
-    """The lease of the worker that now has the same task."""
+    """The lease of the worker that has the same task now."""
     lease = await claim_one(queue, run, "alive")
     assert lease.task_id == zombie.task_id
     return lease

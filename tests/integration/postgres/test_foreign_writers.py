@@ -1,4 +1,4 @@
-"""Transactions of others that stay open: no claim of ours becomes slower, and no task is missed."""
+"""Long transactions of other clients: no claim becomes slower, and no task is missed."""
 
 import asyncio
 import time
@@ -14,13 +14,13 @@ from tests.conformance.helpers import HOST, claim, page, pages, paths, start
 from tests.servers.postgres import USER
 
 HOSTS, CLAIMS = 1_000, 40
-MOST = 3.0  # times the duration of a claim without a foreign transaction
+MAX_RATIO = 3.0  # times the duration of a claim without a foreign transaction
 OPEN = "SELECT count(*) FROM shoal.lane WHERE due_at IS NOT NULL"
 
 
 @asynccontextmanager
 async def writing(postgres, database="postgres"):
-    """Keep a transaction open that has written something, in a table of its own."""
+    """Keep a transaction open that has written to its own table."""
     connection = await asyncpg.connect(postgres.url(database), user=USER)
     try:
         async with connection.transaction():
@@ -34,7 +34,7 @@ async def writing(postgres, database="postgres"):
 
 
 class Discarded(Exception):
-    """What the foreign transaction wrote is taken back."""
+    """The foreign transaction is rolled back."""
 
 
 async def finish_many_hosts(queue, run):
@@ -44,7 +44,7 @@ async def finish_many_hosts(queue, run):
 
 
 async def work_on_one_host(queue, run):
-    """Return how long a claim takes; each comes a moment after the last, as those of a worker do."""
+    """Return the duration of a claim; claims follow each other with a short pause, as a worker's do."""
     taken = []
     for _ in range(CLAIMS):
         began = time.perf_counter()
@@ -72,7 +72,7 @@ async def test_empty_lanes_are_closed_while_a_foreign_transaction_is_open(
 
 
 async def test_a_lane_is_not_closed_while_tasks_for_it_are_being_stored_for_long(queue, direct, uncommitted):
-    """The narrower test knows who stores tasks, however many looks at the lane were in vain."""
+    """The narrower test finds the transactions that store tasks, however many checks were in vain."""
     run = await start(queue, page(1))
     async with uncommitted() as late:
         async with uncommitted() as emptying:
@@ -114,4 +114,4 @@ async def test_claims_beside_a_foreign_writer_take_no_longer_than_without(queue,
         await queue.enqueue(other.id, pages(2 * CLAIMS + 10))
         beside = await work_on_one_host(queue, other)
     print(f"a claim takes {1000 * without:.1f} ms, beside a foreign writer {1000 * beside:.1f} ms")
-    assert beside < MOST * without
+    assert beside < MAX_RATIO * without

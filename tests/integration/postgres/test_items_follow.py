@@ -1,4 +1,4 @@
-"""Items are followed by their ids, and an item that is committed late is not passed over."""
+"""Items are followed by their ids, and an item that is committed late is not missed."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import Done, Reject
-from shoal.queue.postgres import horizon
-from shoal.queue.postgres.reading import HEAVY
+from shoal.queue.postgres import read_horizon
+from shoal.queue.postgres.read import MAX_PAGE_BYTES
 from shoal.queue.postgres.sql import QUERIES
 from tests.conformance.helpers import claim_all, every, pages, start
 
@@ -77,14 +77,14 @@ async def test_the_transactions_of_strangers_are_not_waited_for(queue, run, leas
 async def test_a_settlement_that_hangs_is_not_waited_for_without_end(
     queue, run, leases, uncommitted, monkeypatch, caplog
 ):
-    monkeypatch.setattr(horizon, "PATIENCE", timedelta(milliseconds=100))
+    monkeypatch.setattr(read_horizon, "SETTLE_TIMEOUT", timedelta(milliseconds=100))
     async with uncommitted() as hanging:
         await hanging.settle([done(leases[0], "late")])
         await queue.settle([done(leases[1], "early")])
         started = time.monotonic()
         assert [item.data for item in await every(queue.items(run.id))] == ["early"]
     assert time.monotonic() - started < 5
-    assert "takes long" in caplog.text
+    assert "takes too long" in caplog.text
 
 
 async def test_who_follows_many_settlements_at_once_sees_every_item_once(queue):
@@ -125,14 +125,14 @@ async def test_a_page_is_read_without_a_look_at_the_others(queue, run, leases, d
     await direct.execute("ANALYZE")
     query = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {QUERIES['items']}"
     for _ in range(8):  # the server may change its plan after the first few
-        (plan,) = json.loads(await direct.fetchval(query, run.id, 10_000, 500, step, 10**9, HEAVY))
+        (plan,) = json.loads(await direct.fetchval(query, run.id, 10_000, 500, step, 10**9, MAX_PAGE_BYTES))
     scans = [node for node in nodes(plan["Plan"]) if node.get("Relation Name") == "item"]
     assert sum(node["Actual Rows"] * node["Actual Loops"] for node in scans) == 500
     assert all(node["Node Type"] != "Seq Scan" for node in scans)
 
 
 def nodes(plan):
-    """Yield a node of a plan and all below it."""
+    """Yield a node of a plan and all its descendants."""
     yield plan
     for below in plan.get("Plans", []):
         yield from nodes(below)

@@ -1,20 +1,20 @@
-"""A page of a list touches as many blocks wherever it begins and however long the list is."""
+"""A page of a list reads as many blocks wherever it begins and however long the list is."""
 
 import json
 
 import pytest
 
 from shoal.core.model import Bury, Done, TaskState
-from shoal.queue.postgres.listing import BLOCKS, Spot, sized
 from shoal.queue.postgres.sql import QUERIES
+from shoal.queue.postgres.task_list import BLOCKS, PostgresCursor, with_limit
 from tests.conformance.helpers import claim, page, start
 
 ROWS = 20
-MOST = 2.0  # times the blocks of the first page of a short list
+MAX_RATIO = 2.0  # times the blocks of the first page of a short list
 
 
 async def filled(queue, tasks, run_id):
-    """A run of so many tasks: half of them pending, a third completed, a sixth dead."""
+    """A run of `tasks` tasks: half of them pending, a third completed, a sixth dead."""
     run = await start(queue, *(page(n, f"h{n % (tasks // 4)}.example") for n in range(tasks)), run_id=run_id)
     for count in range(0, tasks // 2, 100):
         leases = await claim(queue, run, limit=100)
@@ -24,11 +24,11 @@ async def filled(queue, tasks, run_id):
 
 
 async def prepared(direct):
-    """Prepare the queries as a queue that is open for long has them: planned for any values."""
+    """Prepare the queries with generic plans, as in a queue that has been open for long."""
     await direct.execute("VACUUM ANALYZE")
     await direct.execute("SET plan_cache_mode = force_generic_plan")
     for name in ("tasks_pending", "tasks_dead", "tasks_completed", "dead"):
-        query = QUERIES[name] if name == "dead" else sized(QUERIES[name], ROWS)
+        query = QUERIES[name] if name == "dead" else with_limit(QUERIES[name], ROWS)
         await direct.execute(f"PREPARE {name} AS {query}")
 
 
@@ -52,7 +52,7 @@ async def blocks_of(direct, call):
 
 
 def read_whole(plan):
-    """Yield the tables that a plan reads from their beginning."""
+    """Yield the tables that a plan scans sequentially."""
     if plan["Node Type"] == "Seq Scan":
         yield plan["Relation Name"]
     for part in plan.get("Plans", []):
@@ -60,15 +60,15 @@ def read_whole(plan):
 
 
 async def places_of(stream):
-    return [row.place async for row in stream]
+    return [row.cursor async for row in stream]
 
 
 def calls_behind(queue, run):
-    """Return the lists of a run, and for each how a page behind a place is asked for."""
+    """Return the lists of a run, and for each the query of a page after a cursor."""
     lists = {
         state: (
             queue.tasks(run.id, states=[state]),
-            lambda place, state=state: of_tasks(state, run, Spot.read(place)),
+            lambda place, state=state: of_tasks(state, run, PostgresCursor.read(place)),
         )
         for state in (TaskState.PENDING, TaskState.DEAD, TaskState.COMPLETED)
     }
@@ -85,11 +85,12 @@ async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_o
         places = await places_of(deep[name][0])
         for share in (0.1, 0.9):
             cost = await blocks_of(direct, deep[name][1](places[int(len(places) * share)]))
-            assert cost < MOST * plain, f"{name} at {share:.0%}: {cost} blocks, the first page {plain}"
+            assert cost < MAX_RATIO * plain, f"{name} at {share:.0%}: {cost} blocks, the first page {plain}"
 
 
 async def test_a_list_that_is_read_from_its_beginning_is_noticed(queue, direct):
     run = await filled(queue, 3_000, "long")
     await prepared(direct)
     plain = await blocks_of(direct, of_dead(run, 0))
-    assert await blocks_of(direct, of_dead(run, 0).replace(f", {ROWS},", f", {5 * ROWS},")) > MOST * plain
+    larger = of_dead(run, 0).replace(f", {ROWS},", f", {5 * ROWS},")
+    assert await blocks_of(direct, larger) > MAX_RATIO * plain

@@ -1,4 +1,4 @@
-"""Lost calls and answers where PostgreSQL differs from the other servers; what is common is in `queues`."""
+"""Lost calls and replies where PostgreSQL differs from the other servers; the rest is in `queues`."""
 
 import asyncio
 

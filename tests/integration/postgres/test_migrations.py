@@ -1,4 +1,4 @@
-"""Opening a queue brings its database up to date, however many do so at once."""
+"""Opening a queue migrates its database, however many clients do so at once."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A fenced claim and the writer of its note wait for each other; expired notes do not pile up."""
+"""A fenced claim and the writer of its note wait for each other; expired notes do not accumulate."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.integration.postgres.older import functions, make_older
 
 TOPIC, KEY = "plans", "books"
 
-# How one would look at the note without a lock.
+# A check of the note without a lock.
 LOOKS_ONLY = """
     CREATE OR REPLACE FUNCTION shoal.note_stands(p_topic text, p_place bytea, p_stamp bigint) RETURNS boolean
     LANGUAGE sql AS

@@ -1,4 +1,4 @@
-"""The queue behind a PgBouncer that pools transactions, with fewer connections than it has claimers."""
+"""The queue behind a PgBouncer in transaction mode, with fewer connections than claimers."""
 
 import asyncio
 from collections import Counter
@@ -20,15 +20,15 @@ async def pooled(pgbouncer_url):
 
 @pytest.fixture
 async def pooled_crowd(pgbouncer_url):
-    """As many queues as there are claimers, each with connections of its own to the pooler."""
+    """One queue per claimer, each with its own connections to the pooler."""
     queues = await asyncio.gather(*(PostgresQueue.open(pgbouncer_url) for _ in range(CLAIMERS)))
     yield queues
     await asyncio.gather(*(queue.close() for queue in queues))
 
 
 async def test_the_pooler_is_noticed(pooled, queue):
-    assert await pooled._server._behind_a_pooler()
-    assert not await queue._server._behind_a_pooler()
+    assert await pooled._server._uses_pooler()
+    assert not await queue._server._uses_pooler()
 
 
 async def test_an_empty_database_is_migrated_through_the_pooler(pgbouncer, empty_postgres_url):

@@ -1,4 +1,4 @@
-"""Many processes at once, with the database itself as the referee; what is common is in `queues`."""
+"""Many processes at once, with the database itself as the referee; tests for all servers are in `queues`."""
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.integration.queues.web import HOSTS, page_url, reachable
 CLAIMER, PRODUCER = "tests.integration.queues.claimer", "tests.integration.queues.producer"
 ONE_AT_A_TIME = RunSettings(host_delay=ZERO, per_host=1)
 
-# The referee: the store itself refuses a second live lease of a host, and the claim that wanted it fails.
+# A constraint as referee: the store itself rejects a second live lease of a host, and that claim fails.
 REFEREE = "CREATE UNIQUE INDEX one_lease_per_host ON shoal.lease (host)"
 
 

@@ -1,4 +1,4 @@
-"""A server that dies in the middle of the work: nothing is lost or done twice, and the work goes on."""
+"""A server that crashes during a run: nothing is lost or done twice, and the run continues."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ RECOVERY = 10.0  # seconds
 
 @pytest.fixture
 def server():
-    """A server of the test's own, for it will be killed."""
+    """A separate server, because the test kills it."""
     with or_skip(PostgresServer) as server:
         yield server
 
 
 class Mill:
-    """Producers and claimers that never look at the server's health, and how far they are."""
+    """Producers and claimers that ignore the server's health, and their progress."""
 
     def __init__(self, url, run_id):
         self._url, self._run_id = url, run_id
@@ -37,7 +37,7 @@ class Mill:
                 group.create_task(self._claim(f"claimer-{number}"))
 
     async def reaches(self, settled):
-        """Wait until so many tasks are settled."""
+        """Wait until this many tasks are settled."""
         async with self._progress:
             await self._progress.wait_for(lambda: self.settled >= settled)
 

@@ -1,4 +1,4 @@
-"""A server that is there and says nothing: it is noticed, and what it was asked is done once."""
+"""A server that does not respond: the client notices, and each call takes effect once."""
 
 import asyncio
 import logging
@@ -10,7 +10,8 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Done
-from shoal.queue.postgres import alive, server
+from shoal.queue.postgres import server
+from shoal.queue.postgres import server as alive
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import claim_one, data_of, page, start
 from tests.conftest import or_skip
@@ -21,17 +22,17 @@ SOON = 0.5  # seconds
 
 @pytest.fixture
 def frozen():
-    """A server of the test's own, for it will be frozen."""
+    """A separate server, because the test freezes it."""
     with or_skip(PostgresServer) as made:
         yield made
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Calls wait for their answer for a moment only."""
-    for name in ("CONNECT_WITHIN", "CLOSE_WITHIN"):
+    """Use short timeouts for all calls."""
+    for name in ("CONNECT_TIMEOUT", "CLOSE_TIMEOUT"):
         monkeypatch.setattr(server, name, SOON)
-    monkeypatch.setitem(server.Server._fetch.__kwdefaults__, "within", SOON)
+    monkeypatch.setitem(server.PostgresServer._fetch.__kwdefaults__, "timeout", SOON)
 
 
 @pytest.mark.long
@@ -40,12 +41,12 @@ async def test_a_server_that_freezes_is_noticed_and_found_again(frozen, impatien
         run = await start(queue, page())
         frozen.pause()
         began = time.monotonic()
-        with caplog.at_level(logging.WARNING), pytest.raises(QueueUnavailable, match="does not answer"):
+        with caplog.at_level(logging.WARNING), pytest.raises(QueueUnavailable, match="does not respond"):
             await queue.claim("me", run_id=run.id)
         assert time.monotonic() - began < 8
-        assert "it does not answer" in caplog.text
+        assert "it does not respond" in caplog.text
         frozen.resume()
-        # What was leased by calls that nobody waited for goes back when its worker is known to be gone.
+        # Leases of calls whose caller gave up are returned when their worker is abandoned.
         await queue.abandon("me")
         assert await claim_one(queue, run, "me")
 
@@ -81,7 +82,7 @@ async def test_a_long_call_is_given_the_time_that_it_takes(queue, direct, impati
     run = await start(queue, page())
     async with direct.transaction():
         await direct.execute("LOCK TABLE shoal.run IN ACCESS EXCLUSIVE MODE")
-        purging = asyncio.create_task(queue._server.at_length("SELECT * FROM shoal.purge($1::text)", run.id))
+        purging = asyncio.create_task(queue._server.fetch_long("SELECT * FROM shoal.purge($1::text)", run.id))
         await asyncio.sleep(3 * SOON)
         assert not purging.done()
     async with asyncio.timeout(20):
@@ -91,13 +92,18 @@ async def test_a_long_call_is_given_the_time_that_it_takes(queue, direct, impati
 
 async def test_both_ends_of_a_connection_test_whether_the_other_is_there(queue):
     shown = [await queue._server.value("SELECT current_setting($1)", name) for name in alive.SESSION]
-    numbers = (alive.IDLE, alive.INTERVAL, alive.PROBES, 1_000 * alive.UNHEARD)
+    numbers = (
+        alive.KEEPALIVE_IDLE,
+        alive.KEEPALIVE_INTERVAL,
+        alive.KEEPALIVE_PROBES,
+        1_000 * alive.USER_TIMEOUT,
+    )
     assert shown == [*map(str, numbers), "1min"]
     async with queue._server._pool.acquire() as connection:
         sock = connection._con._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == alive.IDLE
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1_000 * alive.UNHEARD
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == alive.KEEPALIVE_IDLE
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1_000 * alive.USER_TIMEOUT
 
 
 async def test_over_a_unix_socket_there_is_nothing_to_test(postgres, postgres_database):

@@ -1,4 +1,4 @@
-"""A database of the version before learns to take starts back, and its workers go on beside it."""
+"""A database of the previous version is migrated to give starts back, while its workers continue."""
 
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ NEW = 4  # arguments of settle that version 4 does not know
 
 @pytest.fixture
 async def held(empty_postgres_url, bare):
-    """A run, and a lease that the version before has made."""
+    """A run, and a lease created by the previous version."""
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         run = await start(queue, *pages(5), host_delay=HOUR)
         lease = await claim_one(queue, run)
@@ -62,5 +62,5 @@ async def test_a_worker_of_the_version_before_goes_on_beside_it(empty_postgres_u
 
 
 def as_before(call: str) -> str:
-    """Return how the version before called a function that has got new arguments."""
+    """Return the call of the previous version of a function that has new arguments."""
     return call.rsplit(", ", NEW)[0] + ")"

@@ -1,9 +1,9 @@
-"""Completed tasks are read from a table without an index, some blocks at a time: each once, and all."""
+"""Completed tasks are read from a table without an index, a few blocks at a time: all of them, each once."""
 
 import pytest
 
 from shoal.core.model import Done, TaskState
-from shoal.queue.postgres import listing
+from shoal.queue.postgres import task_list
 from tests.conformance.helpers import claim_all, pages, start
 
 TASKS, AT_ONCE = 2_000, 20
@@ -18,7 +18,7 @@ async def test_pages_of_blocks_neither_overlap_nor_leave_gaps(queue, direct, mon
         await queue.settle([Done(lease, items=[1]) for lease in leases[first : first + AT_ONCE]])
     assert await direct.fetchval(BLOCKS) > 3
     for name, size in some.items():
-        monkeypatch.setattr(listing, name, size)
+        monkeypatch.setattr(task_list, name, size)
     found = [status async for status in queue.tasks(run.id, states=[TaskState.COMPLETED])]
     assert len({status.id for status in found}) == len(found) == TASKS
     assert {status.items for status in found} == {1}

@@ -1,4 +1,4 @@
-"""Trouble with the server reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
+"""Server problems reach the caller as Shoal's own errors, which say what to do and reveal no secret."""
 
 import asyncio
 import shutil
@@ -35,7 +35,7 @@ host  all all 127.0.0.1/32 scram-sha-256
 
 @pytest.fixture(scope="module")
 def guarded():
-    """A server that asks everybody but its owner for a password."""
+    """A server that requires a password from every user but its owner."""
     with or_skip(PostgresServer) as server:
         (server.folder / "data" / "pg_hba.conf").write_text(HBA)
         server.restart()
@@ -51,7 +51,7 @@ def address(server, *, user="worker", password=PASSWORD, database="books", optio
 
 
 async def refusal(url, kind):
-    """Return what opening this address says; it must be an error of this kind, and tell no secret."""
+    """Return the message of opening this URL; it must be an error of this kind, and reveal no secret."""
     with pytest.raises(kind) as caught:
         await PostgresQueue.open(url, patience=IMPATIENT)
     error = caught.value
@@ -99,13 +99,13 @@ async def test_a_user_who_may_create_no_schema_works_in_one_that_was_made_for_it
 
 async def test_a_port_where_nobody_listens_is_unavailable_once_patience_is_over():
     url = f"postgresql://worker:{PASSWORD}@127.0.0.1:{free_port()}/books"
-    assert "start the server or mend the address" in await refusal(url, QueueUnavailable)
+    assert "Start the server or fix the URL" in await refusal(url, QueueUnavailable)
 
 
 async def test_a_server_without_a_connection_left_is_waited_for_and_says_what_helps(guarded):
     guarded.sql(f"CREATE ROLE crowd LOGIN CONNECTION LIMIT 0 PASSWORD '{PASSWORD}'")
     said = await refusal(address(guarded, user="crowd"), QueueUnavailable)
-    assert "raise its max_connections, or put PgBouncer in between" in said
+    assert "raise its max_connections, or use PgBouncer" in said
 
 
 async def test_a_host_that_does_not_exist_is_unavailable():
@@ -157,7 +157,7 @@ async def test_a_read_only_server_is_read_only_to_every_verb_that_writes(guarded
 async def test_after_a_failover_a_queue_finds_the_new_primary(postgres, postgres_database):
     async with await PostgresQueue.open(postgres.url(postgres_database)) as queue:
         run = await start(queue, page())
-        # What a session is when it begins it stays, as a connection to an old primary does.
+        # A session keeps the mode it began with, as a connection to a former primary does.
         postgres.sql(f"ALTER DATABASE {postgres_database} SET default_transaction_read_only = on")
         await queue._server._pool.expire_connections()
         with pytest.raises(QueueReadOnly):
@@ -193,14 +193,14 @@ async def test_an_empty_database_cannot_be_migrated_read_only(guarded):
 
 
 async def test_a_full_disk_is_full_and_what_was_stored_is_safe_once_there_is_room(guarded):
-    """The disk is a small one in memory, or pretended by a trigger where nothing may be mounted."""
+    """A small disk in memory, or a trigger that simulates one if nothing may be mounted."""
     guarded.sql("CREATE DATABASE crammed OWNER worker")
     url = address(guarded, database="crammed")
     async with await PostgresQueue.open(url) as queue:
         run = await start(queue, *pages(10))
     with full_disk(guarded, "crammed") as make_room:
         async with await PostgresQueue.open(url) as queue:
-            with pytest.raises(QueueFull, match="free some space") as caught:
+            with pytest.raises(QueueFull, match="Free some space") as caught:
                 await queue.enqueue(run.id, [page(n, payload={"text": "x" * 1000}) for n in range(1000)])
             assert PASSWORD not in str(caught.value)
             assert (await queue.stats(run.id)).pending == 10
@@ -211,7 +211,7 @@ async def test_a_full_disk_is_full_and_what_was_stored_is_safe_once_there_is_roo
 
 @contextmanager
 def full_disk(server, database):
-    """Put the tasks where there is little room; yields what makes more."""
+    """Move the tasks to a small tablespace; yields a function that frees space."""
     disk = server.folder / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]

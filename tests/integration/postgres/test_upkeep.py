@@ -1,4 +1,4 @@
-"""What the queue keeps for itself stays small, and what time moves is moved in pieces."""
+"""The queue's own bookkeeping stays small, and changes caused by time are made in batches."""
 
 import asyncio
 from uuid import uuid4
@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.model import MINUTE, SECOND, Done, Retry
 from shoal.core.pacing import BURST_HORIZON
-from shoal.fleet.maintenance import reclaim_if_due
+from shoal.fleet.run.maintenance import reclaim_if_due
 from shoal.queue.postgres import sql
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.backends import ServerClock
@@ -20,7 +20,7 @@ RECEIPTS = "SELECT count(*) FROM shoal.receipt"
 
 
 async def try_claim(direct, call, run, *, again, fence=(None, None, None)):
-    """Make one try of a claim, as the client does, and return what it leased."""
+    """Make one attempt of a claim, as the client does, and return the leases."""
     rows = await direct.fetch(
         *(sql.CLAIM, call, again, run.id, "worker-1", 10, MINUTE, BURST_HORIZON, None, None, [], [], *fence)
     )
@@ -76,7 +76,7 @@ async def test_two_hours_of_a_fleets_traffic_leave_little_behind(queue, direct, 
     await clock.close()
     stats = await queue.stats(run.id)
     assert (stats.completed, stats.expired, stats.tasks) == (240 - stats.remaining, 5, 245)
-    # Some minutes' worth of each, where a fleet that clears nothing leaves 24 times as much.
+    # Some minutes' worth of each; without clean-up the fleet leaves 24 times as much.
     assert most["receipt"] <= 60
     assert most["delta"] == 0
     assert most["note"] <= 5
@@ -131,7 +131,7 @@ async def test_a_purge_that_meets_a_sweep_leaves_nothing_behind(queue, direct, u
 
 
 async def test_live_tasks_are_handed_out_although_many_others_have_yet_to_expire(queue, direct):
-    """More than one claim can clear are overdue, in a higher band and on the same host."""
+    """More tasks than one claim can expire are overdue, in a higher band and on the same host."""
     run = await start(queue, page("live"), page("urgent", "b.example", priority=5))
     await queue.enqueue(run.id, [page(n, priority=9, ttl=HOUR) for n in range(5)])
     await direct.execute(OVERDUE, 1_200)
@@ -146,7 +146,7 @@ async def test_live_tasks_are_handed_out_although_many_others_have_yet_to_expire
     assert len(grants) <= 4
 
 
-# Bundles as they are when a crowd of tasks outlives its time in one moment, counted as pending.
+# Bundles as they are when many tasks expire at the same time, counted as pending.
 OVERDUE = """
     WITH one AS (
         UPDATE shoal.bundle SET expires_at = clock_timestamp() WHERE expires_at IS NOT NULL RETURNING *
@@ -197,7 +197,7 @@ READ_OF_RUNS = """
 
 
 async def test_claims_are_not_held_up_by_what_purges_left_before(empty_postgres_url, bare):
-    """The migration clears it."""
+    """The migration removes it."""
     async with await PostgresQueue.open(empty_postgres_url) as queue:
         run = await start(queue, *pages(3))
     await bare.execute("UPDATE shoal.bundle SET run = run + 1000")

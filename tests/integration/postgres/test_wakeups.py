@@ -1,4 +1,4 @@
-"""Calls that meet in the middle: whoever commits last, no lane is left asleep with a task in it."""
+"""Concurrent calls: whichever commits last, no lane with a task is left without a due time."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ STILL_IN_LINE = """
 
 
 async def until(direct, condition):
-    """Wait until the lanes are so, and write nothing: a transaction that ends may hide the race."""
+    """Wait until the lanes are in this state, and write nothing: an ending transaction may hide the race."""
     async with asyncio.timeout(5):
         while not await direct.fetchval(f"SELECT bool_and({condition}) FROM shoal.lane"):
             await asyncio.sleep(0.005)
@@ -79,7 +79,7 @@ async def test_an_urgent_task_in_a_lane_that_has_long_waited_its_turn_is_handed_
     run = await start(queue, page(0, priority=9), *(page(1, f"h{n}.example") for n in range(30)))
     await direct.execute("UPDATE shoal.lane SET due_at = due_at - interval '1 minute'")
     assert paths(await claim(queue, run, limit=1)) == [f"{HOST}/0"]
-    await claim_one(queue, run)  # which learns that nothing urgent is left
+    await claim_one(queue, run)  # finds that nothing of a higher priority is left
     waiting = await direct.fetchval(STILL_IN_LINE)
     await queue.enqueue(run.id, [page(2, waiting, priority=9)])
     assert paths(await claim(queue, run, limit=1)) == [f"{waiting}/2"]

@@ -1,4 +1,4 @@
-"""Queues on servers of the tests' own, and ways to look behind them."""
+"""Queues on test servers, and direct connections to those servers."""
 
 from collections.abc import AsyncIterator
 from typing import Any

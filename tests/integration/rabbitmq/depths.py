@@ -1,4 +1,4 @@
-"""What is in the broker, seen past the queue."""
+"""Reads the broker directly, past the queue."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +12,14 @@ from shoal.queue.rabbitmq.names import RunQueues
 
 @dataclass(frozen=True)
 class Depths:
-    """Looks at the queues of a run, and puts things into them."""
+    """Reads the queues of a run, and publishes to them."""
 
     connection: AbstractConnection
     redis: Any
 
     async def names(self, run: Run) -> RunQueues:
         """Return the run's queues."""
-        store = (await self.redis.hget("{shoal:0}:meta", "river")).decode()
+        store = (await self.redis.hget("{shoal:0}:meta", "store")).decode()
         number = int(await self.redis.hget("{shoal:0}:runs", run.id))
         return RunQueues(store, run.id, number)
 
@@ -36,11 +36,11 @@ class Depths:
             return None
 
     async def take(self, run: Run, kind: str) -> Any:
-        """Take the first message of a queue."""
+        """Fetch the first message of a queue."""
         channel = await self.connection.channel()
         return await channel.basic_get((await self.names(run)).prefix + kind, no_ack=True)
 
     async def put(self, run: Run, kind: str, body: bytes) -> None:
-        """Put a message into a queue."""
+        """Publish a message to a queue."""
         channel = await self.connection.channel()
         await channel.basic_publish(body, routing_key=(await self.names(run)).prefix + kind)

@@ -1,4 +1,4 @@
-"""A cluster that loses one of its three nodes: work goes on, nothing is lost and nothing is done twice."""
+"""A cluster that loses one of its three nodes: work continues, nothing is lost and nothing is done twice."""
 
 import asyncio
 import os
@@ -50,12 +50,12 @@ async def test_a_node_that_is_killed_frozen_or_cut_off_costs_nothing(cluster, me
         run = await queue.start_run("books", settings=settings)
         orders = [{"url": url, "name": f"worker-{n}", "runs": [run.id]} for n in range(3)]
         async with crew("tests.integration.queues.claimer", orders, within=LONGEST) as workers:
-            for number, (strike, mend) in enumerate(troubles):
+            for number, (start_fault, end_fault) in enumerate(troubles):
                 await queue.enqueue(run.id, tasks(2 * number))
-                strike()
+                start_fault()
                 await queue.enqueue(run.id, tasks(2 * number + 1))
                 await until_completed(queue, run, 2 * (number + 1) * PAGES)
-                mend()
+                end_fault()
                 # One node at a time may be lost: the next not before this one has caught up.
                 await asyncio.to_thread(
                     wait_until, cluster.is_whole, "the cluster to be whole", WHOLE_TIMEOUT

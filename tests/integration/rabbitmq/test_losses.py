@@ -1,4 +1,4 @@
-"""What one server forgets: nothing is lost that the other still has, and the rest is given up aloud."""
+"""Data loss of one server: nothing that the other has is lost, and the rest is given up with an error."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ LOST_AFTER = 2 * MINUTE + SECOND
 
 
 class Later:
-    """How much later it is for Redis than by the clock."""
+    """An offset of the clock of Redis."""
 
     def __init__(self):
         self.skew = ZERO
@@ -43,7 +43,7 @@ async def queue(rabbitmq_url, later):
 
 @asynccontextmanager
 async def forgotten(direct):
-    """Let Redis forget what happens in the block, as one does that fails over to a replica that lags."""
+    """Let Redis forget what happens in the block, like a failover to a replica that lags."""
     kept = {key: await direct.dump(key) for key in await direct.keys("*")}
     yield
     await direct.flushdb()
@@ -52,19 +52,19 @@ async def forgotten(direct):
 
 
 async def empty(depths, run, kind):
-    """Delete the messages of a queue, as somebody may do by hand."""
+    """Delete the messages of a queue, as an operator may do."""
     channel = await depths.connection.channel()
     return (await channel.queue_purge((await depths.names(run)).prefix + kind)).message_count
 
 
 async def give_up(queue, run, later):
-    """Work until what is lost has been given up; return the leases, each of which is done."""
+    """Work until what is lost has been given up; return the leases, all of them settled."""
     leases = []
     for _ in range(5):
         leases += (new := await claim_all(queue, run))
         await queue.settle([Done(lease) for lease in new])
         later += LOST_AFTER
-        queue._river._losses._next.clear()
+        queue._transport._losses._next_report.clear()
     return leases
 
 
@@ -72,10 +72,12 @@ def ids(leases):
     return {lease.task_id for lease in leases}
 
 
-# What Redis forgets
+# Data that Redis loses
 
 
-async def test_a_landing_that_redis_forgets_is_made_again_after_the_worker_ends(queue, rabbitmq_url, direct):
+async def test_a_bundle_whose_receipt_redis_forgets_is_received_again_after_the_worker_ends(
+    queue, rabbitmq_url, direct
+):
     run = await start(queue, *pages(1_000))
     async with forgotten(direct), await RabbitQueue.open(rabbitmq_url) as worker:
         assert len(await claim(worker, run, limit=10)) == 10
@@ -83,67 +85,71 @@ async def test_a_landing_that_redis_forgets_is_made_again_after_the_worker_ends(
     assert len(ids(leases)) == len(leases) == 1_000
 
 
-async def test_a_landing_that_redis_forgets_is_made_again_while_the_worker_lives(queue, direct, monkeypatch):
+async def test_a_bundle_whose_receipt_redis_forgets_is_received_again_while_the_worker_lives(
+    queue, direct, monkeypatch
+):
     run = await start(queue, *pages(1_000))
     async with forgotten(direct):
         assert len(await claim(queue, run, limit=10)) == 10
-    monkeypatch.setattr(acks, "HOLD", 0.0)
-    await queue._river._acks.check()
+    monkeypatch.setattr(acks, "ACK_DELAY", 0.0)
+    await queue._transport._acks.check()
     leases = await claim_all(queue, run, limit=100)
     assert len(ids(leases)) == len(leases) == 1_000
     await queue.settle([Done(lease) for lease in leases])
     assert (await queue.claim("worker-1", run_id=run.id)).drained
 
 
-async def test_tasks_that_redis_forgets_together_with_their_landing_enter_again(queue, direct, monkeypatch):
+async def test_tasks_that_redis_forgets_together_with_their_receipt_enter_again(queue, direct, monkeypatch):
     run = await start(queue)
     async with forgotten(direct):
         await queue.enqueue(run.id, pages(300))
         await claim(queue, run, limit=10)
     await queue.enqueue(run.id, [page("new")])
-    monkeypatch.setattr(acks, "HOLD", 0.0)
-    await queue._river._acks.check()
+    monkeypatch.setattr(acks, "ACK_DELAY", 0.0)
+    await queue._transport._acks.check()
     assert len(await claim_all(queue, run, limit=100)) == 301
 
 
-async def test_a_message_is_acknowledged_once_its_landing_is_old_enough(
+async def test_a_message_is_acknowledged_once_its_receipt_is_old_enough(
     queue, rabbitmq_url, depths, monkeypatch
 ):
-    monkeypatch.setattr(acks, "HOLD", 0.0)
-    monkeypatch.setattr(acks, "CHECK_EVERY", 0.01)
+    monkeypatch.setattr(acks, "ACK_DELAY", 0.0)
+    monkeypatch.setattr(acks, "CHECK_INTERVAL", 0.01)
     run = await start(queue, *pages(1_000))
     async with await RabbitQueue.open(rabbitmq_url) as worker:
         assert len(await claim_all(worker, run, limit=100)) == 1_000
         async with asyncio.timeout(10):
-            while worker._river._acks._held:
+            while worker._transport._acks._held:
                 await asyncio.sleep(0.01)
     assert await depths.of(run, "p0") == 0
 
 
 async def test_many_messages_that_wait_for_their_acknowledgement_do_not_pile_up(queue, monkeypatch):
     run = await start(queue, *pages(2_000))
-    monkeypatch.setattr(acks, "MOST_HELD", 3)
+    monkeypatch.setattr(acks, "MAX_HELD", 3)
     await claim_all(queue, run, limit=500)
-    await queue._river._acks.check()
-    assert len(queue._river._acks._held) == 3
+    await queue._transport._acks.check()
+    assert len(queue._transport._acks._held) == 3
 
 
-async def test_what_a_dead_worker_had_not_acknowledged_is_known_by_its_name(queue, rabbitmq_url, monkeypatch):
+async def test_what_a_dead_worker_had_not_acknowledged_is_recognised_by_its_name(
+    queue, rabbitmq_url, monkeypatch
+):
     run = await start(queue, *pages(600))
     async with await RabbitQueue.open(rabbitmq_url) as dead:
         leases = await claim_all(dead, run, limit=100)
 
     async def unexpected(*_):
-        raise AssertionError("a bundle that came ashore was taken apart")
+        raise AssertionError("a received bundle was decoded again")
 
-    monkeypatch.setattr(queue._river, "_identify", unexpected)
+    monkeypatch.setattr(queue._transport, "_handle_unknown", unexpected)
     await queue.enqueue(run.id, [page("new")])
     assert len(await claim_all(queue, run)) == 1
     await queue.settle([Done(lease) for lease in leases])
     assert (await queue.stats(run.id)).tasks == 601
 
 
-# What the broker does not have any more
+# Messages that the broker loses
 
 
 async def test_tasks_that_are_gone_from_the_broker_are_given_up_and_may_enter_again(
@@ -155,7 +161,7 @@ async def test_tasks_that_are_gone_from_the_broker_are_given_up_and_may_enter_ag
     await queue.settle([Done(lease) for lease in await claim_all(queue, run)])
     await queue.enqueue(run.id, [*lost, *lower])
     assert await empty(depths, run, "p9")
-    assert await claim_all(queue, run) == []  # the lower ones are held back by what comes first
+    assert await claim_all(queue, run) == []  # the higher priority holds the lower ones back
     assert len(await give_up(queue, run, later)) == 30
     assert "300 tasks of the run" in caplog.text
     stats = await queue.stats(run.id)
@@ -201,14 +207,14 @@ async def test_while_new_tasks_keep_coming_only_what_is_gone_is_given_up(queue, 
         came += len(leases)
         await queue.settle([Done(lease) for lease in leases])
         later += LOST_AFTER / 2
-        queue._river._losses._next.clear()
+        queue._transport._losses._next_report.clear()
     assert came == 160
     assert (await queue.stats(run.id)).remaining == 0
     assert (await queue.enqueue(run.id, pages(40, "gone.example"))).added == 40
     assert await depths.of(run, "p0") == 1  # new tasks are in the broker again
 
 
-async def test_a_bundle_that_was_given_up_and_comes_after_all_brings_its_tasks_once(queue, depths, later):
+async def test_a_bundle_that_was_given_up_and_arrives_after_all_adds_its_tasks_once(queue, depths, later):
     run = await start(queue, *pages(100))
     body = (await depths.take(run, "p0")).body
     assert await give_up(queue, run, later) == []
@@ -220,7 +226,7 @@ async def test_a_bundle_that_was_given_up_and_comes_after_all_brings_its_tasks_o
     assert (await queue.stats(run.id)).tasks == 100
 
 
-async def test_a_bundle_in_somebodys_hands_is_not_given_up(queue, rabbitmq_url, depths, later):
+async def test_a_bundle_that_another_worker_holds_is_not_given_up(queue, rabbitmq_url, depths, later):
     run = await start(queue, *pages(100))
     other = await RabbitQueue.open(rabbitmq_url)
     assert await other._broker.fetch((await depths.names(run)).of(0))
@@ -229,26 +235,26 @@ async def test_a_bundle_in_somebodys_hands_is_not_given_up(queue, rabbitmq_url, 
     assert len(await give_up(queue, run, later)) == 100
 
 
-async def test_a_bundle_that_nobody_has_sent_yet_is_not_given_up(queue, later, monkeypatch):
+async def test_a_bundle_that_is_not_published_yet_is_not_given_up(queue, later, monkeypatch):
     run = await start(queue)
-    carry = queue._server.carry
+    publish = queue._server.publish
 
-    async def nothing(cargo, wait):
+    async def nothing(bundles, wait):
         return None
 
-    monkeypatch.setattr(queue._server, "carry", nothing)
+    monkeypatch.setattr(queue._server, "publish", nothing)
     await queue.enqueue(run.id, pages(10))
     assert await give_up(queue, run, later) == []
     assert (await queue.stats(run.id)).pending == 10
-    monkeypatch.setattr(queue._server, "carry", carry)
-    monkeypatch.setattr(queue._river, "_next_sweep", 0.0)
+    monkeypatch.setattr(queue._server, "publish", publish)
+    monkeypatch.setattr(queue._transport, "_next_resend", 0.0)
     assert len(await claim_all(queue, run)) == 10
 
 
 async def test_a_broker_that_is_away_gives_nothing_up(queue, later, monkeypatch):
     run = await start(queue, *pages(10))
     urls = queue._broker._in._urls
-    await queue._broker._in.hang_up()
+    await queue._broker._in.disconnect()
     monkeypatch.setattr(queue._broker, "_patience", SECOND / 10)
     monkeypatch.setattr(queue._broker._in, "_urls", [f"amqp://127.0.0.1:{free_port()}/"])
     for _ in range(4):

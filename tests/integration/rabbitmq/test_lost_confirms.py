@@ -1,4 +1,4 @@
-"""A request or an answer that is lost on the way to the broker: every task is handed out, and once."""
+"""A lost request or reply between client and broker: every task is leased, and once."""
 
 import pytest
 
@@ -54,7 +54,7 @@ async def test_follow_ups_arrive(shaky, queue, method):
     await assert_each_once(queue, run, 20)
 
 
-async def test_bundles_that_are_fetched_come_ashore(shaky, queue):
+async def test_bundles_that_are_fetched_are_received(shaky, queue):
     run = await start(queue, *pages(700))
     async with shaky.on("get") as it:
         leases = await claim(it, run, limit=100)

@@ -1,4 +1,4 @@
-"""Lost calls and answers on the way to the Redis beside the broker; what is common is in `queues`."""
+"""Lost requests and replies of the Redis beside the broker; the tests for all backends are in `queues`."""
 
 import asyncio
 
@@ -24,26 +24,26 @@ async def test_the_follow_ups_of_a_settlement_are_in_the_broker_at_once(shaky, q
     assert len(await claim_all(queue, run)) == 20
 
 
-async def test_a_bundle_comes_ashore_once(shaky, queue):
+async def test_a_bundle_is_received_once(shaky, queue):
     run = await start(queue, *pages(300))
-    async with shaky.on("land") as it:
+    async with shaky.on("receive") as it:
         leases = await claim_all(it, run, limit=100)
     assert len({lease.task_id for lease in leases}) == len(leases) == 300
     assert (await queue.stats(run.id)).tasks == 300
 
 
-async def test_a_bundle_that_redis_still_has_is_dropped_there_once_it_is_safe(shaky, queue, direct):
+async def test_a_published_bundle_is_deleted_from_redis(shaky, queue, direct):
     run = await start(queue)
-    async with shaky.on("sent") as it:
+    async with shaky.on("confirm_sent") as it:
         await it.enqueue(run.id, pages(10))
-    assert await direct.hlen("{shoal:0}:sailing") == 0
+    assert await direct.hlen("{shoal:0}:outgoing") == 0
     assert len(await claim_all(queue, run)) == 10
 
 
 @pytest.mark.parametrize("shaky", [LOST], indirect=True)
-async def test_a_lease_that_is_heard_of_late_is_not_believed_to_last_longer(shaky, queue):
+async def test_a_lease_whose_reply_is_late_does_not_last_longer(shaky, queue):
     run = await start(queue, *pages(2))
-    await claim(queue, run, limit=1)  # the other is ashore with it
+    await claim(queue, run, limit=1)  # the other was received with it
     async with shaky.on("claim") as it:
         claiming = asyncio.create_task(it.claim("worker-1", run_id=run.id, lease=MINUTE))
         while not shaky.proxy.struck:

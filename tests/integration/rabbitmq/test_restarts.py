@@ -1,4 +1,4 @@
-"""Servers that die in the middle of the work: what they kept is neither lost nor done twice."""
+"""Servers that die during a run: what they stored is neither lost nor processed twice."""
 
 import asyncio
 import time
@@ -17,28 +17,28 @@ from tests.servers.redis import RedisServer
 
 PAGES = 20_000
 SEEDS = 500
-# RabbitMQ 3.10 writes the name of a new quorum queue to its disk a second or two after it has answered.
-# Killed within them, it comes back with a queue that never answers.
+# RabbitMQ 3.10 writes the name of a new quorum queue to its disk a second or two after its reply.
+# Killed within them, it restarts with a queue that never responds.
 AGE = 4
 
 
 @pytest.fixture(scope="module")
 def broker():
-    """A broker of this file's own, for it will be killed."""
+    """A broker for this file alone, because the tests kill it."""
     with or_skip(RabbitServer) as server:
         yield server
 
 
 @pytest.fixture
 def memory():
-    """A Redis that keeps its log, for it will be killed."""
+    """A Redis with an append-only file, because the tests kill it."""
     with or_skip(lambda: RedisServer(append=True)) as server:
         yield server
 
 
-def reborn(server):
+def restart_killed(server):
     """Kill a server and start it again."""
-    # Not in a thread, with which the server would end: see `process.py`.
+    # Not in a thread: the server would end with it, see `process.py`.
     server.kill()
     server.start()
 
@@ -59,7 +59,7 @@ async def test_both_servers_killed_in_the_middle_of_a_run_lose_no_task_and_doubl
         working = asyncio.create_task(reports_of("tests.integration.queues.claimer", orders))
         for share, server in ((0.2, broker), (0.6, memory)):
             await until_completed(queue, run, PAGES * share, working)
-            reborn(server)
+            restart_killed(server)
             back = time.monotonic()
             done = (await queue.stats(run.id)).completed
             await until_completed(queue, run, done + 1, working)
@@ -89,7 +89,7 @@ async def test_while_the_broker_is_away_work_is_settled_and_what_it_brings_is_se
         await asyncio.sleep(AGE)
         broker.kill()
         await queue.settle([Done(lease, follow=pages(5, "b.example")) for lease in leases])
-        assert len(await claim(queue, run, limit=1)) == 1  # it had come ashore with the first
+        assert len(await claim(queue, run, limit=1)) == 1  # it was received with the first
         with pytest.raises(QueueUnavailable):
             await claim(queue, run)
         with pytest.raises(QueueUnavailable):
@@ -109,7 +109,7 @@ async def test_a_delay_that_an_outcome_brought_is_kept_after_a_restart_of_redis(
         run = await start(queue, *(page(n, f"h{n}.example") for n in range(3)), host_delay=SECOND)
         (lease,) = await claim(queue, run, limit=1)
         await queue.settle([Done(lease, **{brake: 20 * SECOND})])
-        reborn(memory)
+        restart_killed(memory)
         grant = await queue.claim("worker-1", run_id=run.id)
         assert list(grant.leases) == []
         assert 10 * SECOND < grant.next_due <= 20 * SECOND

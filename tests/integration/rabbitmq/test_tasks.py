@@ -1,4 +1,4 @@
-"""What the broker keeps is counted and not listed; nothing is said of a task that may be there."""
+"""Tasks in the broker are counted and not listed; a task that may be there is not reported."""
 
 from shoal.core.model import Done, TaskState
 from tests.conformance.helpers import HOUR, claim, claim_all, every, page, pages, start, url
@@ -15,8 +15,8 @@ async def test_tasks_in_the_broker_are_counted_and_not_listed(queue):
     (lease,) = await claim(queue, run, limit=1)
     listed = await every(queue.tasks(run.id))
     assert [status.id for status in listed if status.state is TaskState.LEASED] == [lease.task_id]
-    ashore = [status for status in listed if status.state is TaskState.PENDING]
-    assert len(ashore) < 300
+    in_redis = [status for status in listed if status.state is TaskState.PENDING]
+    assert len(in_redis) < 300
 
 
 async def test_a_task_that_may_be_in_the_broker_is_not_called_completed(queue):

@@ -15,6 +15,7 @@ from shoal.core.errors import (
     QueueFull,
     QueueRefused,
     QueueUnavailable,
+    SchemaTooNew,
 )
 from shoal.core.events import QUEUE_AWAY, event_of
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Fate
@@ -32,7 +33,7 @@ IMPATIENT = SECOND / 3
 
 
 async def refusal(url, kind, patience=IMPATIENT):
-    """Open a queue that cannot be opened, and return what is said."""
+    """Open a queue that cannot be opened, and return the message of the error."""
     with pytest.raises(kind) as caught:
         await RabbitQueue.open(url, patience=patience)
     said = str(caught.value)
@@ -155,17 +156,18 @@ async def test_a_closed_queue_says_so(rabbitmq_url):
         await queue._broker.open()
 
 
-async def test_it_says_what_a_crash_can_cost(queue):
-    said = await queue.durability()
-    assert "RabbitMQ" in said
-    assert "appendonly" in said
+async def test_durability_says_what_a_crash_can_cost(queue):
+    found = await queue.durability()
+    assert "RabbitMQ" in found.text
+    assert "appendonly" in found.text
+    assert not found.safe
 
 
-# What others put into the servers
+# Messages and keys of other programs
 
 
 def odd_bodies(run, bundle):
-    """Return messages that are no bundle of the run, and what is said of each."""
+    """Return messages that are no bundle of the run, and the reason given for each."""
     encode = msgspec.msgpack.encode
     return {
         b"": "no bundle",
@@ -195,7 +197,7 @@ async def test_a_message_that_is_no_bundle_goes_to_the_dead_letter_queue(queue, 
     assert (await queue.stats(run.id)).tasks == 1
 
 
-async def test_a_bundle_that_was_changed_does_not_come_ashore(queue, depths):
+async def test_a_bundle_that_was_changed_is_not_received(queue, depths):
     run = await start(queue, page("real"))
     bundle = (await depths.take(run, "p0")).body
     at = bundle.index(b"\xcd\0\0")  # the attempts of the task
@@ -220,7 +222,7 @@ async def test_a_queue_that_is_there_already_with_other_arguments_is_named(queue
         assert len(await claim_all(later, run)) == 3
 
 
-async def test_keys_of_others_in_the_same_redis_are_left_alone(queue, direct):
+async def test_keys_of_other_programs_in_the_same_redis_are_not_changed(queue, direct):
     await direct.set("celery", "mine")
     await direct.rpush("unacked", "mine")
     run = await start(queue, *pages(300))
@@ -229,13 +231,13 @@ async def test_keys_of_others_in_the_same_redis_are_left_alone(queue, direct):
     assert (await direct.get("celery"), await direct.lrange("unacked", 0, -1)) == (b"mine", [b"mine"])
 
 
-async def test_a_key_of_somebody_else_under_our_name_is_an_error_and_stays(queue, direct):
+async def test_a_key_of_another_program_under_our_name_is_an_error_and_stays(queue, direct):
     run = await start(queue)
-    await direct.set("{shoal:0}:sailing", "mine")
+    await direct.set("{shoal:0}:outgoing", "mine")
     with pytest.raises(QueueError, match="WRONGTYPE"):
         await queue.enqueue(run.id, pages(3))
-    assert await direct.get("{shoal:0}:sailing") == b"mine"
-    await direct.delete("{shoal:0}:sailing")
+    assert await direct.get("{shoal:0}:outgoing") == b"mine"
+    await direct.delete("{shoal:0}:outgoing")
 
 
 async def test_a_full_redis_takes_no_task_but_lets_the_work_go_on(rabbitmq):
@@ -254,7 +256,7 @@ async def test_a_full_redis_takes_no_task_but_lets_the_work_go_on(rabbitmq):
 
 
 def fill(server, number):
-    """Put half a megabyte of somebody else's into Redis, and return what it says."""
+    """Write half a megabyte of other data into Redis, and return its reply."""
     try:
         return server.cli("SETRANGE", f"other:{number}", 500_000, "x")
     except Exception as error:
@@ -264,7 +266,7 @@ def fill(server, number):
 @pytest.mark.long
 async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitmq_url, monkeypatch):
     run = await start(queue, *pages(3))
-    monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)
+    monkeypatch.setattr(broker, "CALL_TIMEOUT", 1.0)
     rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1MB")
     try:
         with pytest.raises(QueueFull, match="short of memory"):
@@ -282,17 +284,18 @@ async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
     rabbitmq, rabbitmq_url, monkeypatch, caplog, alarm
 ):
     later = ZERO
-    monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)
+    monkeypatch.setattr(broker, "CALL_TIMEOUT", 1.0)
     async with await RabbitQueue.open(rabbitmq_url, skew=lambda: later) as queue:
         run = await start(queue, *(page(n, f"h{n}.example") for n in range(3_000)))
         leases = await claim(queue, run, limit=10)
         with alarmed(rabbitmq, alarm):
             follow = [page(n, "late.example") for n in range(10)]
-            await queue.settle([Done(leases[0], follow=follow)])  # waits once, and then it is known
-            monkeypatch.setattr(broker, "LONGEST_CALL", 60.0)
+            # This one waits; after it the connection is known to be blocked.
+            await queue.settle([Done(leases[0], follow=follow)])
+            monkeypatch.setattr(broker, "CALL_TIMEOUT", 60.0)
             async with asyncio.timeout(30):
                 await queue.settle([Done(lease, follow=pages(3, lease.task_id)) for lease in leases[1:]])
-            monkeypatch.setattr(broker, "LONGEST_CALL", 1.0)
+            monkeypatch.setattr(broker, "CALL_TIMEOUT", 1.0)
             later = 6 * SECOND  # the bundles are overdue
             done = 10
             while new := await claim(queue, run, limit=500):
@@ -302,7 +305,7 @@ async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
             assert "short of memory or disk" in caplog.text
             with pytest.raises(QueueFull):
                 await queue.enqueue(run.id, pages(3, "c.example"))
-        monkeypatch.setattr(queue._river, "_next_sweep", 0.0)
+        monkeypatch.setattr(queue._transport, "_next_resend", 0.0)
         later = 12 * SECOND
         rest = await claim_all(queue, run)
         assert len(rest) == 10 + 9 * 3 + 3
@@ -321,7 +324,7 @@ def alarmed(rabbitmq, alarm):
         rabbitmq.ctl(*words, many)
 
 
-async def test_queues_of_others_are_left_alone(queue, depths):
+async def test_queues_of_other_programs_are_not_changed(queue, depths):
     channel = await depths.connection.channel()
     await channel.queue_declare("theirs", durable=True)
     run = await start(queue, *pages(3))
@@ -330,6 +333,31 @@ async def test_queues_of_others_are_left_alone(queue, depths):
     await channel.queue_delete("theirs")
 
 
-async def test_its_memory_alone_is_refused_as_a_queue(queue, redis_url):
-    with pytest.raises(QueueError, match="memory of a queue on RabbitMQ"):
+async def test_a_state_store_of_an_older_version_is_refused_and_left_alone(rabbitmq_url, redis_url, direct):
+    old = {"version": "2", "shards": "1", "river": "0a1b2c3d"}
+    await direct.hset("{shoal:0}:meta", mapping=old)
+    said = await refusal(rabbitmq_url, QueueError)
+    assert "has schema version 2; this Shoal needs 3 or later" in said
+    assert "&namespace=NAME" in said
+    with pytest.raises(QueueError, match="state of a queue on RabbitMQ"):
+        await RedisQueue.open(redis_url)
+    found = await direct.hgetall("{shoal:0}:meta")
+    assert {name.decode(): value.decode() for name, value in found.items()} == old
+
+
+async def test_a_new_namespace_beside_an_older_state_store_works(rabbitmq_url, direct):
+    await direct.hset("{shoal:0}:meta", mapping={"version": "2", "shards": "1", "river": "0a1b2c3d"})
+    async with await RabbitQueue.open(f"{rabbitmq_url}&namespace=new") as queue:
+        run = await start(queue, *pages(3))
+        assert len(await claim_all(queue, run)) == 3
+        await queue.purge(run.id)
+
+
+async def test_a_newer_state_store_is_refused(rabbitmq_url, direct):
+    await direct.hset("{shoal:0}:meta", mapping={"version": 99, "shards": 1})
+    assert "pip install --upgrade shoal" in await refusal(rabbitmq_url, SchemaTooNew)
+
+
+async def test_its_state_alone_is_refused_as_a_queue(queue, redis_url):
+    with pytest.raises(QueueError, match="state of a queue on RabbitMQ"):
         await RedisQueue.open(redis_url)

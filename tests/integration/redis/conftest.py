@@ -1,4 +1,4 @@
-"""Queues on a Redis of the tests' own, and ways to look behind them."""
+"""Queues on a test Redis, and direct connections to it."""
 
 from collections.abc import AsyncIterator
 from typing import Any

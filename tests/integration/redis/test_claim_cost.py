@@ -1,18 +1,18 @@
-"""What a claim costs does not grow with what it cannot hand out; counted in commands, for time is noise."""
+"""The cost of a claim, in commands, does not grow with tasks that it cannot lease. Time would be noise."""
 
 import pytest
 
 from shoal.core.model import MINUTE, Bury, Done
-from shoal.queue.redis.claiming import Wish
+from shoal.queue.redis.claim import RedisClaimRequest
 from shoal.queue.redis.queue import RedisQueue
 from shoal.queue.redis.wire import read_claim
 from tests.conformance.helpers import HOUR, claim, claim_all, page, start
 
-PLAY = 5  # commands
+TOLERANCE = 5  # commands
 
 
 async def commands_of(direct, call):
-    """Return how many commands the scripts of a call have made."""
+    """Return the number of commands of the scripts of a call."""
     await direct.config_resetstat()
     await call
     stats = await direct.info("commandstats")
@@ -20,42 +20,42 @@ async def commands_of(direct, call):
 
 
 async def cost(queue, direct, run):
-    """Return the cost of handing out one task of a host that is free."""
+    """Return the cost of leasing one task of a free host."""
     await queue.enqueue(run.id, [page("free", "free.example")])
     return await commands_of(direct, claim(queue, run, limit=1))
 
 
 @pytest.fixture
 async def plain(queue, direct):
-    """What a claim costs in a run that has nothing else."""
+    """The cost of a claim in an otherwise empty run."""
     return await cost(queue, direct, await start(queue, run_id="plain"))
 
 
 async def test_tasks_that_wait_in_a_lane_cost_nothing(queue, direct, plain):
     run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(5_000)))
-    assert await commands_of(direct, claim(queue, run, limit=1)) <= plain + PLAY
+    assert await commands_of(direct, claim(queue, run, limit=1)) <= plain + TOLERANCE
 
 
-async def test_hosts_that_keep_their_gap_are_met_once(queue, direct, plain):
+async def test_hosts_that_keep_their_gap_are_visited_once(queue, direct, plain):
     run = await start(
         queue, *(page(n, f"h{n % 500}.example", priority=9) for n in range(1_000)), host_delay=HOUR
     )
     assert len(await claim_all(queue, run, limit=100)) == 500
-    assert await cost(queue, direct, run) <= plain + PLAY
+    assert await cost(queue, direct, run) <= plain + TOLERANCE
 
 
-async def test_hosts_that_are_full_are_met_once(queue, direct, plain):
+async def test_full_hosts_are_visited_once(queue, direct, plain):
     run = await start(queue, *(page(n, f"h{n % 500}.example", priority=9) for n in range(1_000)), per_host=1)
     assert len(await claim_all(queue, run, limit=100)) == 500
-    assert await cost(queue, direct, run) <= plain + PLAY
+    assert await cost(queue, direct, run) <= plain + TOLERANCE
 
 
-async def test_hosts_that_are_paused_are_met_once(queue, direct, plain):
+async def test_paused_hosts_are_visited_once(queue, direct, plain):
     run = await start(queue, *(page(n, f"h{n}.example", priority=9) for n in range(500)))
     for number in range(500):
         await queue.pause_host(f"h{number}.example", HOUR)
     assert await claim_all(queue, run) == []
-    assert await cost(queue, direct, run) <= plain + PLAY
+    assert await cost(queue, direct, run) <= plain + TOLERANCE
 
 
 async def test_what_is_done_dead_or_delayed_costs_nothing(queue, direct, plain):
@@ -63,25 +63,25 @@ async def test_what_is_done_dead_or_delayed_costs_nothing(queue, direct, plain):
     run = await start(queue, *tasks)
     leases = await claim_all(queue, run, limit=500)
     await queue.settle([Done(lease) if n % 2 else Bury(lease, "no") for n, lease in enumerate(leases)])
-    assert await cost(queue, direct, run) <= plain + PLAY
+    assert await cost(queue, direct, run) <= plain + TOLERANCE
 
 
-async def test_other_runs_at_rest_cost_nothing(queue, direct, plain):
+async def test_idle_runs_cost_nothing(queue, direct, plain):
     for number in range(100):
         await start(queue, page(number, delay=HOUR), run_id=f"rest-{number}")
     run = await start(queue)
-    assert await cost(queue, direct, run) <= plain + PLAY
+    assert await cost(queue, direct, run) <= plain + TOLERANCE
     assert await commands_of(direct, queue.reclaim()) < 15
 
 
-async def test_tasks_that_expired_together_are_thrown_out_some_at_a_time(queue, direct, redis_url):
+async def test_tasks_that_expired_together_are_removed_some_at_a_time(queue, direct, redis_url):
     count, batch = 4_000, 500
     run = await start(queue, *(page(n, ttl=MINUTE) for n in range(count)), page("last"))
     async with await RedisQueue.open(redis_url, skew=lambda: HOUR) as later:
         calls, longest = 0, 0
         while calls < 2 * count / batch:
             await direct.config_resetstat()
-            answer = await later._once("claim", 0, run.id, *wish(run).arguments(1, 0))
+            answer = await later._once("claim", 0, run.id, *request(run).arguments(1, 0))
             stats = await direct.info("commandstats")
             longest = max(longest, stats.get("cmdstat_hget", {"calls": 0})["calls"])
             calls += 1
@@ -96,5 +96,5 @@ async def test_tasks_that_expired_together_are_thrown_out_some_at_a_time(queue, 
         assert (stats.expired, stats.pending, stats.leased) == (count, 0, 1)
 
 
-def wish(run):
-    return Wish("worker-1", run.id, 1, MINUTE, None, None)
+def request(run):
+    return RedisClaimRequest("worker-1", run.id, 1, MINUTE, None, None)

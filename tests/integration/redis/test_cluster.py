@@ -1,4 +1,4 @@
-"""On a cluster a follow-up task may belong to another shard: it gets there once, whoever dies on the way."""
+"""On a cluster a follow-up task may belong to another shard: it arrives once, whichever client dies."""
 
 import asyncio
 
@@ -7,8 +7,9 @@ from redis.asyncio.cluster import RedisCluster
 
 from shoal.core.errors import QueueFull, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
+from shoal.queue.redis.migrate import NEWEST
 from shoal.queue.redis.queue import RedisQueue
-from shoal.queue.redis.settling import shard_of_lease
+from shoal.queue.redis.settle import shard_of_lease
 from tests.conformance.helpers import claim_all, claim_one, page, start
 from tests.integration.crew import reports_of
 from tests.integration.queues.web import page_url, reachable
@@ -37,8 +38,8 @@ async def entries(direct, stream="outbox", number=1):
 
 
 @pytest.fixture
-def cut_short(queue, monkeypatch):
-    """A queue whose process ends before it has forwarded anything."""
+def interrupted(queue, monkeypatch):
+    """A queue whose process dies before it has forwarded anything."""
 
     async def nothing(*_):
         return None
@@ -48,13 +49,13 @@ def cut_short(queue, monkeypatch):
 
 
 async def test_follow_up_tasks_wait_in_the_outbox_and_keep_the_run_from_being_drained(
-    cut_short, redis_cluster_url
+    interrupted, redis_cluster_url
 ):
-    run = await start(cut_short, page())
-    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(40))])
-    at_home = await claim_all(cut_short, run)
-    await cut_short.settle([Done(lease) for lease in at_home])
-    grant = await cut_short.claim("worker-1", run_id=run.id)
+    run = await start(interrupted, page())
+    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(40))])
+    at_home = await claim_all(interrupted, run)
+    await interrupted.settle([Done(lease) for lease in at_home])
+    grant = await interrupted.claim("worker-1", run_id=run.id)
     assert (list(grant.leases), grant.drained) == ([], False)
     async with await RedisQueue.open(redis_cluster_url) as other:
         away = await claim_all(other, run)
@@ -63,17 +64,17 @@ async def test_follow_up_tasks_wait_in_the_outbox_and_keep_the_run_from_being_dr
         assert (await other.stats(run.id)).tasks == 41
 
 
-async def test_reclaim_forwards_what_was_left(cut_short, redis_cluster_url):
-    run = await start(cut_short, page())
-    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(40))])
+async def test_reclaim_forwards_what_was_left(interrupted, redis_cluster_url):
+    run = await start(interrupted, page())
+    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(40))])
     async with await RedisQueue.open(redis_cluster_url) as other:
         await other.reclaim()
         assert (await other.stats(run.id)).pending == 40
 
 
-async def test_what_is_forwarded_twice_enters_once(cut_short, redis_cluster_url, direct):
-    run = await start(cut_short, page())
-    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(40))])
+async def test_what_is_forwarded_twice_enters_once(interrupted, redis_cluster_url, direct):
+    run = await start(interrupted, page())
+    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(40))])
     others = [await RedisQueue.open(redis_cluster_url) for _ in range(3)]
     await asyncio.gather(*(other.reclaim() for other in others))
     assert (await others[0].stats(run.id)).tasks == 41
@@ -82,9 +83,9 @@ async def test_what_is_forwarded_twice_enters_once(cut_short, redis_cluster_url,
         await other.close()
 
 
-async def test_the_time_to_live_of_a_forwarded_task_counts_from_the_settling(cut_short, redis_cluster_url):
-    run = await start(cut_short, page(), ttl=MINUTE)
-    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(20))])
+async def test_the_time_to_live_of_a_forwarded_task_counts_from_the_settling(interrupted, redis_cluster_url):
+    run = await start(interrupted, page(), ttl=MINUTE)
+    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(20))])
     later = await RedisQueue.open(redis_cluster_url, skew=lambda: MINUTE)
     await later.reclaim()
     await later.reclaim()
@@ -93,17 +94,17 @@ async def test_the_time_to_live_of_a_forwarded_task_counts_from_the_settling(cut
     await later.close()
 
 
-async def test_outboxes_of_a_purged_run_are_emptied(cut_short, redis_cluster_url, direct):
-    run = await start(cut_short, page())
-    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(20))])
+async def test_outboxes_of_a_purged_run_are_emptied(interrupted, redis_cluster_url, direct):
+    run = await start(interrupted, page())
+    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(20))])
     assert await entries(direct) > 0
-    await cut_short.purge(run.id)
+    await interrupted.purge(run.id)
     async with await RedisQueue.open(redis_cluster_url) as other:
         await other.reclaim()
     assert await entries(direct) == 0
 
 
-async def test_a_shard_that_was_not_told_of_a_run_asks(queue, direct):
+async def test_a_shard_that_does_not_know_a_run_gets_a_copy(queue, direct):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
     for shard in range(1, 16):
         await direct.delete(f"{{shoal:{shard}}}:runs", f"{{shoal:{shard}}}:run:1")
@@ -124,7 +125,7 @@ async def test_a_key_enters_once_whatever_host_it_is_given_with(queue):
     assert (await queue.stats(run.id)).tasks == 2
 
 
-async def test_of_two_outcomes_that_bring_the_same_key_from_two_shards_the_first_wins(queue):
+async def test_of_two_outcomes_with_the_same_key_on_two_shards_the_first_wins(queue):
     run = await start(queue, *elsewhere(10))
     leases = await claim_all(queue, run)
     await queue.settle(
@@ -145,7 +146,7 @@ async def test_items_of_all_shards_come_in_the_order_of_their_ids(queue):
 
 
 def by_http(count, **fields):
-    """Return pages by http: the shard of their key is another than that of their host."""
+    """Return http pages: the shard of their key is not that of their host."""
     return [Task(url=f"http://h{n}.example/{n}", **fields) for n in range(count)]
 
 
@@ -182,7 +183,7 @@ async def test_tasks_with_keys_reach_their_hosts_when_many_settle_at_once(queue)
     assert sorted(one.task.key for one in await claim_all(queue, run)) == sorted(one.key for one in follow)
 
 
-async def test_a_shard_that_takes_nothing_holds_up_no_other(queue, monkeypatch):
+async def test_a_shard_that_accepts_nothing_delays_no_other(queue, monkeypatch):
     run = await start(queue, page())
     deliver, refusing = queue._outboxes._deliver, []
 
@@ -199,28 +200,28 @@ async def test_a_shard_that_takes_nothing_holds_up_no_other(queue, monkeypatch):
     assert arrived > 40
     assert not (await queue.claim("worker-1", run_id=run.id, limit=1)).drained
     refusing[0] = -1
-    queue._outboxes._away.clear()
+    queue._outboxes._unavailable_until.clear()
     await queue.reclaim()
     assert (await queue.stats(run.id)).tasks == 61
 
 
-async def test_what_another_run_has_in_its_outbox_keeps_no_run_from_being_drained(cut_short):
-    busy, idle = await start(cut_short, page()), await start(cut_short, page())
-    await cut_short.settle([Done(await claim_one(cut_short, busy), follow=elsewhere(40))])
-    await cut_short.settle([Done(await claim_one(cut_short, idle))])
-    assert (await cut_short.claim("worker-1", run_id=idle.id)).drained
-    await cut_short.settle([Done(lease) for lease in await claim_all(cut_short, busy)])
-    assert not (await cut_short.claim("worker-1", run_id=busy.id)).drained
+async def test_what_another_run_has_in_its_outbox_keeps_no_run_from_being_drained(interrupted):
+    busy, idle = await start(interrupted, page()), await start(interrupted, page())
+    await interrupted.settle([Done(await claim_one(interrupted, busy), follow=elsewhere(40))])
+    await interrupted.settle([Done(await claim_one(interrupted, idle))])
+    assert (await interrupted.claim("worker-1", run_id=idle.id)).drained
+    await interrupted.settle([Done(lease) for lease in await claim_all(interrupted, busy)])
+    assert not (await interrupted.claim("worker-1", run_id=busy.id)).drained
 
 
 async def dump(direct, shard):
-    """Return everything that a shard holds."""
+    """Return all data of a shard."""
     keys = [key async for key in direct.scan_iter(f"{{shoal:{shard}}}*")]
     return {key: await direct.dump(key) for key in keys}
 
 
 async def roll_back(direct, shard, before):
-    """Make a shard what it was, as a failover to a replica does that has missed the last writes."""
+    """Restore an earlier state of a shard, like a failover to a replica that missed the last writes."""
     for key in (await dump(direct, shard)).keys() - before.keys():
         await direct.delete(key)
     for key, value in before.items():
@@ -276,22 +277,23 @@ async def test_the_workers_of_all_runs_are_listed_while_one_of_them_is_purged(qu
         await queue.workers(gone.id)
 
 
-@pytest.mark.parametrize("careless", range(3))
-async def test_durability_is_that_of_the_most_careless_node(queue, redis_cluster, careless):
+@pytest.mark.parametrize("unsafe", range(3))
+async def test_durability_is_that_of_the_least_durable_node(queue, redis_cluster, unsafe):
     try:
         for number, node in enumerate(redis_cluster.nodes):
-            node.cli("CONFIG", "SET", "save", "" if number == careless else "900 1")
-        assert "whole queue" in await queue.durability()
+            node.cli("CONFIG", "SET", "save", "" if number == unsafe else "900 1")
+        found = await queue.durability()
+        assert not found.safe and "whole queue" in found.text
     finally:
         for node in redis_cluster.nodes:
             node.cli("CONFIG", "SET", "save", "")
 
 
 async def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_is_in_its_outbox(
-    cut_short, direct, redis_cluster_url
+    interrupted, direct, redis_cluster_url
 ):
-    run = await start(cut_short, page())
-    await cut_short.settle([Done(await claim_one(cut_short, run), follow=elsewhere(20))])
+    run = await start(interrupted, page())
+    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(20))])
     for shard in range(16):
         prefix = f"{{shoal:{shard}}}:"
         for _, fields in await direct.xrange(f"{prefix}1:outbox"):
@@ -301,7 +303,7 @@ async def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_is_i
     await direct.hset("{shoal:0}:meta", "version", 1)
     async with await RedisQueue.open(redis_cluster_url) as newer:
         assert len(await claim_all(newer, run)) == 20
-        assert await direct.hget("{shoal:5}:meta", "version") == b"2"
+        assert await direct.hget("{shoal:5}:meta", "version") == str(NEWEST).encode()
 
 
 @pytest.mark.long

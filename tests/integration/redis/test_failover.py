@@ -1,4 +1,4 @@
-"""A primary fails over behind an address that stays: the fleet goes on by itself, on what the replica had."""
+"""A primary fails over behind a fixed address: the fleet continues with the data of the replica."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ DELAY = SECOND
 
 
 class Pair:
-    """A primary and its replica; `proxy` is the address that a fleet knows."""
+    """A primary and its replica; `proxy` is the address that a fleet uses."""
 
     def __init__(self, primary, replica, proxy):
         self.primary, self.replica, self.proxy = primary, replica, proxy
@@ -29,7 +29,7 @@ class Pair:
         wait_until(lambda: _offset(self.primary) == _offset(self.replica), "the replica to catch up", 30)
 
     def promote(self):
-        """Make the replica a primary: from now on it hears nothing of the old one."""
+        """Make the replica a primary: from now on it gets nothing from the old one."""
         self.replica.cli("REPLICAOF", "NO", "ONE")
 
     def demote(self):
@@ -68,7 +68,7 @@ async def test_a_primary_that_was_demoted_is_left_for_the_new_one(pair, queue):
     leases = await claim(queue, run, limit=5)
     await asyncio.to_thread(pair.wait_for_replica)
     pair.promote()
-    pair.demote()  # it goes on answering on the connections that are open
+    pair.demote()  # it still replies on open connections
     settling = asyncio.create_task(queue.settle([Done(lease) for lease in leases]))
     done, _ = await asyncio.wait([settling], timeout=0.2)
     assert not done
@@ -94,21 +94,21 @@ async def test_a_failover_to_a_replica_that_missed_the_last_writes_costs_those_a
     early = await claim(queue, run, limit=3)
     assert await queue.settle([Done(early[0], items=["early"])]) == [Fate.ACCEPTED]
     await asyncio.to_thread(pair.wait_for_replica)
-    pair.promote()  # and so it misses what comes now
+    pair.promote()  # so it misses the writes that follow
     late = await claim(queue, run, limit=5)
     assert await queue.settle([Done(one, items=[one.task.url]) for one in late[:3]]) == [Fate.ACCEPTED] * 3
     await queue.settle([Done(early[1], follow=[page("follow-up", "f.example")])])
     await queue.enqueue(run.id, [page("new", "n.example")])
     await asyncio.to_thread(pair.primary.kill)
     pair.lead_to_replica()
-    # Whoever holds what was handed out in the lost moments is refused; what was handed out before is not.
+    # Outcomes of leases from the lost moments are stale; those of earlier leases are not.
     assert await queue.settle([Done(one) for one in late[3:]]) == [Fate.STALE] * 2
     assert await queue.extend(early[1:]) == [Fate.ACCEPTED] * 2
-    # Starts on hosts may be among what was lost: nobody is asked before the longest delay has passed.
+    # Starts on hosts may be lost too: no request is sent before the longest delay has passed.
     grant = await queue.claim("worker-1", run_id=run.id)
     assert (list(grant.leases), grant.drained) == ([], False)
     assert ZERO < grant.next_due <= DELAY
-    # Filling again brings back what was lost; a page done in those moments is done again, and stored once.
+    # Enqueueing again restores what was lost; a page done in those moments is done again, and stored once.
     report = await queue.enqueue(run.id, [*seeds, page("new", "n.example")])
     assert (report.added, report.duplicate) == (1, 20)
     await queue.settle([Done(early[1], follow=[page("follow-up", "f.example")]), Done(early[2])])

@@ -1,11 +1,11 @@
-"""A page of a list costs as many commands wherever it begins and however long the list is."""
+"""A page of a list costs the same number of commands wherever it begins and however long the list is."""
 
 from shoal.core.model import Bury, Done, TaskState
 from tests.conformance.helpers import claim, page, start
 from tests.integration.redis.test_claim_cost import commands_of
 
 ROWS = 20
-MOST = 4  # commands more
+TOLERANCE = 4  # commands
 
 
 async def filled(queue, tasks, run_id):
@@ -17,7 +17,7 @@ async def filled(queue, tasks, run_id):
     return run
 
 
-async def page_behind(stream):
+async def page_after(stream):
     rows = []
     async for row in stream:
         rows.append(row)
@@ -39,13 +39,15 @@ def lists_of(queue, run):
 async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_one(queue, direct):
     short, long = await filled(queue, 600, "short"), await filled(queue, 6_000, "long")
     for name, first in lists_of(queue, short).items():
-        plain = await commands_of(direct, page_behind(first(None)))
+        plain = await commands_of(direct, page_after(first(None)))
         behind = lists_of(queue, long)[name]
-        places = [row.place async for row in behind(None)]
+        places = [row.cursor async for row in behind(None)]
         for share in (0.1, 0.9):
             after = places[int(len(places) * share)]
-            cost = await commands_of(direct, page_behind(behind(after)))
-            assert cost <= plain + MOST, f"{name} at {share:.0%}: {cost} commands, the first page {plain}"
+            cost = await commands_of(direct, page_after(behind(after)))
+            assert cost <= plain + TOLERANCE, (
+                f"{name} at {share:.0%}: {cost} commands, the first page {plain}"
+            )
 
 
 async def test_a_list_that_is_read_from_its_beginning_is_noticed(queue, direct):
@@ -55,5 +57,5 @@ async def test_a_list_that_is_read_from_its_beginning_is_noticed(queue, direct):
         async for _ in queue.tasks(run.id, states=[TaskState.PENDING]):
             pass
 
-    plain = await commands_of(direct, page_behind(queue.tasks(run.id, states=[TaskState.PENDING])))
-    assert await commands_of(direct, walk()) > plain + MOST
+    plain = await commands_of(direct, page_after(queue.tasks(run.id, states=[TaskState.PENDING])))
+    assert await commands_of(direct, walk()) > plain + TOLERANCE

@@ -1,11 +1,11 @@
-"""Lost calls and answers where Redis differs from the other servers; what is common is in `queues`."""
+"""Lost requests and replies where Redis differs; the tests for all backends are in `queues`."""
 
 import asyncio
 
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, Done
-from shoal.queue.redis.claiming import Wish
+from shoal.queue.redis.claim import RedisClaimRequest
 from shoal.queue.redis.wire import read_claim
 from tests.conformance.helpers import claim, page, pages, start
 from tests.integration.shaky import LOST
@@ -20,7 +20,7 @@ async def test_a_run_that_is_being_forgotten_is_forgotten_once(shaky, queue):
 
 
 @pytest.mark.parametrize("shaky", [LOST], indirect=True)
-async def test_a_lease_that_is_heard_of_late_is_not_believed_to_last_longer(shaky, queue):
+async def test_a_lease_whose_reply_is_late_does_not_last_longer(shaky, queue):
     run = await start(queue, page())
     async with shaky.on("claim") as it:
         claiming = asyncio.create_task(it.claim("worker-1", run_id=run.id, lease=MINUTE))
@@ -33,16 +33,16 @@ async def test_a_lease_that_is_heard_of_late_is_not_believed_to_last_longer(shak
     assert lease.deadline_in <= MINUTE - 0.3 * SECOND
 
 
-async def test_a_caller_who_knows_its_answers_leaves_one_receipt_behind(queue, direct):
+async def test_a_caller_that_got_its_replies_leaves_one_receipt(queue, direct):
     run = await start(queue, *pages(30))
     for _ in range(10):
         await queue.settle([Done(lease) for lease in await claim(queue, run, limit=3)])
     assert len(await direct.keys("*receipt:*")) <= 2
 
 
-async def test_a_claim_that_arrives_after_its_repetition_leases_nothing_for_nobody(queue):
+async def test_a_claim_that_arrives_after_its_repetition_leases_nothing(queue):
     run = await start(queue)
-    arguments = (run.id, *Wish("worker-1", run.id, 5, MINUTE, None, None).arguments(5, 0))
+    arguments = (run.id, *RedisClaimRequest("worker-1", run.id, 5, MINUTE, None, None).arguments(5, 0))
     tries, server = [], queue._server
     original = server._run
 
@@ -59,7 +59,7 @@ async def test_a_claim_that_arrives_after_its_repetition_leases_nothing_for_nobo
         server._run = original
     assert (leases, len(tries)) == ([], 2)
     await queue.enqueue(run.id, pages(3))
-    _, leases = read_claim(await original(*tries[0]), run.id)  # the network had only held it up
+    _, leases = read_claim(await original(*tries[0]), run.id)  # the network had only delayed it
     assert leases == []
     assert (await queue.stats(run.id)).leased == 0
     assert len(await claim(queue, run)) == 3

@@ -1,4 +1,4 @@
-"""A pending URL is small, and a run that is purged leaves nothing behind."""
+"""A pending URL takes little memory, and a purged run leaves nothing."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, claim_all, page, start
 
-MOST_PER_URL = 150  # bytes; the queue is to hold millions
+MAX_PER_URL = 150  # bytes; the queue is to hold millions
 URLS, HOSTS = 200_000, 2_000
 WEEK = timedelta(days=7)
 
@@ -25,7 +25,7 @@ async def test_a_pending_url_takes_less_than_150_bytes(queue, direct):
     before = (await direct.info("memory"))["used_memory"]
     assert (await queue.enqueue(run.id, shop(URLS))).added == URLS
     used = ((await direct.info("memory"))["used_memory"] - before) / URLS
-    assert used < MOST_PER_URL, f"{used:.0f} bytes"
+    assert used < MAX_PER_URL, f"{used:.0f} bytes"
     assert (await queue.enqueue(run.id, shop(1000))).duplicate == 1000
     buckets = await direct.eval(_ODD_BUCKETS, 0)
     assert buckets == 0, f"{buckets} buckets of seen keys are no longer compact"
@@ -71,7 +71,7 @@ async def test_sets_whose_time_is_over_leave_the_list_of_their_scraper(redis_url
 
 
 @pytest.mark.long
-async def test_what_is_forgotten_leaves_nothing_behind(queue, direct):
+async def test_what_is_forgotten_leaves_nothing(queue, direct):
     await start(queue, *(page(n) for n in range(60_000)), dedup=WEEK)
     assert await queue.forget("books") == 60_000
     assert not [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]
@@ -107,7 +107,7 @@ async def test_a_purged_run_leaves_only_its_hosts_and_its_number(queue, direct):
     }
 
 
-async def test_a_run_at_rest_keeps_no_lane_and_no_lease(queue, direct):
+async def test_an_idle_run_has_no_lane_and_no_lease(queue, direct):
     run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(500)))
     for lease in await claim_all(queue, run, limit=100):
         await queue.settle([Done(lease)])

@@ -1,4 +1,4 @@
-"""While a slot of a cluster is moved the queue stands still, and neither loses nor doubles a task."""
+"""While a slot of a cluster is moved the queue stops, and neither loses nor duplicates a task."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ SHARD = shard_of_host(HOST, 16)
 
 
 class Slot:
-    """The slot of the host's shard, and what `redis-cli --cluster reshard` does to it."""
+    """The slot of the host's shard, and the steps of `redis-cli --cluster reshard`."""
 
     def __init__(self, cluster):
         self.number = int(cluster.nodes[0].cli("CLUSTER", "KEYSLOT", f"{{shoal:{SHARD}}}"))
@@ -29,8 +29,8 @@ class Slot:
         self.target.cli("CLUSTER", "SETSLOT", self.number, "IMPORTING", _id_of(self.source))
         self.source.cli("CLUSTER", "SETSLOT", self.number, "MIGRATING", _id_of(self.target))
 
-    def move_keys(self, most=10_000):
-        keys = self.source.cli("CLUSTER", "GETKEYSINSLOT", self.number, most).splitlines()
+    def move_keys(self, count=10_000):
+        keys = self.source.cli("CLUSTER", "GETKEYSINSLOT", self.number, count).splitlines()
         place = ("127.0.0.1", self.target.port, "", 0, 5_000, "KEYS")
         assert self.source.cli("MIGRATE", *place, *keys) == "OK"
         return len(keys)
@@ -51,7 +51,7 @@ def _id_of(node):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster of this file's own, for its slots do not stay where they were."""
+    """A cluster for this file alone, because the tests move its slots."""
     with or_skip(RedisCluster) as cluster:
         yield cluster
 
@@ -101,7 +101,7 @@ async def test_a_fleet_waits_for_a_slot_to_arrive_and_goes_on_with_all_its_tasks
         leases = await claim(queue, run, limit=10)
         await queue.enqueue(run.id, [page(n, "b.example") for n in range(50)])
         slot.begin()
-        slot.move_keys(most=3)
+        slot.move_keys(count=3)
         calls = [
             asyncio.create_task(queue.settle([Done(lease) for lease in leases])),
             asyncio.create_task(queue.enqueue(run.id, pages(60))),

@@ -1,4 +1,4 @@
-"""Notes leave no key behind, and on a cluster a plan that changes during a claim takes its leases back."""
+"""Notes leave no key, and on a cluster the leases of a claim are released if the plan changed during it."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ TOPIC, KEY = "plans", "books"
 
 
 class Later:
-    """A clock's skew that a test moves."""
+    """An offset of the clock that a test changes."""
 
     now = ZERO
 
@@ -27,12 +27,12 @@ async def on_cluster(redis_cluster_url):
 
 
 async def names(direct):
-    """Return the names of keys that notes are kept in."""
+    """Return the names of the keys of notes."""
     keys = [key.decode().partition(":")[2].partition(":")[2] for key in await direct.keys("*")]
     return {key.partition(":")[0] for key in keys} & {"note", "value", "aged", "fading", "topics"}
 
 
-async def test_removed_notes_leave_nothing_behind(queue, direct):
+async def test_removed_notes_leave_nothing(queue, direct):
     await queue.write_notes(TOPIC, {str(n): b"x" for n in range(100)}, ttl=MINUTE)
     await queue.write_notes(TOPIC, {"kept": b"x"})
     assert await names(direct) == {"note", "value", "aged", "fading", "topics"}
@@ -41,7 +41,7 @@ async def test_removed_notes_leave_nothing_behind(queue, direct):
     assert await names(direct) - {"fading"} == set()
 
 
-async def test_expired_notes_go_some_at_a_time_with_later_writes_and_reclaims(redis_url, direct):
+async def test_expired_notes_are_removed_some_at_a_time_by_later_writes_and_reclaims(redis_url, direct):
     later = Later()
     async with await RedisQueue.open(redis_url, skew=later) as queue:
         await queue.write_notes("cache", {str(n): b"x" for n in range(700)}, ttl=MINUTE)
@@ -72,12 +72,12 @@ async def test_a_large_topic_is_spread_over_the_shards_of_a_cluster(on_cluster, 
 
 
 async def changed_under_way(queue, monkeypatch, run, fence):
-    """Claim on a cluster while somebody makes a new plan, once tasks have been leased."""
+    """Claim on a cluster while another client writes a new plan, once tasks have been leased."""
     claim = queue._claim
 
-    async def and_then(shard, takes, *args):
-        answer = await claim(shard, takes, *args)
-        if takes:
+    async def and_then(shard, leases, *args):
+        answer = await claim(shard, leases, *args)
+        if leases:
             await queue.write_notes(TOPIC, {KEY: b"new"})
         return answer
 
@@ -107,17 +107,17 @@ async def test_on_a_cluster_what_was_claimed_while_the_plan_changed_goes_back_un
     assert [lease.attempt for lease in await claim_all(on_cluster, run)] == [1] * 20
 
 
-async def test_a_look_before_the_claim_alone_would_let_it_pass(on_cluster, monkeypatch, run, fence):
-    stands = on_cluster._notes.stands
-    looks = iter([await stands(fence), True])
+async def test_a_check_before_the_claim_alone_would_not_be_enough(on_cluster, monkeypatch, run, fence):
+    is_valid = on_cluster._notes.is_valid
+    checks = iter([await is_valid(fence), True])
 
-    async def looks_before(_):
-        return next(looks)
+    async def check_before(_):
+        return next(checks)
 
-    on_cluster._notes.stands = looks_before
+    on_cluster._notes.is_valid = check_before
     grant = await changed_under_way(on_cluster, monkeypatch, run, fence)
     assert len(grant.leases) == 20
-    assert not await stands(fence)
+    assert not await is_valid(fence)
 
 
 async def test_a_topic_is_trimmed_across_shards_with_the_oldest_first(redis_cluster_url):
@@ -131,7 +131,7 @@ async def test_a_topic_is_trimmed_across_shards_with_the_oldest_first(redis_clus
     assert left == set(range(20, 40))
 
 
-async def test_two_who_trim_at_once_remove_each_note_once(queue):
+async def test_two_trims_at_once_remove_each_note_once(queue):
     await queue.write_notes("cache", {str(n): b"x" for n in range(1_000)})
     assert sum(await asyncio.gather(*(queue.trim_notes("cache", max_bytes=400) for _ in range(4)))) == 600
     assert len(await queue.notes("cache")) == 400

@@ -1,4 +1,4 @@
-"""A server that dies in the middle of the work: what it kept is neither lost nor done twice."""
+"""A server that dies during a run: what it stored is neither lost nor processed twice."""
 
 import asyncio
 
@@ -18,14 +18,14 @@ PAGES = 20_000
 
 @pytest.fixture
 def server():
-    """A server of the test's own that keeps its log, for it will be killed."""
+    """A server for one test with an append-only file, because the test kills it."""
     with or_skip(lambda: RedisServer(append=True)) as server:
         yield server
 
 
 @pytest.mark.long
 async def test_a_server_killed_in_the_middle_of_a_run_loses_no_task_and_doubles_no_item(server):
-    # A killed process has handed its log to the system: only a crash of the machine costs the last second.
+    # A killed process has passed its log to the system: only a crash of the machine costs the last second.
     async with await RedisQueue.open(server.url()) as queue:
         settings = RunSettings(host_delay=ZERO, per_host=50, max_attempts=9)
         run = await queue.start_run("books", settings=settings)

@@ -1,4 +1,4 @@
-"""Keys stay where they are found when the buckets that hold them are split.
+"""Keys are still found when the buckets that hold them are split.
 
 A group of keys has one bucket until it holds 400 of them, so the first split of a run comes at about 25,000
 tasks. Here all keys are of one group, which is split three times by a few hundred.
@@ -16,7 +16,7 @@ KEYS = 850  # beyond 400, 600 and 800
 
 
 def of_one_group(intake: Intake, name: str) -> list[Task]:
-    """Return tasks whose ids, or keys in all runs of the scraper, are noted in the same group."""
+    """Return tasks whose ids, or keys in all runs of the scraper, are in the same group."""
     entries = ((task, intake.entry(task)) for task in (Task(key=f"k{number}") for number in count()))
     found = (task for task, entry in entries if getattr(entry, name)[7] % GROUPS == 0)
     return list(islice(found, KEYS))

@@ -1,4 +1,4 @@
-"""Trouble with the server reaches the caller as Shoal's own errors, which say what to do and keep secrets."""
+"""Server errors reach the caller as Shoal's own errors, which say what to do and contain no secrets."""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ IMPATIENT = SECOND / 3
 
 
 async def refusal(url, kind, patience=IMPATIENT):
-    """Open a queue that cannot be opened, and return what is said."""
+    """Open a queue that cannot be opened, and return the message of the error."""
     with pytest.raises(kind) as caught:
         await RedisQueue.open(url, patience=patience)
     said = str(caught.value)
@@ -89,7 +89,7 @@ async def test_a_full_server_takes_no_task_but_lets_the_work_be_settled():
             with pytest.raises(QueueFull, match="maxmemory"):
                 await queue.enqueue(run.id, bulky)
             before, refused = await queue.stats(run.id), False
-            while not refused:  # the room that the call itself took is free again
+            while not refused:  # the memory that the call itself used is free again
                 before = await queue.stats(run.id)
                 try:
                     await queue.enqueue(run.id, islice(bulky, 5))
@@ -102,7 +102,7 @@ async def test_a_full_server_takes_no_task_but_lets_the_work_be_settled():
 
 @pytest.fixture
 async def full():
-    """A queue whose server is full, with a run, some of its leases, and a note."""
+    """A queue whose server is full, with a run, some leases, and a note."""
     with or_skip(lambda: RedisServer(append=True)) as server:
         async with await RedisQueue.open(server.url()) as queue:
             run = await start(queue, *pages(200), host_delay=ZERO)
@@ -121,7 +121,7 @@ class Full:
 
 
 def fill(server):
-    """Let the server have less room than it uses, now and when it is started again."""
+    """Limit the memory of the server below what it uses, also after a restart."""
     server._settings["maxmemory"] = "900kb"
     server.cli("CONFIG", "SET", "maxmemory", "900kb")
 
@@ -144,7 +144,7 @@ async def test_on_a_full_server_leases_are_kept_workers_are_heard_and_work_is_se
     await is_full(full)
 
 
-async def test_a_full_server_that_was_started_again_hands_out_its_tasks(full):
+async def test_a_full_server_that_was_restarted_leases_its_tasks(full):
     await asyncio.to_thread(full.server.restart)
     for _ in range(3):
         assert len(await claim(full.queue, full.run, limit=5)) == 5
@@ -187,7 +187,7 @@ async def test_after_a_failover_the_connections_to_what_was_the_primary_are_clos
 
 
 @pytest.mark.parametrize(("key", "name"), [("meta", "a string"), ("runs", "a list")])
-async def test_a_key_of_somebody_else_is_named(direct, redis_url, key, name):
+async def test_a_key_of_another_program_is_named(direct, redis_url, key, name):
     if name == "a string":
         await direct.set(f"{{shoal:0}}:{key}", "mine")
     else:
@@ -198,7 +198,7 @@ async def test_a_key_of_somebody_else_is_named(direct, redis_url, key, name):
     assert await direct.exists(f"{{shoal:0}}:{key}")
 
 
-async def test_a_key_of_somebody_else_in_a_run_is_named(queue, direct):
+async def test_a_key_of_another_program_in_a_run_is_named(queue, direct):
     run = await start(queue, page())
     await direct.set("{shoal:0}:1:leases", "mine")
     with pytest.raises(QueueError, match=r"\{shoal:0\}:1:leases"):
@@ -217,7 +217,7 @@ async def test_a_store_with_another_number_of_shards_is_left_alone(direct, redis
         await RedisQueue.open(redis_url)
 
 
-async def test_a_cluster_must_be_called_one(redis_cluster):
+async def test_a_cluster_needs_its_option(redis_cluster):
     with pytest.raises(QueueError, match=r"\?cluster=true"):
         await RedisQueue.open(redis_cluster.nodes[1].url())
 
@@ -257,4 +257,5 @@ async def test_many_open_a_new_store_at_once(redis_url):
 async def test_durability_says_what_a_crash_can_cost(settings, says):
     with or_skip(lambda: RedisServer(**settings)) as server:
         async with await RedisQueue.open(server.url()) as queue:
-            assert says in await queue.durability()
+            found = await queue.durability()
+            assert (says in found.text, found.safe) == (True, says == "costs nothing")

@@ -356,11 +356,11 @@ async def test_a_recording_of_pages_that_came_and_that_did_not(scene, site):
 
 
 HIDES_NOTHING = """
-import shoal.fleet.logs
-import shoal.worker.handling
-shoal.fleet.logs.redactor = lambda secrets: str
-shoal.worker.handling.Tools.redact = property(lambda self: str, lambda self, value: None)
-shoal.worker.handling.hidden = str
+import shoal.fleet.telemetry.logs
+import shoal.worker.processor
+shoal.fleet.telemetry.logs.redactor = lambda secrets: str
+shoal.worker.processor.ProcessorTools.redact = property(lambda self: str, lambda self, value: None)
+shoal.worker.processor.hidden = str
 """
 
 
@@ -397,7 +397,7 @@ async def test_settings_that_are_right_are_not_shown_in_the_commands_to_type_nex
     words = ("run", "shop.py", *given, "--set", "ttl=1h", *urls_of(site, "/a", "/b"))
     async with proxy, scene.typing(*words, how=signal.SIGINT):
         await until(asked.is_set)
-    assert any(b"Go on:" in said for said in scene.written.values())
+    assert any(b"Resume:" in said for said in scene.written.values())
     assert scene.hits() == []
 
 
@@ -452,7 +452,7 @@ async def run_wrongly(scene, number, words):
     how = ["--json"] if number % 2 else []
     given += [*seed, "--log-dir", "logs", *DEBUG]
     done = await scene.type("run", "shop.py", *how, *given, **PATIENCE)
-    assert done.code != 0 or "Passed over" in done.err, words
+    assert done.code != 0 or "Skipped" in done.err, words
 
 
 @pytest.mark.long

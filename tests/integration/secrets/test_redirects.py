@@ -9,14 +9,14 @@ from itertools import product
 import pytest
 
 from shoal.core.errors import FetchError, InvalidSetting
-from shoal.core.exchange import Guise, Request, Way
-from shoal.core.ways import read_ways
-from shoal.fetch.cookies import CookieJar
+from shoal.core.http import Identity, Proxy, Request
+from shoal.core.proxies import read_proxy_list
 from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
+from shoal.fetch.http.cookies import CookieJar
+from shoal.fetch.http.wreq import WreqFetcher
 from shoal.fetch.tokens.fetcher import TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool
-from shoal.fetch.tokens.token import Placement, Source
+from shoal.fetch.tokens.token import TokenPlacement, TokenSource
 from shoal.queue.open import open_queue
 from tests.conftest import or_skip
 from tests.integration.fetch.hostile import Origin, page, redirect
@@ -121,9 +121,9 @@ async def test_a_hosts_cookies_stay_with_it(fetcher, roads, crossing, status):
 
 @pytest.mark.parametrize("crossing", CROSSINGS)
 async def test_a_visitors_cookies_stay_with_their_host(fetcher, roads, crossing):
-    guise = Guise(key="one", cookies=CookieJar())
+    identity = Identity(key="one", cookies=CookieJar())
     cookie = "Set-Cookie: sid=canary; Path=/; Domain=site.test"
-    said, times = await led(fetcher, roads, crossing, cookie, guise=guise)
+    said, times = await led(fetcher, roads, crossing, cookie, identity=identity)
     assert times == 1
     assert "canary" not in said
 
@@ -167,8 +167,8 @@ async def test_no_caller_can_send_proxy_authorization(fetcher, roads, name):
 async def test_what_opens_a_proxy_is_shown_to_no_target(make_fetcher, roads, engine, secret):
     """The proxy is one that passes everything on; where the engine has no proxies, nothing goes out."""
     roads.other.on("/", page())
-    way = Way(name="p", url=f"http://canary-user:canary-password@127.0.0.1:{roads.other.port}")
-    await walk(make_fetcher(), roads.plain.url("/", "site.test"), way=way)
+    upstream = Proxy(name="p", url=f"http://canary-user:canary-password@127.0.0.1:{roads.other.port}")
+    await walk(make_fetcher(), roads.plain.url("/", "site.test"), proxy=upstream)
     for one in roads.other.asked:
         without = {name: value for name, value in one.headers.items() if name != "proxy-authorization"}
         assert secret not in json.dumps([one.line, without])
@@ -182,12 +182,12 @@ async def test_by_a_proxy_they_stay_as_well_and_so_does_what_opens_it(kind, road
         one.url(LED_AWAY, "127.0.0.1") for one in (roads.plain, roads.other, roads.secure)
     )
     ways = [(roads.plain, other), (roads.plain, secure), (roads.secure, plain)]
-    fetcher = HttpFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test", authorities=certificate.file)
+    fetcher = WreqFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test", authorities=certificate.file)
     with or_skip(lambda: kind(("canary-user", "canary-password"))) as proxy:
-        (way,) = read_ways([proxy.url], what="entry")
+        (upstream,) = read_proxy_list([proxy.url], what="entry")
         for (start, away), status in product(ways, STATUSES):
             start.on("/", redirect(away, status=status))
-            response = await fetcher.fetch(Request(url=start.url("/"), headers=HEADERS, way=way))
+            response = await fetcher.fetch(Request(url=start.url("/"), headers=HEADERS, proxy=upstream))
             assert response.url == away
     await fetcher.close()
     asked = [one for listener in (roads.plain, roads.other, roads.secure) for one in listener.asked]
@@ -226,8 +226,8 @@ async def with_token(fetcher, roads, tmp_path):
 
         async def make(crossing, **where):
             url = roads.start(crossing)[1]
-            pool = await TokenPool.open(queue, Source(given=("canary-token",)), run_id="r")
-            placement = Placement(origins=frozenset({url.removesuffix("/")}), **where)
+            pool = await TokenPool.open(queue, TokenSource(given=("canary-token",)), run_id="r")
+            placement = TokenPlacement(origins=frozenset({url.removesuffix("/")}), **where)
             opened.append(pool)
             return TokenFetcher(fetcher, pool, placement, queue=queue)
 

@@ -62,7 +62,7 @@ async def test_a_visitor_that_is_logged_in_no_longer_logs_in_again_at_no_cost(be
     async with MembersShop() as shop:
         witness = bench.witness
 
-        def meddle(snapshot, crew):
+        def meddle(snapshot, pool):
             if snapshot.stats.completed > 20 and not shop.strangers:
                 shop.log_out_all()
 
@@ -70,7 +70,7 @@ async def test_a_visitor_that_is_logged_in_no_longer_logs_in_again_at_no_cost(be
         summary = await run(bench, shop, 300, "sessions=2, retries=0, per_host=2")
     assert shop.strangers > 0
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (300, 0)
-    assert summary.ending.tally.put_off["NoSession"] == shop.strangers
+    assert summary.ending.tally.postponed["NoSession"] == shop.strangers
 
 
 @pytest.mark.long

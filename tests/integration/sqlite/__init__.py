@@ -1,1 +1,1 @@
-"""The SQLite queue under real conditions: many processes, sudden deaths, full disks, strange files."""
+"""The SQLite queue under real conditions: many processes, killed processes, full disks, foreign files."""

@@ -1,4 +1,4 @@
-"""A process that claims tasks and completes them until it has seen enough, and reports how many."""
+"""A process that claims and completes tasks up to a given number, and prints how many."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ LONGEST_NAP = 0.02
 
 
 async def work(orders: Orders, stage: Stage) -> dict[str, int]:
-    """Work until the run has completed as many tasks as the orders say."""
+    """Work until the run has completed the requested number of tasks."""
     ahead = timedelta(seconds=orders.get("ahead", 0))
     count = {"accepted": 0, "stale": 0}
     async with await SqliteQueue.open(orders["path"], now=lambda: datetime.now(UTC) + ahead) as queue:

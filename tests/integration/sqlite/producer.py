@@ -1,4 +1,4 @@
-"""A process that enqueues tasks, some of which others enqueue as well, and reports what became of them."""
+"""A process that enqueues tasks, some of them also enqueued by others, and prints the report."""
 
 from dataclasses import asdict
 

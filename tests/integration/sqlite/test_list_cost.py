@@ -1,21 +1,22 @@
-"""A page of a list costs the same wherever it begins and however long the list is: in steps of SQLite."""
+"""A page of a list costs the same SQLite steps wherever it begins and however long the list is."""
 
 import pytest
 
 from shoal.core.model import Bury, DeadFilter, Done, TaskState
-from shoal.queue.sqlite import listing, reading
-from shoal.queue.sqlite.database import Address, connect
+from shoal.queue.sqlite import read as reading
+from shoal.queue.sqlite import task_list
+from shoal.queue.sqlite.connection import SqliteAddress, connect
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.queue.sqlite.store import Store
 from tests.conformance.backends import VirtualClock
 from tests.conformance.helpers import claim, page, start
 
 ROWS = 20
-MOST = 1.3  # times the steps of the first page of a short list
+MAX_RATIO = 1.3  # times the steps of the first page of a short list
 
 
 async def filled(path, tasks):
-    """A queue of so many tasks: half of them pending, a third completed with an item each, a sixth dead."""
+    """A queue of `tasks` tasks: half of them pending, a third completed with an item each, a sixth dead."""
     clock = VirtualClock()
     async with await SqliteQueue.open(path, now=clock.now) as queue:
         run = await start(
@@ -25,7 +26,7 @@ async def filled(path, tasks):
             leases = await claim(queue, run, limit=100)
             are_done = count < tasks // 3
             await queue.settle([Done(one, items=[1]) if are_done else Bury(one, "gone") for one in leases])
-    return Store(connect(Address(path)), clock.now)
+    return Store(connect(SqliteAddress(path)), clock.now)
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ async def stores(tmp_path):
 
 def tasks(*states):
     def read(store, mark, size):
-        spot = mark or listing.spot_of(None, listing.tables_of(states or None))
-        return listing.tasks(store, spot, size, "r", None, states or None)
+        spot = mark or task_list.read_cursor(None, task_list.tables_of(states or None))
+        return task_list.tasks(store, spot, size, "r", None, states or None)
 
     return read
 
@@ -48,13 +49,13 @@ LISTS = {
     "tasks": tasks(),
     "pending": tasks(TaskState.PENDING),
     "dead tasks": tasks(TaskState.DEAD),
-    "dead": lambda store, mark, size: reading.letters(store, mark or 0, size, "r", DeadFilter()),
+    "dead": lambda store, mark, size: reading.dead_letters(store, mark or 0, size, "r", DeadFilter()),
     "hosts": lambda store, mark, size: reading.hosts(store, mark or "", size, "r"),
 }
 
 
 def steps_of(store, act):
-    """Return how many steps SQLite's machine makes."""
+    """Return the number of virtual machine steps of SQLite."""
     count = 0
 
     def step():
@@ -69,7 +70,7 @@ def steps_of(store, act):
 
 
 def marks_of(store, read):
-    """Return the marks behind which the pages of a list begin."""
+    """Return the positions after which the pages of a list begin."""
     marks, mark = [], None
     while True:
         mark, rows = read(store, mark, ROWS)
@@ -87,10 +88,12 @@ async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_o
         for share in (0.0, 0.1, 0.9):
             mark = marks[int(len(marks) * share)]
             cost = steps_of(long, lambda read=read, mark=mark: read(long, mark, ROWS))
-            assert cost < MOST * plain, f"{name} at {share:.0%}: {cost:,} steps, the first page {plain:,}"
+            assert cost < MAX_RATIO * plain, (
+                f"{name} at {share:.0%}: {cost:,} steps, the first page {plain:,}"
+            )
 
 
 async def test_a_list_that_is_read_from_its_beginning_is_noticed(stores):
     short, long = stores
     plain = steps_of(short, lambda: LISTS["tasks"](short, None, ROWS))
-    assert steps_of(long, lambda: LISTS["tasks"](long, None, 5 * ROWS)) > MOST * plain
+    assert steps_of(long, lambda: LISTS["tasks"](long, None, 5 * ROWS)) > MAX_RATIO * plain

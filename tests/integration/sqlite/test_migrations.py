@@ -1,4 +1,4 @@
-"""Opening a file of an older Shoal brings it up to date, with all that is in it."""
+"""Opening a file of an older Shoal migrates it with all its data."""
 
 import apsw
 import pytest
@@ -34,7 +34,7 @@ def clock():
 
 @pytest.fixture
 async def held(path, clock):
-    """A run, and a lease that the version before has made."""
+    """A run, and a lease created by the previous version."""
     async with await SqliteQueue.open(path, now=clock.now) as queue:
         run = await start(queue, *pages(5), host_delay=HOUR)
         lease = await claim_one(queue, run)

@@ -12,7 +12,7 @@ from tests.integration.queues.checks import assert_each_done_once
 TASKS, HOSTS = 600, 30
 CLAIMER = "tests.integration.sqlite.claimer"
 
-# The referee: the file itself refuses one lease too many of a host, and the claim that wanted it fails.
+# A trigger as referee: the file itself rejects a lease beyond the limit of a host, and that claim fails.
 REFEREE = """
 CREATE TRIGGER referee BEFORE INSERT ON lease WHEN (SELECT count(*) FROM lease WHERE host = NEW.host) >= 2
 BEGIN SELECT raise(ABORT, 'a third lease of one host'); END
@@ -75,7 +75,7 @@ async def test_when_claimers_are_killed_another_goes_on_and_nothing_is_lost(queu
         async with crew(CLAIMER, orders(path, run, talks=True)) as (victim,):
             assert [await victim.says() for _ in range(turns)] == [20] * turns
             await victim.kill()
-    # An hour ahead, so that no lease of the dead needs to be waited for.
+    # An hour ahead, so that the test need not wait for leases of dead workers.
     async with crew(CLAIMER, orders(path, run, ahead=3600)) as (heir,):
         await heir.report()
     await assert_each_done_once(queue, run, TASKS)

@@ -1,4 +1,4 @@
-"""Files and disks as they are: each trouble is told plainly, and when it is over the same queue goes on."""
+"""Problems with files and disks: each gives a clear error, and afterwards the same queue works again."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ async def queue(path):
 
 @pytest.fixture
 def public(tmp_path):
-    """A folder that everybody may enter, unlike pytest's own."""
+    """A folder that every user may enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -38,7 +38,7 @@ def public(tmp_path):
 
 @contextmanager
 def without_privileges():
-    """Be nobody for a while where the tests run as root, to whom nothing is forbidden."""
+    """Drop root privileges for a while, because root may do anything."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(NOBODY)
@@ -130,21 +130,21 @@ async def test_a_read_only_file_is_refused(public):
     async with await SqliteQueue.open(path):
         pass
     path.chmod(0o444)
-    with without_privileges(), pytest.raises(QueueReadOnly, match="right to write"):
+    with without_privileges(), pytest.raises(QueueReadOnly, match="write permission"):
         await SqliteQueue.open(path)
 
 
 async def test_a_folder_that_cannot_be_written_is_refused(public):
     public.chmod(0o555)
-    with without_privileges(), pytest.raises(QueueReadOnly, match="right to write"):
+    with without_privileges(), pytest.raises(QueueReadOnly, match="write permission"):
         await SqliteQueue.open(public / "queue.db")
-    with without_privileges(), pytest.raises(QueueReadOnly, match="right to write"):
+    with without_privileges(), pytest.raises(QueueReadOnly, match="write permission"):
         await SqliteQueue.open(public / "deeper" / "queue.db")
     public.chmod(0o755)
 
 
 async def limit_pages(queue, most):
-    """Let the file grow to this many pages and no more, as a full disk would."""
+    """Limit the file to this many pages, as a full disk would."""
 
     def limit(store):
         store.connection.pragma("max_page_count", most)
@@ -158,7 +158,7 @@ async def test_a_full_disk_loses_nothing_and_the_queue_goes_on_when_there_is_roo
     grant = await queue.claim("me", run_id=run.id, limit=1)
     before = await queue.stats(run.id)
     await limit_pages(queue, 1)
-    with pytest.raises(QueueFull, match="free some space"):
+    with pytest.raises(QueueFull, match="Free some space"):
         await queue.enqueue(run.id, pages(5000, first=10, payload={"text": "x" * 500}))
     with pytest.raises(QueueFull):
         await queue.settle([Done(grant.leases[0], items=["x" * 100_000])])
@@ -186,9 +186,9 @@ async def test_a_file_that_stays_locked_is_told_and_can_be_used_again_afterwards
     run = await queue.start_run("books")
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(QueueUnavailable, match="another process keeps the file locked"):
+    with pytest.raises(QueueUnavailable, match="another process has locked the file"):
         await queue.enqueue(run.id, pages(1))
-    assert (await queue.stats(run.id)).tasks == 0  # looking needs no lock
+    assert (await queue.stats(run.id)).tasks == 0  # reading needs no lock
     other.execute("ROLLBACK")
     other.close()
     assert (await queue.enqueue(run.id, pages(1))).added == 1
@@ -232,13 +232,13 @@ async def test_a_closed_queue_says_so_and_closing_again_is_nothing(path):
             pass
 
 
-async def test_a_purge_that_was_cut_short_is_finished_by_whoever_reclaims(queue, path):
+async def test_an_interrupted_purge_is_finished_by_a_reclaim(queue, path):
     run = await queue.start_run("books", run_id="old")
     await queue.enqueue(run.id, pages(100))
 
     def forget(store):
-        store.tell("purge_run", run=1)
-        store.tell("purge_mark", run=1)
+        store.run("purge_run", run=1)
+        store.run("purge_mark", run=1)
 
     await queue._writer.call(forget)
     again = await queue.start_run("books", run_id="old")

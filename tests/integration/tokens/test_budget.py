@@ -83,17 +83,17 @@ async def test_windows_that_begin_with_a_request_and_slow_answers_are_kept_to(be
         summary = await bench.run(SCRAPER.format(settings=given), urls(api, 150), workers=3)
     assert api.over == 0
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (150, 0)
-    assert summary.ending.tally.put_off.get("TokensResting", 0) > 0
+    assert summary.ending.tally.postponed.get("TokensResting", 0) > 0
 
 
 @pytest.mark.long
 async def test_workers_that_are_killed_leave_nothing_over_the_limit(bench):
     killed = []
 
-    def kill_one(snapshot, crew):
-        if snapshot.stats.completed and crew.pids and len(killed) < 3:
-            killed.append(crew.pids[0])
-            os.kill(crew.pids[0], signal.SIGKILL)
+    def kill_one(snapshot, pool):
+        if snapshot.stats.completed and pool.pids and len(killed) < 3:
+            killed.append(pool.pids[0])
+            os.kill(pool.pids[0], signal.SIGKILL)
 
     bench.witness.on_saw = kill_one
     async with LimitedApi(TOKENS, limit=30, window=4, style="draft") as api:

@@ -69,7 +69,7 @@ async def test_a_revoked_token_is_retired_and_reported_and_nothing_is_lost(folde
     assert not any(b"s3cret" in data for data in kept)
 
     forgotten = await typed("tokens", "--forget", "retired", folder=folder)
-    assert "Forgot 1 token." in forgotten.err
+    assert "Cleared 1 token." in forgotten.err
     assert len((await typed("tokens", "--json", folder=folder)).rows) == 1
 
 
@@ -125,7 +125,7 @@ async def test_when_every_token_is_refused_the_run_says_so_and_waits(folder):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("tokens.txt", "must say which hosts"),
+        ("tokens.txt", "need the hosts"),
         ("nothing.txt hosts=api.test", "'file:NAME'"),
         ("env:NOT_THERE hosts=api.test", "NOT_THERE holds no token"),
     ],

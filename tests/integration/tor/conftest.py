@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
-from shoal.fetch.http import HttpFetcher
+from shoal.fetch.http.wreq import WreqFetcher
 from shoal.fetch.tor.egress import TorEgress
 from shoal.fetch.tor.fetcher import TorFetcher
 from shoal.fetch.tor.tor import Tor
@@ -42,7 +42,7 @@ async def tor(tor_network: TorNetwork) -> AsyncIterator[Tor]:
     """A Tor that is up, for all tests of a module."""
     opened = await Tor.open(tor_network.torrc)
     try:
-        await opened.until_up(UP)
+        await opened.wait_until_up(UP)
         yield opened
     finally:
         await opened.close()
@@ -57,5 +57,5 @@ async def target() -> AsyncIterator[Target]:
 
 def fetcher_by(tor: Tor, *, allow: tuple[str, ...] = (), **rules: object) -> TorFetcher:
     """Return a fetcher by this Tor; closing it ends the Tor."""
-    direct = HttpFetcher(egress=TorEgress(allow), user_agent="shoal-test/1.0")
+    direct = WreqFetcher(egress=TorEgress(allow), user_agent="shoal-test/1.0")
     return TorFetcher(direct, tor, **rules)  # type: ignore[arg-type]

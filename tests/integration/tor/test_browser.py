@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from shoal.core.errors import TorDown
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.queue.open import open_queue
-from shoal.scrape.settings import ScraperSettings
-from shoal.worker.fetching import open_fetchers
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.fetchers.chain import open_fetchers
 from tests.conftest import or_skip
 from tests.integration.tor.conftest import UP
 from tests.servers.process import find_program

@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import FetchError, OutOfScope, TorDown
-from shoal.core.exchange import Request
+from shoal.core.http import Request
 from shoal.fetch.egress import Egress
-from shoal.fetch.http import HttpFetcher
-from shoal.fetch.robots import Robots
+from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.robots.robots import Robots
 from shoal.fetch.tor.tor import Tor
 from tests.integration.tor.conftest import UP, fetcher_by
 
@@ -26,7 +26,7 @@ def ask(url, seconds=20.0):
 
 async def test_a_direct_fetcher_does_wake_the_canary(target):
     """The negative control: the canary can be reached from here."""
-    fetcher = HttpFetcher(egress=Egress(LOOPBACK), user_agent="shoal")
+    fetcher = WreqFetcher(egress=Egress(LOOPBACK), user_agent="shoal")
     await fetcher.fetch(ask(target.url(host="127.0.0.1")))
     await fetcher.close()
     assert target.connections == 1
@@ -50,7 +50,7 @@ async def test_when_tor_is_killed_nobody_is_asked_until_it_is_up_again(tor_netwo
     tor = await Tor.open(tor_network.torrc)
     fetcher = fetcher_by(tor, allow=LOOPBACK)
     try:
-        await tor.until_up(UP)
+        await tor.wait_until_up(UP)
         await fetcher.fetch(ask(target.url(host="127.0.0.1")))
         before, first = target.connections, tor.pid
         os.kill(first, signal.SIGKILL)
@@ -79,7 +79,7 @@ async def test_a_request_that_was_under_way_when_tor_died_is_put_off(tor_network
         tor = await Tor.open(tor_network.torrc)
         fetcher = fetcher_by(tor, allow=LOOPBACK)
         try:
-            await tor.until_up(UP)
+            await tor.wait_until_up(UP)
             asked.clear()
             fetching = asyncio.create_task(fetcher.fetch(replace(ask(url), once=once)))
             await asked.wait()
@@ -95,7 +95,7 @@ async def test_the_direct_door_is_shut_in_a_run_by_tor(lonely_torrc, target):
     tor = await Tor.open(lonely_torrc)
     fetcher = fetcher_by(tor, allow=LOOPBACK)
     try:
-        with pytest.raises(OutOfScope, match="directly"):
+        with pytest.raises(OutOfScope, match="Direct connections"):
             await fetcher._fetcher.fetch(ask(target.url(host="127.0.0.1")))
     finally:
         await fetcher.close()

@@ -29,20 +29,20 @@ async def walled(*words):
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )
     async with asyncio.timeout(90):
-        said, complaint = await process.communicate()
-    if b"no wall can be built here" in complaint:
-        pytest.skip(complaint.decode())
-    return process.returncode, said.decode(), complaint.decode()
+        said, failure_reason = await process.communicate()
+    if b"no wall can be built here" in failure_reason:
+        pytest.skip(failure_reason.decode())
+    return process.returncode, said.decode(), failure_reason.decode()
 
 
 async def test_whoever_looks_up_a_name_is_ended():
     """The negative control: the wall is there."""
-    code, _, complaint = await walled("lookup", "http://www.faraway.test/")
-    assert code == -signal.SIGSYS, complaint
+    code, _, failure_reason = await walled("lookup", "http://www.faraway.test/")
+    assert code == -signal.SIGSYS, failure_reason
 
 
 async def test_neither_a_worker_nor_its_tor_looks_up_a_name(tor_network, target):
-    code, said, complaint = await walled(tor_network.torrc, target.url("/page", host="www.hidden.test"))
-    assert (code, said in tor_network.exits) == (0, True), complaint
+    code, said, failure_reason = await walled(tor_network.torrc, target.url("/page", host="www.hidden.test"))
+    assert (code, said in tor_network.exits) == (0, True), failure_reason
     assert [visit.path for visit in target.visits] == ["/robots.txt", "/page"]
     assert "www.hidden.test" in tor_network.names.asked

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import ConnectFailed
-from shoal.core.exchange import Request
-from shoal.fetch.robots import Robots
-from shoal.fetch.tor.board import Board
-from shoal.fetch.tor.demand import new_circuit
+from shoal.core.http import Request
+from shoal.fetch.robots.robots import Robots
+from shoal.fetch.tor.renewal import new_circuit
+from shoal.fetch.tor.sync import TorSync
 from shoal.fetch.tor.tor import Tor
 from shoal.queue.open import open_queue
 from tests.integration.engine.shell import typed
@@ -78,7 +78,7 @@ async def test_a_new_circuit_changes_the_exit_and_forgets_the_cookies(tor, targe
     with TorNetwork() as network:
         fresh = await Tor.open(network.torrc)
         try:
-            await fresh.until_up(UP)
+            await fresh.wait_until_up(UP)
             assert len(await exits_of_new_circuits(fresh, target)) > 1
         finally:
             await fresh.close()
@@ -114,11 +114,11 @@ async def test_a_step_may_ask_for_a_new_circuit_from_its_thread(tor, target):
 
 
 async def test_an_operator_sees_every_tor_and_has_all_take_new_circuits(tor, target, tmp_path, monkeypatch):
-    monkeypatch.setattr("shoal.fetch.tor.board.EVERY", 0.05)
+    monkeypatch.setattr("shoal.fetch.tor.sync.SYNC_INTERVAL", 0.05)
     url, fetcher = f"sqlite:///{tmp_path}/queue.db", fetcher_by(tor)
     async with open_queue(url) as queue:
         run = await queue.start_run("shop")
-        fetcher.tell(Board(queue, run.id, "worker-1"))
+        fetcher.start_sync(TorSync(queue, run.id, "worker-1"))
         await fetcher.fetch(ask(target.url()))
         await typed("tor", run.id, "--renew", "--queue", url, folder=tmp_path)
         async with asyncio.timeout(10):
@@ -127,7 +127,7 @@ async def test_an_operator_sees_every_tor_and_has_all_take_new_circuits(tor, tar
         await fetcher.fetch(ask(target.url()))
         await asyncio.sleep(0.2)
         seen = (await typed("tor", run.id, "--queue", url, "--json", folder=tmp_path)).row
-        fetcher._telling.cancel()
+        fetcher._sync_task.cancel()
     assert seen == {"worker": "worker-1", "state": "up", "renewed": 1, "restarts": 0} | {"says": seen["says"]}
     assert [bool(visit.cookie) for visit in target.visits] == [False, False]
 
@@ -172,7 +172,7 @@ async def test_a_name_that_no_exit_reaches_fails_and_is_not_tor_being_down(tor, 
 async def circuits(tor):
     """Return the ids of the circuits that Tor uses for each name."""
     found = {}
-    for line in await tor._process.ask("GETINFO circuit-status"):
+    for line in await tor._process.send_command("GETINFO circuit-status"):
         _, has_name, rest = line.partition('SOCKS_USERNAME="')
         if has_name:
             found.setdefault(rest.partition('"')[0], set()).add(line.split()[0])
@@ -189,7 +189,9 @@ async def test_an_onion_service_is_reached(tor, target, lookups):
 
 async def open_onion(tor, port):
     """Let Tor offer a port of this machine as an onion service; return its host."""
-    (line, *_) = await tor._process.ask(f"ADD_ONION NEW:ED25519-V3 Flags=DiscardPK Port=80,127.0.0.1:{port}")
+    (line, *_) = await tor._process.send_command(
+        f"ADD_ONION NEW:ED25519-V3 Flags=DiscardPK Port=80,127.0.0.1:{port}"
+    )
     return f"{line.removeprefix('ServiceID=')}.onion"
 
 

@@ -15,7 +15,7 @@ import pytest
 from shoal.core.errors import InvalidSetting, TorDown
 from shoal.fetch.tor import folder, program
 from shoal.fetch.tor.tor import Tor, installed_tor
-from shoal.fleet.doctor import Health, examine
+from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.scraper import Scraper
 
 SOON = 20.0  # seconds, on a machine that is busy
@@ -100,9 +100,9 @@ async def test_a_tor_that_does_not_answer_is_ended_and_started_again(opened, mon
     tor = await opened()
     await until(lambda: tor.pid)
     first = tor.pid
-    monkeypatch.setattr("shoal.fetch.tor.control.PATIENCE", 0.3)
+    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT", 0.3)
     os.kill(first, signal.SIGSTOP)
-    assert not await tor.answers()
+    assert not await tor.is_working()
     monkeypatch.undo()
     await until(lambda: tor.pid not in (None, first))
 
@@ -110,19 +110,19 @@ async def test_a_tor_that_does_not_answer_is_ended_and_started_again(opened, mon
 async def test_while_it_is_not_up_there_is_no_way_and_the_wait_grows(opened):
     tor = await opened()
     with pytest.raises(TorDown, match="it is starting") as first:
-        tor.way("a")
+        tor.proxy("a")
     await until(lambda: tor.pid)
     with pytest.raises(TorDown, match=r"it is at [0-9]+ %"):
-        tor.way("a")
+        tor.proxy("a")
     with pytest.raises(TorDown):
-        await tor.until_up(timedelta(seconds=0.1))
+        await tor.wait_until_up(timedelta(seconds=0.1))
     tor._since -= 40
     assert tor.down().after > first.value.after == timedelta(seconds=1)
 
 
 async def test_lines_that_tor_refuses_are_an_error_that_says_so(lonely_torrc):
     lonely_torrc.write_text("Bridge nonsense\nUseBridges 1\n")
-    with pytest.raises(InvalidSetting, match=r"tor is configured in a way that Tor refuses: .*[Bb]ridge"):
+    with pytest.raises(InvalidSetting, match=r"tor is configured in a way that Tor rejects: .*[Bb]ridge"):
         await Tor.open(lonely_torrc)
     assert not list_folders(os.getpid())
 
@@ -131,9 +131,9 @@ async def test_the_operators_lines_open_no_other_door(lonely_torrc, opened):
     lonely_torrc.write_text(lonely_torrc.read_text() + "SocksPort 127.0.0.1:auto\nDNSPort 127.0.0.1:auto\n")
     tor = await opened()
     await until(lambda: tor.pid)
-    assert len((await tor._process.ask("GETINFO net/listeners/socks"))[0].split()) == 1
-    assert (await tor._process.ask("GETINFO net/listeners/dns"))[0] == "net/listeners/dns="
-    assert (await tor._process.ask("GETINFO net/listeners/control"))[0].count("unix:") == 1
+    assert len((await tor._process.send_command("GETINFO net/listeners/socks"))[0].split()) == 1
+    assert (await tor._process.send_command("GETINFO net/listeners/dns"))[0] == "net/listeners/dns="
+    assert (await tor._process.send_command("GETINFO net/listeners/control"))[0].count("unix:") == 1
 
 
 async def test_what_is_installed_has_a_version(lonely_torrc):
@@ -149,10 +149,10 @@ async def test_the_doctor_looks_at_tor_for_a_scraper_that_goes_by_it(lonely_torr
 
     assert await found() is None
     good = await found(tor={"torrc": lonely_torrc})
-    assert good.health is Health.GOOD and "version 0." in good.says
+    assert good.health is CheckStatus.GOOD and "version 0." in good.says
     lonely_torrc.write_text("Nonsense 1\n")
     bad = await found(tor={"torrc": lonely_torrc})
-    assert bad.health is Health.BAD and "Nonsense" in bad.says
+    assert bad.health is CheckStatus.BAD and "Nonsense" in bad.says
 
 
 async def test_a_machine_without_tor_is_told_what_to_install(monkeypatch):

@@ -82,11 +82,11 @@ async def test_a_worker_that_is_killed_leaves_no_tor_and_its_tasks_are_done_by_o
 ):
     killed, most = [], []
 
-    def kill_one(snapshot, crew):
+    def kill_one(snapshot, pool):
         most.append(len(tors_of(torrc)))
-        if snapshot.stats.completed >= 5 and not killed and crew.pids:
-            killed.append(crew.pids[0])
-            os.kill(crew.pids[0], signal.SIGKILL)
+        if snapshot.stats.completed >= 5 and not killed and pool.pids:
+            killed.append(pool.pids[0])
+            os.kill(pool.pids[0], signal.SIGKILL)
 
     bench.witness.on_saw = kill_one
     code = SCRAPER.replace("rate=None", f"delay='100ms', tor={{'torrc': {str(torrc)!r}}}")
@@ -99,15 +99,15 @@ async def test_a_worker_that_is_killed_leaves_no_tor_and_its_tasks_are_done_by_o
 
 
 async def test_while_tor_is_not_up_tasks_wait_at_no_cost_and_nobody_is_asked(lonely_torrc, target, bench):
-    def stop_later(snapshot, crew):
-        if crew.tally.put_off.get("TorDown", 0) >= 10:
-            crew.stop()
+    def stop_later(snapshot, pool):
+        if pool.tally.postponed.get("TorDown", 0) >= 10:
+            pool.stop()
 
     bench.witness.on_saw = stop_later
     code = SCRAPER.replace("rate=None", f"rate=None, tor={{'torrc': {str(lonely_torrc)!r}}}")
     urls = [target.url(f"/p{number}", host="127.0.0.1") for number in range(10)]
     summary = await bench.run(code, urls, workers=1)
-    assert summary.ending.tally.put_off["TorDown"] >= 10
+    assert summary.ending.tally.postponed["TorDown"] >= 10
     assert target.connections == 0
     async with open_queue(bench.queue_url) as queue:
         stats = await queue.stats(summary.run.id)

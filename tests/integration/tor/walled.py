@@ -50,17 +50,17 @@ def wall_in() -> None:
 
 
 async def fetch(torrc: Path, url: str) -> bytes:
-    from shoal.core.exchange import Request
-    from shoal.fetch.http import HttpFetcher
-    from shoal.fetch.robots import Robots
+    from shoal.core.http import Request
+    from shoal.fetch.http.wreq import WreqFetcher
+    from shoal.fetch.robots.robots import Robots
     from shoal.fetch.tor.egress import TorEgress
     from shoal.fetch.tor.fetcher import TorFetcher
     from shoal.fetch.tor.tor import Tor
 
     tor = await Tor.open(torrc)
-    fetcher = TorFetcher(HttpFetcher(egress=TorEgress(), user_agent="shoal"), tor)
+    fetcher = TorFetcher(WreqFetcher(egress=TorEgress(), user_agent="shoal"), tor)
     try:
-        await tor.until_up(timedelta(seconds=60))
+        await tor.wait_until_up(timedelta(seconds=60))
         first = tor.pid
         await Robots(fetcher, "shoal").check(url)
         body = (await fetcher.fetch(Request(url=url))).body

@@ -1,4 +1,4 @@
-"""A real server on a queue of its own, and a real browser to look at it with."""
+"""A real server with its own queue, and a real browser."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,28 +13,28 @@ import pytest
 from fastapi import FastAPI
 from uvicorn import Server
 
-from shoal.fetch.browser.wire import Wire
+from shoal.fetch.browser.cdp import CdpConnection
 from shoal.fleet.app import App, connect
 from shoal.queue.contract import Queue
 from shoal.web.app import make_app
+from shoal.web.auth.credentials import Credentials
 from shoal.web.connections import IdleConnections
-from shoal.web.guard import Credentials
+from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.serving import bind, server_config
-from shoal.web.site import Site, WebSettings
+from shoal.web.server import bind, server_config
 from tests.conftest import or_skip
-from tests.integration.web.window import Window, chromium, find_browser, window
+from tests.integration.web.browser import BrowserTab, chromium, find_browser, open_tab
 
 OPERATOR, READER = "operator-0123456789abcdef", "reader-0123456789abcdefgh"
-OFTEN = timedelta(milliseconds=100)
+INTERVAL = timedelta(milliseconds=100)
 
 
 @dataclass
-class Place:
-    """A server that runs, and what stands behind it."""
+class Dashboard:
+    """A running server and its app."""
 
     app: App
-    site: Site
+    context: WebContext
 
     @property
     def queue(self) -> Queue:
@@ -42,21 +42,21 @@ class Place:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.site.settings.port}"
+        return f"http://127.0.0.1:{self.context.settings.port}"
 
     def client(self, token: str = OPERATOR) -> httpx2.AsyncClient:
-        """Return a client that shows a token."""
+        """Return a client that sends a token."""
         headers = {"Authorization": f"Bearer {token}"}
         return httpx2.AsyncClient(base_url=self.address, headers=headers, timeout=30)
 
-    async def admit(self, visitor: Window, role: str = "operator") -> None:
-        """Give a window the cookie of somebody who has logged in."""
-        credentials = Credentials(self.site.settings)
-        await visitor.call(
+    async def log_in(self, tab: BrowserTab, role: str = "operator") -> None:
+        """Set the session cookie of a role in a tab."""
+        credentials = Credentials(self.context.settings)
+        await tab.call(
             "Network.setCookie",
             url=self.address,
             name=credentials.cookie,
-            value=credentials.session("reader" if role == "reader" else "operator"),
+            value=credentials.new_session("reader" if role == "reader" else "operator"),
             httpOnly=True,
             sameSite="Strict",
         )
@@ -77,42 +77,42 @@ async def serving(web: FastAPI, at: Any, idle: IdleConnections | None = None) ->
 
 
 @asynccontextmanager
-async def opened(
-    folder: Path, every: timedelta = OFTEN, url: str | None = None, idle: IdleConnections | None = None
-) -> AsyncIterator[Place]:
-    """Open a place with a queue in a folder, or at an address."""
+async def open_dashboard(
+    folder: Path, interval: timedelta = INTERVAL, url: str | None = None, idle: IdleConnections | None = None
+) -> AsyncIterator[Dashboard]:
+    """Start a server for a queue in a folder, or at a URL."""
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(connect(url or f"sqlite:///{folder}/queue.db", folder=folder))
         at = bind("127.0.0.1", 0)
         settings = WebSettings.read(port=at.getsockname()[1], operator_token=OPERATOR, reader_token=READER)
-        site = Site(app, Sampler(app.queue, every=every), settings)
-        await stack.enter_async_context(serving(make_app(site), at, idle))
-        stack.callback(site.sampler.close)  # before the server, which waits for its streams
-        yield Place(app, site)
+        context = WebContext(app, Sampler(app.queue, interval=interval), settings)
+        await stack.enter_async_context(serving(make_app(context), at, idle))
+        stack.callback(context.sampler.close)  # before the server, which waits for its streams
+        yield Dashboard(app, context)
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with opened(tmp_path) as made:
-        yield made
+async def dashboard(tmp_path: Path) -> AsyncIterator[Dashboard]:
+    async with open_dashboard(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
-async def browser() -> AsyncIterator[Wire]:
+async def browser() -> AsyncIterator[CdpConnection]:
     or_skip(find_browser)
     async with chromium() as wire:
         yield wire
 
 
 @pytest.fixture
-async def visitor(browser: Wire, place: Place) -> Window:
-    """A window of an operator who has logged in."""
-    made = await window(browser)
-    await made.size(1280)
-    await place.admit(made)
-    return made
+async def tab(browser: CdpConnection, dashboard: Dashboard) -> BrowserTab:
+    """A tab with an operator logged in."""
+    opened = await open_tab(browser)
+    await opened.size(1280)
+    await dashboard.log_in(opened)
+    return opened
 
 
-def every_path(run_id: str, of_a_run: Sequence[str]) -> list[str]:
-    """Return where every page is."""
+def all_paths(run_id: str, of_a_run: Sequence[str]) -> list[str]:
+    """Return the path of every page."""
     return ["/", "/runs", "/workers", "/hosts", "/actions", *(f"/runs/{run_id}{path}" for path in of_a_run)]

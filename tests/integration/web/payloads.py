@@ -1,4 +1,4 @@
-"""What a hostile site may put where a page will show it: each tries to call `hit` with its number."""
+"""XSS payloads that a hostile site may send; each tries to call `hit` with its number."""
 
 HANDLERS = (
     "<img src=x onerror=hit({n})>",

@@ -1,4 +1,4 @@
-"""Streams: what they send, what they cost, and that they come to an end."""
+"""Event streams: what they send, what they cost, and that they end."""
 
 import asyncio
 import os
@@ -13,20 +13,20 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Done, Task
-from shoal.web import live
+from shoal.web import stream
 from tests.conftest import or_skip
-from tests.integration.web.conftest import OPERATOR, Place, opened
+from tests.integration.web.conftest import OPERATOR, Dashboard, open_dashboard
 from tests.servers.postgres import PostgresServer
 
 TABS = 20
-PATIENCE = 30.0
+TIMEOUT = 30.0
 Event = tuple[str, str]
 
 
-async def events(answer: httpx2.Response) -> AsyncIterator[Event]:
+async def events(response: httpx2.Response) -> AsyncIterator[Event]:
     """Yield the events of a stream as a browser reads them."""
     name, data = "", []
-    async for line in answer.aiter_lines():
+    async for line in response.aiter_lines():
         if line.startswith("event: "):
             name = line.removeprefix("event: ")
         elif line.startswith("data: "):
@@ -36,76 +36,76 @@ async def events(answer: httpx2.Response) -> AsyncIterator[Event]:
             name, data = "", []
 
 
-async def take(answer: httpx2.Response, *names: str) -> dict[str, str]:
+async def take(response: httpx2.Response, *names: str) -> dict[str, str]:
     """Return the first event of each name."""
     found: dict[str, str] = {}
-    async with asyncio.timeout(PATIENCE):
-        async for name, text in events(answer):
+    async with asyncio.timeout(TIMEOUT):
+        async for name, text in events(response):
             found.setdefault(name, text)
             if found.keys() >= set(names):
                 break
     return found
 
 
-async def a_run(place: Place, pages: int = 3) -> str:
-    """Return the id of a run with so many pages to fetch."""
-    run = await place.queue.start_run("books")
+async def make_run(dashboard: Dashboard, pages: int = 3) -> str:
+    """Return the id of a run with this number of pending tasks."""
+    run = await dashboard.queue.start_run("books")
     tasks = [Task(url=f"https://shop{n}.example/", step="listing") for n in range(pages)]
-    await place.queue.enqueue(run.id, tasks)
+    await dashboard.queue.enqueue(run.id, tasks)
     return run.id
 
 
-async def test_the_overview_comes_whole_and_then_only_what_changes(place):
-    run_id = await a_run(place)
-    async with place.client() as client, client.stream("GET", "/live") as answer:
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        reading, seen = events(answer), {}
+async def test_the_overview_is_sent_once_and_then_only_its_changes(dashboard):
+    run_id = await make_run(dashboard)
+    async with dashboard.client() as client, client.stream("GET", "/live") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        reading, seen = events(response), {}
         while "point" not in seen:
             name, text = await anext(reading)
             seen[name] = text
-        assert seen.keys() >= {"history", *live.OVERVIEW_PARTS, "title"}
+        assert seen.keys() >= {"history", *stream.OVERVIEW_PARTS, "title"}
         assert run_id in seen["runs"] and msgspec.json.decode(seen["title"]).endswith("3 left")
-        (lease,) = (await place.queue.claim("me", run_id=run_id, limit=1)).leases
-        await place.queue.settle([Done(lease)])
+        (lease,) = (await dashboard.queue.claim("me", run_id=run_id, limit=1)).leases
+        await dashboard.queue.settle([Done(lease)])
         again = [await anext(reading) for _ in range(3)]
         while "runs" not in dict(again):
             again.append(await anext(reading))
         assert "status" not in dict(again)
 
 
-async def test_the_page_of_a_run_streams_its_counts_and_the_points_of_its_chart(place):
-    run_id = await a_run(place)
-    async with place.client() as client, client.stream("GET", f"/live/runs/{run_id}") as answer:
-        found = await take(answer, "history", "head", "steps", "workers", "errors", "title", "point")
+async def test_the_page_of_a_run_streams_its_counts_and_the_points_of_its_chart(dashboard):
+    run_id = await make_run(dashboard)
+    async with dashboard.client() as client, client.stream("GET", f"/live/runs/{run_id}") as response:
+        found = await take(response, "history", "head", "steps", "workers", "errors", "title", "point")
     assert "listing" in found["steps"] and "Pause" in found["head"]
     at, rate, completed, pending, dead = msgspec.json.decode(found["point"])
     assert at > 0 and (rate, completed, pending, dead) == (0, 0, 3, 0)
 
 
-async def test_a_reader_is_sent_no_buttons(place):
-    run_id = await a_run(place)
-    reader = place.client(place.site.settings.reader_token)
-    async with reader as client, client.stream("GET", f"/live/runs/{run_id}") as answer:
-        assert "Pause" not in (await take(answer, "head"))["head"]
+async def test_a_reader_is_sent_no_buttons(dashboard):
+    run_id = await make_run(dashboard)
+    reader = dashboard.client(dashboard.context.settings.reader_token)
+    async with reader as client, client.stream("GET", f"/live/runs/{run_id}") as response:
+        assert "Pause" not in (await take(response, "head"))["head"]
 
 
-async def test_a_stranger_and_a_run_that_is_not_there_get_no_stream(place):
-    async with httpx2.AsyncClient(base_url=place.address) as stranger:
-        assert (await stranger.get("/live")).status_code == 401
-    async with place.client() as client:
+async def test_there_is_no_stream_without_a_token_or_for_an_unknown_run(dashboard):
+    async with httpx2.AsyncClient(base_url=dashboard.address) as anonymous:
+        assert (await anonymous.get("/live")).status_code == 401
+    async with dashboard.client() as client:
         assert (await client.get("/live/runs/20250101_000000_none")).status_code == 404
 
 
-async def test_twenty_open_tabs_cost_no_more_looks_than_one(place):
-    await a_run(place)
-    sampler = place.site.sampler
-    async with place.client() as client:
+async def test_twenty_open_tabs_cost_no_more_samples_than_one(dashboard):
+    await make_run(dashboard)
+    sampler = dashboard.context.sampler
+    async with dashboard.client() as client:
         tabs = [asyncio.create_task(watch(client)) for _ in range(TABS)]
         await until(lambda: sampler.clients == TABS)
-        before, sample = sampler.looks, sampler.latest
+        before, sample = sampler.sample_count, sampler.latest
         for _ in range(5):
-            sample = await sampler.after(sample)
-        assert sampler.looks - before <= 6
+            sample = await sampler.next_sample(sample)
+        assert sampler.sample_count - before <= 6
         for tab in tabs:
             tab.cancel()
         await asyncio.wait(tabs)
@@ -113,91 +113,92 @@ async def test_twenty_open_tabs_cost_no_more_looks_than_one(place):
 
 async def watch(client: httpx2.AsyncClient) -> None:
     """Keep a tab open."""
-    async with client.stream("GET", "/live") as answer:
-        async for _ in answer.aiter_lines():
+    async with client.stream("GET", "/live") as response:
+        async for _ in response.aiter_lines():
             pass
 
 
-async def test_a_client_that_goes_is_forgotten(place):
-    async with place.client() as client, client.stream("GET", "/live") as answer:
-        await take(answer, "runs")
-    await until(lambda: place.site.sampler.clients == 0)
+async def test_a_client_that_disconnects_is_not_counted(dashboard):
+    async with dashboard.client() as client, client.stream("GET", "/live") as response:
+        await take(response, "runs")
+    await until(lambda: dashboard.context.sampler.clients == 0)
 
 
-async def test_there_is_a_most_of_open_streams(place, monkeypatch):
-    monkeypatch.setattr(live, "MOST_CLIENTS", 1)
-    async with place.client() as client, client.stream("GET", "/live") as answer:
-        await take(answer, "runs")
+async def test_the_number_of_streams_is_limited(dashboard, monkeypatch):
+    monkeypatch.setattr(stream, "MAX_CLIENTS", 1)
+    async with dashboard.client() as client, client.stream("GET", "/live") as response:
+        await take(response, "runs")
         refused = await client.get("/live")
     assert refused.status_code == 503 and refused.headers["retry-after"]
 
 
-async def test_a_stream_with_nothing_to_say_stays_awake(tmp_path, monkeypatch):
-    monkeypatch.setattr(live, "KEEP_ALIVE", 0.05)
+async def test_an_idle_stream_sends_keep_alives(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "KEEP_ALIVE", 0.05)
     async with (
-        opened(tmp_path, every=timedelta(hours=1)) as place,
-        place.client() as client,
-        asyncio.timeout(PATIENCE),
-        client.stream("GET", "/live") as answer,
+        open_dashboard(tmp_path, interval=timedelta(hours=1)) as dashboard,
+        dashboard.client() as client,
+        asyncio.timeout(TIMEOUT),
+        client.stream("GET", "/live") as response,
     ):
-        async for line in answer.aiter_lines():
-            if line == ": still here":
+        async for line in response.aiter_lines():
+            if line == ": keep-alive":
                 break
 
 
-async def test_a_stream_ends_after_a_while_so_that_a_session_that_is_over_is_noticed(place, monkeypatch):
-    monkeypatch.setattr(live, "LONGEST", 0.1)
-    async with place.client() as client, asyncio.timeout(PATIENCE):
+async def test_a_stream_ends_after_a_while_so_that_an_expired_session_is_noticed(dashboard, monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAM", 0.1)
+    async with dashboard.client() as client, asyncio.timeout(TIMEOUT):
         assert "event: runs" in (await client.get("/live")).text
 
 
-async def test_a_stream_says_that_the_queue_is_away_and_goes_on_when_it_is_back(place, monkeypatch):
-    await a_run(place)
+async def test_a_stream_reports_an_unavailable_queue_and_recovers(dashboard, monkeypatch):
+    await make_run(dashboard)
 
-    async def away():
+    async def unavailable():
         raise QueueUnavailable("sqlite:///queue.db", "the disk is gone")
 
-    async with place.client() as client, client.stream("GET", "/live") as answer:
-        reading = events(answer)
+    async with dashboard.client() as client, client.stream("GET", "/live") as response:
+        reading = events(response)
         with monkeypatch.context() as patch:
-            patch.setattr(place.queue, "runs", away)
-            async with asyncio.timeout(PATIENCE):
-                while "the disk is gone" not in dict([await anext(reading)]).get("trouble", ""):
+            patch.setattr(dashboard.queue, "runs", unavailable)
+            async with asyncio.timeout(TIMEOUT):
+                while "the disk is gone" not in dict([await anext(reading)]).get("queue_error", ""):
                     pass
-        async with asyncio.timeout(PATIENCE):
-            while dict([await anext(reading)]).get("trouble") != "":
+        async with asyncio.timeout(TIMEOUT):
+            while dict([await anext(reading)]).get("queue_error") != "":
                 pass
 
 
 @pytest.mark.long
-async def test_a_stream_goes_on_when_a_real_server_was_stopped_and_started_again(tmp_path):
+async def test_a_stream_recovers_from_a_restart_of_a_real_server(tmp_path):
     with or_skip(PostgresServer) as server:
         server.sql("CREATE DATABASE away")
         async with (
-            opened(tmp_path, url=server.url("away")) as place,
-            place.client() as client,
-            client.stream("GET", "/live") as answer,
+            open_dashboard(tmp_path, url=server.url("away")) as dashboard,
+            dashboard.client() as client,
+            client.stream("GET", "/live") as response,
         ):
-            reading = events(answer)
-            for deed, is_away in ((server.stop, True), (server.start, False)):
-                await asyncio.to_thread(deed)
-                async with asyncio.timeout(2 * PATIENCE):
-                    while bool(dict([await anext(reading)]).get("trouble", not is_away)) != is_away:
+            reading = events(response)
+            for action, is_away in ((server.stop, True), (server.start, False)):
+                await asyncio.to_thread(action)
+                async with asyncio.timeout(2 * TIMEOUT):
+                    while bool(dict([await anext(reading)]).get("queue_error", not is_away)) != is_away:
                         pass
 
 
-async def test_scraped_text_cannot_begin_an_event_of_its_own(place):
+async def test_scraped_text_cannot_inject_an_event(dashboard):
     hostile = "x\r\revent: title\rdata: forged\r\n\n"
-    run = await place.queue.start_run("books")
-    await place.queue.enqueue(run.id, [Task(url="https://shop.example/", step="listing")])
-    await place.queue.beat("worker\u2028", run_id=run.id, info={"errors": {hostile: 3}})
-    async with place.client() as client, client.stream("GET", "/live") as answer:
-        found = await take(answer, "errors", "title", "point")
+    run = await dashboard.queue.start_run("books")
+    await dashboard.queue.enqueue(run.id, [Task(url="https://shop.example/", step="listing")])
+    await dashboard.queue.beat("worker\u2028", run_id=run.id, info={"errors": {hostile: 3}})
+    async with dashboard.client() as client, client.stream("GET", "/live") as response:
+        found = await take(response, "errors", "title", "point")
     assert "forged" in found["errors"] and "forged" not in found["title"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_an_open_stream_does_not_keep_the_server_from_ending(tmp_path, number):
+@pytest.mark.short_for(number=signal.SIGTERM)
+async def test_an_open_stream_does_not_block_the_shutdown(tmp_path, number):
     command = [sys.executable, "-m", "shoal", "serve", "--port", "0", "--queue", f"sqlite:///{tmp_path}/q.db"]
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -206,15 +207,15 @@ async def test_an_open_stream_does_not_keep_the_server_from_ending(tmp_path, num
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             line = (await process.stderr.readline()).decode()
-            address = line.partition("Shoal is at ")[2].split()[0]
+            address = line.partition("Serving Shoal at ")[2].split()[0]
             headers = {"Authorization": f"Bearer {OPERATOR}"}
             async with (
                 httpx2.AsyncClient(base_url=address, headers=headers) as client,
-                client.stream("GET", "/live") as answer,
+                client.stream("GET", "/live") as response,
             ):
-                await take(answer, "status")
+                await take(response, "status")
                 process.send_signal(number)
                 async with asyncio.timeout(10):
                     assert await process.wait() == 0
@@ -224,8 +225,8 @@ async def test_an_open_stream_does_not_keep_the_server_from_ending(tmp_path, num
             await process.wait()
 
 
-async def until(is_so):
-    """Wait until something is so."""
-    async with asyncio.timeout(PATIENCE):
-        while not is_so():
+async def until(condition):
+    """Wait until a condition is true."""
+    async with asyncio.timeout(TIMEOUT):
+        while not condition():
             await asyncio.sleep(0.01)

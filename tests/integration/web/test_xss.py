@@ -1,4 +1,4 @@
-"""What was scraped is shown and never run: on every page, in every event, in a real browser."""
+"""Scraped data is displayed and never executed: on every page, in every event, in a real browser."""
 
 import html
 from collections import Counter
@@ -12,16 +12,17 @@ from starlette.responses import HTMLResponse
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import Bury, Done, Reject, Task
-from shoal.web import deeds, facts
-from shoal.web.guard import Guest
+from shoal.web import actions
+from shoal.web.auth.credentials import Principal
 from shoal.web.pages import dead, fleet, overview, records, tasks
-from shoal.web.serving import bind
-from tests.integration.web.conftest import opened, serving
+from shoal.web.server import bind
+from shoal.web.views import models
+from tests.integration.web.browser import open_tab
+from tests.integration.web.conftest import open_dashboard, serving
 from tests.integration.web.payloads import PAYLOADS
-from tests.integration.web.window import window
 
-ENOUGH = 150
-CONVICTED = 100  # of them a page must be that does not escape, on a busy machine too
+MIN_PAYLOADS = 150
+MIN_HITS = 100  # payloads that must run on an unescaped page, even on a busy machine
 BATCH = 16  # payloads on one page of the control
 CONTEXTS = {
     "text": lambda text: f"<p>{text}</p>",
@@ -31,7 +32,7 @@ CONTEXTS = {
     "link": lambda text: f'<a href="{html.escape(text)}">a</a>',
 }
 WATCH = "window.hits = []; window.hit = (number) => { top.hits.push(number); };"
-# Touches all that could have been planted, and goes nowhere by it.
+# Triggers everything that could have been injected, without navigating.
 PROVOKE = """(async (...pages) => {
   const leads = (address) => /^javascript:/i.test(address || "");
   for (const page of pages) {
@@ -56,69 +57,72 @@ IN_FRAMES = f"{PROVOKE}(...{FRAMES})"
 
 
 @pytest.fixture
-async def place(tmp_path):
-    """A place that looks less often: what is looked at here is much."""
-    async with opened(tmp_path, every=timedelta(seconds=1)) as made:
+async def dashboard(tmp_path):
+    """A dashboard with a longer interval: each sample is large here."""
+    async with open_dashboard(tmp_path, interval=timedelta(seconds=1)) as made:
         yield made
 
 
 def test_there_are_enough_payloads_and_no_two_are_the_same():
-    assert len(set(PAYLOADS)) == len(PAYLOADS) >= ENOUGH
+    assert len(set(PAYLOADS)) == len(PAYLOADS) >= MIN_PAYLOADS
 
 
 @pytest.mark.long
-async def test_nothing_that_was_scraped_runs_on_any_page_or_event(place, visitor, monkeypatch):
+async def test_no_payload_runs_on_any_page(dashboard, tab, monkeypatch):
     show_everything(monkeypatch)
-    run, entered = await poisoned(place)
-    assert all(count >= ENOUGH for count in entered.values()), entered
-    # Without the policy that would stop it: the escaping must hold by itself.
-    await visitor.call("Page.setBypassCSP", enabled=True)
-    await visitor.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+    run, entered = await make_poisoned_run(dashboard)
+    assert all(count >= MIN_PAYLOADS for count in entered.values()), entered
+    # Without the CSP: the escaping must be sufficient on its own.
+    await tab.call("Page.setBypassCSP", enabled=True)
+    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
     shown: Counter[str] = Counter()
-    for path in await paths_of(place, run):
-        await visitor.open(f"{place.address}{path}")
-        assert await visitor.does(HERE) == [], path
-        shown[path.partition("?")[0].rpartition("/")[2]] += await visitor.does(
+    for path in await paths_of(dashboard, run):
+        await tab.open(f"{dashboard.address}{path}")
+        assert await tab.evaluate(HERE) == [], path
+        shown[path.partition("?")[0].rpartition("/")[2]] += await tab.evaluate(
             "document.documentElement.outerHTML.split('hit(').length - 1"
         )
-    # Each kind of page did show what it was given, so that it had its chance.
+    # Each kind of page displayed the payloads, so they had a chance to run.
     for page in (run.id, "items", "rejects", "dead", "tasks", "workers", "hosts", "actions", "runs"):
-        assert shown[page] >= ENOUGH, (page, shown)
-
-
-async def test_nothing_runs_that_comes_by_an_event_while_the_page_is_open(place, visitor, monkeypatch):
-    show_everything(monkeypatch)
-    run = await place.queue.start_run("books")
-    await place.queue.enqueue(run.id, [Task(url="https://shop.example/", step="listing")])
-    await visitor.call("Page.setBypassCSP", enabled=True)
-    await visitor.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
-    other = await window_like(visitor, place)
-    await visitor.open(f"{place.address}/runs/{run.id}")
-    await other.open(f"{place.address}/")
-    await poison(place, run)
-    for tab in (visitor, other):
-        await tab.until(f"document.body.innerHTML.split('hit(').length > {ENOUGH}")
-        assert await tab.does(HERE) == []
+        assert shown[page] >= MIN_PAYLOADS, (page, shown)
 
 
 @pytest.mark.long
-async def test_a_page_that_does_not_escape_is_convicted_by_the_same_test(browser):
+async def test_no_payload_runs_that_arrives_in_an_event(dashboard, tab, monkeypatch):
+    show_everything(monkeypatch)
+    run = await dashboard.queue.start_run("books")
+    await dashboard.queue.enqueue(run.id, [Task(url="https://shop.example/", step="listing")])
+    await tab.call("Page.setBypassCSP", enabled=True)
+    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+    other = await open_second_tab(tab, dashboard)
+    await tab.open(f"{dashboard.address}/runs/{run.id}")
+    await other.open(f"{dashboard.address}/")
+    await add_payloads(dashboard, run)
+    for each in (tab, other):
+        await each.until(f"document.body.innerHTML.split('hit(').length > {MIN_PAYLOADS}")
+        assert await each.evaluate(HERE) == []
+
+
+@pytest.mark.long
+async def test_the_same_payloads_run_on_a_page_that_does_not_escape(browser):
     at = bind("127.0.0.1", 0)
-    made = await window(browser)
+    made = await open_tab(browser)
     await made.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
-    convicted: set[int] = set()
-    async with serving(careless(), at):
+    hits: set[int] = set()
+    async with serving(make_unescaped_app(), at):
         base = f"http://127.0.0.1:{at.getsockname()[1]}"
         for first in range(0, len(PAYLOADS), BATCH):
             await made.open(f"{base}/{first}")
-            await made.does(IN_FRAMES)
-            await made.does("new Promise((resolve) => setTimeout(resolve, 200))")  # some act a little later
-            convicted |= set(await made.does("window.hits"))
-    assert len(convicted) >= CONVICTED, [PAYLOADS[n] for n in range(len(PAYLOADS)) if n not in convicted]
+            await made.evaluate(IN_FRAMES)
+            await made.evaluate(
+                "new Promise((resolve) => setTimeout(resolve, 200))"
+            )  # some run a little later
+            hits |= set(await made.evaluate("window.hits"))
+    assert len(hits) >= MIN_HITS, [PAYLOADS[n] for n in range(len(PAYLOADS)) if n not in hits]
 
 
-def careless():
-    """Return a server that shows payloads as they are, each in a frame of its own."""
+def make_unescaped_app():
+    """Return an app that displays payloads unescaped, each in its own frame."""
     web = FastAPI()
 
     @web.get("/{first}")
@@ -130,90 +134,95 @@ def careless():
     @web.get("/{number}/{context}")
     async def frame(number: int, context: str) -> HTMLResponse:
         if context not in CONTEXTS:
-            return HTMLResponse("", status_code=404)  # what a payload itself asks for
+            return HTMLResponse("", status_code=404)  # requested by a payload
         return HTMLResponse(f"<!doctype html><title>t</title>{CONTEXTS[context](PAYLOADS[number])}")
 
     return web
 
 
 def show_everything(monkeypatch):
-    """Have every page hold all payloads at once."""
+    """Raise the limits, so that every page displays all payloads."""
     for module in (dead, fleet, records, tasks):
         monkeypatch.setattr(module, "ROWS", 1_000)
-    monkeypatch.setattr(overview, "RUNS_ON_A_PAGE", 1_000)
-    for name in ("MOST_ERRORS", "MOST_TREATED", "MOST_PARTITIONS", "MOST_STEPS", "MOST_WORKERS"):
-        monkeypatch.setattr(facts, name, 1_000)
-    monkeypatch.setattr("shoal.web.shown.MOST_COLUMNS", 1_000)
+    monkeypatch.setattr(overview, "RUNS_PER_PAGE", 1_000)
+    for name in ("MAX_ERRORS", "MAX_LIMITED_HOSTS", "MAX_PARTITIONS", "MAX_STEPS", "MAX_WORKERS"):
+        monkeypatch.setattr(models, name, 1_000)
+    monkeypatch.setattr("shoal.web.views.format.MAX_COLUMNS", 1_000)
 
 
-async def window_like(visitor, place):
-    """Return another window of the same browser, watched as the first."""
-    other = await window(visitor.wire)
-    await place.admit(other)
+async def open_second_tab(tab, dashboard):
+    """Return another tab of the same browser, with the same instrumentation."""
+    other = await open_tab(tab.wire)
+    await dashboard.log_in(other)
     await other.call("Page.setBypassCSP", enabled=True)
     await other.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
     return other
 
 
-async def poisoned(place):
-    """Return a run with payloads wherever the queue lets them in, and how many got where."""
-    run = await place.queue.start_run("books")
-    entered = await poison(place, run)
-    await place.queue.enqueue(run.id, [Task(key="columns", step="columns")])
-    (lease,) = (await place.queue.claim("me", run_id=run.id, steps=["columns"])).leases
-    await place.queue.settle([Done(lease, items=[dict.fromkeys(PAYLOADS, "x")])])
+async def make_poisoned_run(dashboard):
+    """Return a run with payloads wherever the queue accepts them, and the counts by kind."""
+    run = await dashboard.queue.start_run("books")
+    entered = await add_payloads(dashboard, run)
+    await dashboard.queue.enqueue(run.id, [Task(key="columns", step="columns")])
+    (lease,) = (await dashboard.queue.claim("me", run_id=run.id, steps=["columns"])).leases
+    await dashboard.queue.settle([Done(lease, items=[dict.fromkeys(PAYLOADS, "x")])])
     return run, entered
 
 
-async def poison(place, run):
-    """Put the payloads in, and return how many got where."""
+async def add_payloads(dashboard, run):
+    """Add the payloads to a run; return the counts by kind."""
     entered: Counter[str] = Counter()
-    guest = Guest("operator", "127.0.0.1")
+    principal = Principal("operator", "127.0.0.1")
     for number, text in enumerate(PAYLOADS):
-        for kind, deed in (
-            ("scraper", lambda text=text: place.queue.start_run(text)),
-            ("host", lambda text=text: place.queue.slow_host(text, timedelta(seconds=2))),
-            ("action", lambda text=text: deeds.pause_host(place.site, guest, text, timedelta(0))),
-            ("worker", lambda text=text: beat(place, run, text)),
+        for kind, action in (
+            ("scraper", lambda text=text: dashboard.queue.start_run(text)),
+            ("host", lambda text=text: dashboard.queue.slow_host(text, timedelta(seconds=2))),
+            (
+                "action",
+                lambda text=text: actions.pause_host(dashboard.context, principal, text, timedelta(0)),
+            ),
+            ("worker", lambda text=text: beat(dashboard, run, text)),
         ):
             with suppress(ShoalError):
-                await deed()
+                await action()
                 entered[kind] += 1
         tasks = [
             Task(url=f"https://shop{number}.example/{text}?q={text}", step="listing"),
             Task(key=text, payload={text: text}, step=text, partition=text),
             Task(key=f"dead {text}", payload={"title": text}, step="book"),
         ]
-        report = await place.queue.enqueue(run.id, tasks, on_invalid=lambda *_: None)
+        report = await dashboard.queue.enqueue(run.id, tasks, on_invalid=lambda *_: None)
         entered["task"] += report.added > 1
-        entered["settled"] += await settle(place, run, text)
+        entered["settled"] += await settle(dashboard, run, text)
     return entered
 
 
-async def beat(place, run, text):
-    """Send a heartbeat of a worker whose every word is hostile."""
+async def beat(dashboard, run, text):
+    """Send a heartbeat with a payload in every field."""
     info = {"errors": {text: 1}, "steps": [text], "partitions": [text], "last_hour": text, "memory": text}
-    await place.queue.beat(text, run_id=run.id, info=info)
+    await dashboard.queue.beat(text, run_id=run.id, info=info)
 
 
-async def settle(place, run, text):
-    """Settle what there is to do with hostile items, rejects and errors."""
-    grant = await place.queue.claim(f"worker {text}", run_id=run.id, limit=10, steps=["book"])
+async def settle(dashboard, run, text):
+    """Settle tasks with payloads in items, rejects and errors."""
+    grant = await dashboard.queue.claim(f"worker {text}", run_id=run.id, limit=10, steps=["book"])
     for lease in grant.leases:
-        await place.queue.settle([Bury(lease, text)])
-    grant = await place.queue.claim(f"worker {text}", run_id=run.id, limit=1, steps=["listing"])
+        await dashboard.queue.settle([Bury(lease, text)])
+    grant = await dashboard.queue.claim(f"worker {text}", run_id=run.id, limit=1, steps=["listing"])
     item = {"title": text, "link": text, "nested": {"a": [text]}, "long": text * 10}
     for lease in grant.leases:
-        await place.queue.settle([Done(lease, items=[item, text], rejects=[Reject(data=item, reason=text)])])
+        await dashboard.queue.settle(
+            [Done(lease, items=[item, text], rejects=[Reject(data=item, reason=text)])]
+        )
     return bool(grant.leases)
 
 
-async def paths_of(place, run):
-    """Return every page, also those that say again what stands in their address."""
+async def paths_of(dashboard, run):
+    """Return every page, also those that echo their query."""
     base = f"/runs/{run.id}"
-    letters = [letter.id async for letter in place.queue.dead(run.id)]
+    letters = [letter.id async for letter in dashboard.queue.dead(run.id)]
     fixed = ["/", "/runs", "/workers", "/hosts", "/actions", base]
-    # Apart, for a table of all columns and all rows is more than a browser likes.
+    # Separately, because a table of all columns and all rows is too much for a browser.
     names = (
         "items?step=columns",
         "items?step=listing",
@@ -226,11 +235,11 @@ async def paths_of(place, run):
     )
     fixed += [f"{base}/{name}" for name in names]
     fixed += [f"{base}/dead/{letter}" for letter in letters[::8]]
-    return fixed + [path for text in PAYLOADS[::12] for path in reflecting(base, text)]
+    return fixed + [path for text in PAYLOADS[::12] for path in reflecting_paths(base, text)]
 
 
-def reflecting(base, text):
-    """Return addresses with a payload in each place that a page repeats."""
+def reflecting_paths(base, text):
+    """Return URLs with a payload in every parameter that a page echoes."""
     given = urlencode({"error": text, "host": text, "step": text, "key": text, "run": text, "done": text})
     return [
         f"{base}/dead?{given}",

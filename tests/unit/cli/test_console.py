@@ -1,4 +1,4 @@
-"""What comes from outside cannot control the terminal of whoever reads it."""
+"""Untrusted text cannot control the terminal."""
 
 import io
 import json
@@ -18,7 +18,7 @@ class Screen(io.StringIO):
 
 
 def shown(write, text):
-    """Return what a terminal in the place of stdout and stderr is sent."""
+    """Return what is written to a terminal as stdout and stderr."""
     console.console.cache_clear()
     with Screen() as screen, redirect_stdout(screen), redirect_stderr(screen):
         write(text)
@@ -37,12 +37,12 @@ def test_lines_stay_lines():
     assert shown(say, "one\ntwo").split() == ["one", "two"]
 
 
-def test_what_goes_into_a_pipe_is_as_it_was(capsys):
+def test_text_for_a_pipe_is_unchanged(capsys):
     put_text(HOSTILE)
     assert capsys.readouterr().out == f"{HOSTILE}\n"
 
 
-def test_json_says_the_same_with_its_controls_escaped(capsys):
+def test_json_is_equal_with_its_control_characters_escaped(capsys):
     put_json({"text": HOSTILE})
     line = capsys.readouterr().out
     assert json.loads(line) == {"text": HOSTILE}

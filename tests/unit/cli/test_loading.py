@@ -1,4 +1,4 @@
-"""A command loads what it needs: what a run does not use would make every run begin later."""
+"""A command imports only what it needs: anything else would delay the start of every run."""
 
 import subprocess
 import sys
@@ -7,10 +7,11 @@ import pytest
 
 LOADS = """
 import sys
-from shoal.cli.commands import app_for
+from shoal.cli.registry import app_for
 from shoal.queue.open import load_backend
 app_for("run")
-import shoal.cli.job, shoal.cli.live, shoal.cli.seeds, shoal.fleet.named, shoal.worker.nursery
+import shoal.cli.options.job, shoal.cli.progress, shoal.cli.refusals
+import shoal.fleet.sources.names, shoal.worker.process.forkserver
 load_backend("sqlite:///books.db")
 print("\\n".join(sys.modules))
 """
@@ -21,9 +22,9 @@ OF_OTHERS = (
     "pydantic",
     "redis",
     "rich",
-    "shoal.cli.fleet",
-    "shoal.discover.sitemaps",
-    "shoal.export.csv",
+    "shoal.cli.commands.crawl.fleet",
+    "shoal.discover.sitemaps.walk",
+    "shoal.export.files.csv",
     "shoal.fetch.browser",
     "shoal.fetch.proxies",
     "shoal.fetch.sessions",
@@ -45,16 +46,21 @@ def loaded():
 
 
 @pytest.mark.parametrize("module", OF_OTHERS)
-def test_a_run_on_sqlite_does_without(loaded, module):
+def test_a_run_on_sqlite_does_not_import(loaded, module):
     assert not {name for name in loaded if name == module or name.startswith(f"{module}.")}
 
 
 def test_a_run_on_sqlite_has_loaded_what_its_workers_need(loaded):
-    assert {"shoal.queue.sqlite.queue", "shoal.worker.child", "shoal.fetch.http", "wreq"} <= loaded
+    assert {
+        "shoal.queue.sqlite.queue",
+        "shoal.worker.process.main",
+        "shoal.fetch.http.wreq",
+        "wreq",
+    } <= loaded
 
 
-def test_a_command_that_only_looks_does_without_the_parser():
-    looks = "import sys, shoal.cli.main, shoal.fleet.rows\nprint('turbohtml' in sys.modules)"
+def test_a_read_only_command_does_not_import_the_parser():
+    looks = "import sys, shoal.cli.main, shoal.fleet.status.rows\nprint('turbohtml' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"
 
@@ -66,7 +72,7 @@ def test_no_command_is_missing_from_the_help():
     assert all(f"\n  {name} " in help for name in ("run", "work", "dead", "bench"))
 
 
-def test_a_word_that_is_no_command_is_answered_with_one_that_is():
+def test_an_unknown_command_gets_a_suggestion():
     typed = subprocess.run([sys.executable, "-m", "shoal", "rnu"], capture_output=True, text=True)
     assert typed.returncode == 2
     assert "run" in typed.stderr

@@ -1,4 +1,4 @@
-"""The error tree is as drawn, and every error says something."""
+"""The error tree is as drawn, and every error has a message."""
 
 import inspect
 
@@ -76,7 +76,7 @@ FACTS = {
 
 
 def made(kind):
-    """Make an error of a class with the facts that it, or the class it extends, asks for."""
+    """Create an error of a class with the arguments of it or its nearest base class."""
     return kind(*next((FACTS[base] for base in kind.__mro__ if base in FACTS), ()))
 
 
@@ -114,23 +114,23 @@ def test_every_error_has_a_docstring_of_its_own_for_a_message(kind):
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind in FACTS])
 def test_an_error_carries_its_facts(kind):
     carried = vars(made(kind)).values()
-    # Only what the message is searched for is not carried: the known names to suggest.
+    # Only the known names for suggestions are not stored.
     assert all(fact in carried for fact in FACTS[kind] if not isinstance(fact, list))
 
 
-def test_an_error_without_words_speaks_its_docstring():
-    assert str(errors.FetchTimeout()) == "The request did not finish before its deadline."
+def test_the_default_message_of_an_error_is_its_docstring():
+    assert str(errors.FetchTimeout()) == "The request timed out."
     assert str(errors.FetchTimeout("no answer in 60 s")) == "no answer in 60 s"
 
 
-def test_a_wrong_name_is_answered_with_the_right_one():
+def test_a_wrong_name_gets_a_suggestion():
     assert str(UnknownQueue("sqlitee", ["postgresql", "sqlite"])).endswith("Did you mean 'sqlite'?")
-    assert str(UnknownQueue("mysql", ["postgresql", "sqlite"])).endswith("Known are postgresql, sqlite.")
+    assert str(UnknownQueue("mysql", ["postgresql", "sqlite"])).endswith("Known: postgresql, sqlite.")
     assert str(UnknownRun("run_1", ["run_2"])).endswith("Did you mean 'run_2'?")
     assert str(UnknownRun("run_1")).endswith("shoal runs")
 
 
-def test_a_status_keeps_what_the_host_said():
+def test_a_status_error_carries_status_and_retry_after():
     error = errors.Blocked(429, retry_after=MINUTE)
     assert (error.status, error.retry_after) == (429, MINUTE)
     assert "429" in str(error)

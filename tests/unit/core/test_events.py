@@ -1,4 +1,4 @@
-"""Levels by their names."""
+"""Log levels and their names."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def test_a_level_is_read_in_any_case():
     assert [read_level("--log-level", name) for name in ("debug", "Info", "WARNING")] == [10, 20, 30]
 
 
-def test_a_level_that_is_none_is_refused_with_the_nearest():
+def test_an_unknown_level_is_rejected_with_the_nearest():
     with pytest.raises(InvalidSetting, match="Did you mean 'warning'"):
         read_level("--log-level", "warnin")
 

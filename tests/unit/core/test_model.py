@@ -1,4 +1,4 @@
-"""The words of Shoal: frozen, with safe defaults, and sums that add up."""
+"""The core types: frozen, with safe defaults, and sums that add up."""
 
 import inspect
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
@@ -35,7 +35,7 @@ REPORTS = st.builds(EnqueueReport, added=st.integers(0), duplicate=st.integers(0
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_every_word_is_frozen_and_without_a_dict(word):
+def test_every_core_type_is_frozen_and_has_slots(word):
     thing = object.__new__(word)
     with pytest.raises(FrozenInstanceError):
         setattr(thing, fields(word)[0].name, 1)
@@ -59,7 +59,7 @@ def test_a_run_is_polite_by_default():
     assert RunSettings() == RunSettings(host_delay=SECOND, per_host=4, max_attempts=3, ttl=None)
 
 
-def test_an_outcome_is_one_of_four_and_leaves_the_host_alone_by_default():
+def test_an_outcome_is_one_of_four_and_does_not_change_the_host_by_default():
     assert set(get_args(Outcome)) == {Done, Retry, Bury, Release}
     for outcome in (Done(LEASE), Retry(LEASE, "x"), Bury(LEASE, "x")):
         assert outcome.lease is LEASE
@@ -106,9 +106,9 @@ def test_stats_are_counts_with_a_split():
         ),
     ],
 )
-def test_an_error_is_kept_as_its_class_and_its_message(error, text):
+def test_an_error_is_stored_as_its_class_and_its_message(error, text):
     assert error_text(error) == text
 
 
-def test_units_live_in_types():
+def test_times_are_timedeltas_and_datetimes():
     assert timedelta(seconds=60) == MINUTE == 60 * SECOND

@@ -1,4 +1,4 @@
-"""When a host may be asked."""
+"""When a host may get its next request."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.core.pacing import (
     BURST_HORIZON,
-    LONGEST_PAUSE,
-    SHORTEST_SLOWDOWN,
+    MAX_PAUSE,
+    MIN_SLOWDOWN,
     burst,
     gap,
     next_start,
@@ -22,7 +22,7 @@ NOW = datetime(2026, 2, 15, 12, 0, tzinfo=UTC)
 DELAYS = st.timedeltas(ZERO, timedelta(hours=2))
 
 
-def test_a_host_that_was_never_asked_is_free():
+def test_a_host_without_requests_is_free():
     assert next_start(None, NOW, MINUTE) == NOW
 
 
@@ -36,7 +36,7 @@ def test_a_host_that_was_never_asked_is_free():
         (-SECOND, NOW + 4 * SECOND),
     ],
 )
-def test_the_next_start_lies_a_gap_behind_the_last_one_and_never_in_the_past(ago, expected):
+def test_the_next_start_is_a_gap_after_the_last_one_and_never_in_the_past(ago, expected):
     assert next_start(NOW - ago, NOW, 3 * SECOND) == expected
 
 
@@ -50,7 +50,7 @@ def test_the_next_start_lies_a_gap_behind_the_last_one_and_never_in_the_past(ago
         (MINUTE, SECOND, SECOND, MINUTE),
     ],
 )
-def test_the_slowest_wish_is_the_gap(run, last, host, expected):
+def test_the_longest_delay_is_the_gap(run, last, host, expected):
     assert gap(run, last, host) == expected
 
 
@@ -89,14 +89,14 @@ def test_every_start_of_a_burst_lies_under_the_horizon(spacing, slots, limit):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (ZERO, SHORTEST_SLOWDOWN),
-        (SHORTEST_SLOWDOWN / 4, SHORTEST_SLOWDOWN),
+        (ZERO, MIN_SLOWDOWN),
+        (MIN_SLOWDOWN / 4, MIN_SLOWDOWN),
         (SECOND, 2 * SECOND),
         (40 * SECOND, MINUTE),
         (MINUTE, MINUTE),
     ],
 )
-def test_a_host_that_complains_is_asked_half_as_often_within_bounds(before, after):
+def test_a_429_doubles_the_delay_of_a_host_within_bounds(before, after):
     assert slower(before).delay == after
 
 
@@ -106,10 +106,10 @@ def test_a_host_that_complains_is_asked_half_as_often_within_bounds(before, afte
         (None, ZERO),
         (-SECOND, ZERO),
         (30 * SECOND, 30 * SECOND),
-        (timedelta(days=30), LONGEST_PAUSE),
+        (timedelta(days=30), MAX_PAUSE),
     ],
 )
-def test_a_host_gets_the_pause_it_asks_for_but_not_for_ever(retry_after, pause):
+def test_a_retry_after_is_obeyed_up_to_a_maximum(retry_after, pause):
     assert slower(SECOND, retry_after) == (2 * SECOND, pause)
 
 
@@ -120,7 +120,7 @@ def test_a_host_recovers_by_fifths():
 
 @settings(deadline=None, database=None)
 @given(DELAYS, DELAYS)
-def test_a_host_recovers_to_its_floor_in_the_end(floor, extra):
+def test_a_host_never_recovers_below_its_floor(floor, extra):
     delay = floor + extra
     for _ in range(60):
         assert floor <= recovered(delay, floor) <= delay

@@ -1,4 +1,4 @@
-"""Patterns, and that none of them takes long."""
+"""Patterns match, and none of them is slow."""
 
 import re
 import time
@@ -13,7 +13,7 @@ from shoal.core.urls import MAX_URL
 
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
-def test_a_glob_matches_what_stars_can_stand_for(pattern, text):
+def test_a_star_in_a_glob_matches_any_text(pattern, text):
     assert bool(glob(pattern)(text)) == fnmatchcase(text, pattern)
 
 
@@ -28,7 +28,7 @@ def test_letters_of_other_scripts_match_as_urls_spell_them():
     assert glob("/straße/*")("/stra%C3%9Fe/1")
 
 
-def test_many_stars_take_no_time_on_a_url_made_for_them():
+def test_many_stars_are_fast_on_a_crafted_url():
     matcher = glob("*a*a*a*a*a*a*a*b")
     started = time.process_time()
     assert not matcher("a" * MAX_URL)
@@ -53,7 +53,7 @@ def test_many_stars_take_no_time_on_a_url_made_for_them():
         "",
     ],
 )
-def test_sound_expressions_are_taken(pattern):
+def test_safe_expressions_are_accepted(pattern):
     assert regular(pattern).__self__.pattern == pattern
 
 
@@ -71,19 +71,19 @@ def test_sound_expressions_are_taken(pattern):
         r"(?P<x>a+)+",
     ],
 )
-def test_repeats_inside_repeats_are_refused(pattern):
-    with pytest.raises(ValueError, match="repeats a group that itself repeats or has a choice"):
+def test_nested_repeats_are_rejected(pattern):
+    with pytest.raises(ValueError, match="repeats a group that itself repeats or has alternatives"):
         regular(pattern)
 
 
 @pytest.mark.parametrize("pattern", [r".*a.*b.*c", r"\d+\d+\d+", r"a{0,500}b{1,}c*", r".*?a.*?b.*?c"])
-def test_a_sequence_of_repeats_that_give_back_is_refused(pattern):
-    with pytest.raises(ValueError, match=r"repeats without end 3 times.*\[0-9\]\+\+"):
+def test_a_sequence_of_backtracking_repeats_is_rejected(pattern):
+    with pytest.raises(ValueError, match=r"has 3 unbounded repeats.*\[0-9\]\+\+"):
         regular(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2", "[", "*", "(?P<x", "\\", "[[a]", "a(?i)"])
-def test_what_is_no_expression_is_refused_and_never_crashes(pattern):
+def test_an_invalid_expression_is_rejected_and_never_crashes(pattern):
     try:
         regular(pattern)
     except ValueError as error:
@@ -93,7 +93,7 @@ def test_what_is_no_expression_is_refused_and_never_crashes(pattern):
 
 
 @given(st.text("a(|)*+?[]{},2\\", max_size=12))
-def test_any_text_is_either_taken_or_refused(pattern):
+def test_any_text_is_either_accepted_or_rejected(pattern):
     try:
         matcher = regular(pattern)
     except ValueError:
@@ -101,7 +101,7 @@ def test_any_text_is_either_taken_or_refused(pattern):
     matcher("a" * 50)
 
 
-def test_the_worst_expression_that_is_taken_takes_no_minutes():
+def test_the_slowest_accepted_expression_takes_no_minutes():
     matcher = regular("[a-x]*[a-x]*[yz]")
     started = time.process_time()
     assert not matcher("x" * MAX_URL)

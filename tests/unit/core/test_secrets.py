@@ -1,4 +1,4 @@
-"""The one list of what a request carries that is for its host alone."""
+"""The secrets of requests are collected and hidden."""
 
 from base64 import b64encode
 
@@ -24,7 +24,7 @@ CANARY = "c4n4ry/+="
         lambda secrets: secrets.add(CANARY),
     ],
 )
-def test_what_was_sent_or_set_is_hidden_as_it_is_and_spelled_for_a_url(tell):
+def test_sent_and_received_secrets_are_hidden_plain_and_percent_encoded(tell):
     secrets = Secrets()
     tell(secrets)
     said = secrets.hide(f"got {CANARY} from ?key=c4n4ry%2F%2B%3D in English, dark")
@@ -38,7 +38,7 @@ def test_short_cookies_of_hosts_do_not_hide_half_of_every_text():
     assert secrets.hide("It is true that html") == "It is true that html"
 
 
-def test_what_is_no_secret_stays():
+def test_a_text_without_secrets_is_unchanged():
     secrets = Secrets()
     secrets.sent({"Accept": "text/html", "User-Agent": "shoal"})
     assert secrets.hide("shoal wants text/html") == "shoal wants text/html"
@@ -48,7 +48,7 @@ def test_what_is_no_secret_stays():
     }
 
 
-def test_outside_of_a_task_nothing_is_gathered():
+def test_outside_of_a_task_no_secrets_are_collected():
     assert current_secrets() is None
     assert hidden("as it is") == "as it is"
 

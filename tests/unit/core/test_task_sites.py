@@ -1,4 +1,4 @@
-"""Every task that the source starts is supervised: awaited where it was made, watched, or listed here."""
+"""Every asyncio task in the source is supervised: awaited where it is created, watched, or listed here."""
 
 import ast
 from collections import Counter
@@ -14,20 +14,30 @@ MAKERS = {"create_task", "ensure_future"}
 # Tasks that something else supervises, by file and function.
 SUPERVISED = {
     "worker/background.py": {"start": "its callback ends the worker"},
-    "worker/keeper.py": {"_duty": "the keeper waits for all its duties, and ends the worker when one fails"},
-    "fleet/single.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
-    "fleet/outlet.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
-    "fleet/hired.py": {"__aenter__": "its callback says so; who waits for the run is told by `check`"},
-    "fleet/drivers/local.py": {"_hire": "its callback says so, and another worker is started later"},
-    "fetch/browser/gate.py": {"_accept": "one connection of the browser, which is closed by its callback"},
-    "fetch/browser/house.py": {"_make_ready": "awaited by the page that takes the tab"},
-    "fetch/browser/tab.py": {"_work": "part of one visit, which has a timeout"},
-    "fetch/browser/fetcher.py": {"_begin": "closes a tab or a browser; the visit it was for is over"},
+    "worker/process/supervisor.py": {
+        "_background": "the supervisor waits for all of them, and ends the worker when one fails"
+    },
+    "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
+    "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
+    "fleet/run/app_workers.py": {
+        "__aenter__": "its callback says so; who waits for the run is told by `check`"
+    },
+    "fleet/scale/drivers/local.py": {
+        "_start_worker": "its callback reports it, and another worker is started later"
+    },
+    "fetch/browser/proxy/server.py": {
+        "_accept": "one connection of the browser, which is closed by its callback"
+    },
+    "fetch/browser/browser.py": {"_prepare_next": "awaited by the page that takes the tab"},
+    "fetch/browser/tab.py": {"_start_task": "part of one navigation, which has a timeout"},
+    "fetch/browser/fetcher.py": {
+        "_start_task": "closes a tab or a browser; the navigation it was for is over"
+    },
 }
 
 
 def enclosing(tree):
-    """Yield every call that makes a task, with its function and the nodes around it, the nearest first."""
+    """Yield every call that creates a task, with its function and its enclosing nodes, nearest first."""
 
     def visit(node, around):
         if isinstance(node, ast.Call) and _called(node) in MAKERS:
@@ -44,7 +54,7 @@ def _called(call):
 
 
 def is_safe(call, function, around):
-    """Tell whether a task is watched, in a group, or awaited in the function that makes it."""
+    """Return whether a task is watched, in a group, or awaited in the function that creates it."""
     if any(isinstance(one, ast.Call) and _called(one) == "watched" for one in around):
         return True
     if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", None) == "group":
@@ -57,7 +67,7 @@ def is_safe(call, function, around):
 
 
 def unsupervised(code):
-    """Return the functions in which a task is made that nobody looks after."""
+    """Return the functions that create an unsupervised task."""
     return [
         function.name if function else "<module>"
         for call, function, around in enclosing(ast.parse(code))
@@ -85,7 +95,7 @@ def test_every_task_is_supervised():
         "future = asyncio.ensure_future(work())",
     ],
 )
-def test_a_task_that_nobody_looks_after_is_found(body):
+def test_an_unsupervised_task_is_found(body):
     assert unsupervised(f"async def begin(self):\n    {body}\n") == ["begin"]
 
 
@@ -97,5 +107,5 @@ def test_a_task_that_nobody_looks_after_is_found(body):
         "async with asyncio.TaskGroup() as group:\n        group.create_task(work())",
     ],
 )
-def test_a_task_that_is_looked_after_is_not(body):
+def test_a_supervised_task_is_not_reported(body):
     assert unsupervised(f"async def begin(self):\n    {body}\n") == []

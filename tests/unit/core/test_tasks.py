@@ -68,8 +68,8 @@ async def test_supervised_work_that_is_cancelled_from_outside_stays_cancelled():
     assert await supervise(asyncio.sleep(0, "done")) == "done"
 
 
-async def test_a_duty_that_fails_is_named_and_begun_again(monkeypatch):
-    monkeypatch.setattr(tasks, "FIRST_WAIT", 0.01)
+async def test_a_background_task_that_fails_is_reported_and_restarted(monkeypatch):
+    monkeypatch.setattr(tasks, "MIN_WAIT", 0.01)
     said, tries = [], []
 
     async def duty():

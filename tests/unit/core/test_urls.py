@@ -1,4 +1,4 @@
-"""The canonical form of a URL, its host, its fingerprint, and what is refused."""
+"""The canonical form of a URL, its host, its fingerprint, and invalid URLs."""
 
 from itertools import product
 
@@ -101,7 +101,7 @@ CANONICAL = [
 
 
 @pytest.mark.parametrize(("url", "expected"), CANONICAL)
-def test_a_url_has_one_spelling(url, expected):
+def test_a_url_has_one_canonical_form(url, expected):
     assert canonical(url) == expected
     assert canonical(expected) == expected
 
@@ -165,7 +165,7 @@ def test_a_link_is_joined_with_its_page(href, expected):
         assert join(BASE, href) == expected
 
 
-def test_a_page_that_is_no_url_has_no_links():
+def test_a_link_on_an_invalid_base_url_is_invalid():
     with pytest.raises(InvalidUrl, match="no scheme"):
         join("/a/b", "https://example.com/")
 
@@ -181,7 +181,7 @@ def test_a_page_that_is_no_url_has_no_links():
         ("https://example.com/utm_source=1", "https://example.com/utm_source=1"),
     ],
 )
-def test_tracking_parameters_go_when_asked(url, expected):
+def test_tracking_parameters_are_stripped_on_request(url, expected):
     assert canonical(url, strip_tracking=True) == expected
 
 
@@ -210,8 +210,8 @@ REFUSED = [
     ("https://example.com/" + "a" * MAX_URL, "the limit is 8,192"),
     ("https://example.com/" + "ä" * (MAX_URL // 2), "the limit is 8,192"),
     ("https://example.com/" + "ä" * (MAX_URL // 4), "the limit is 8,192"),
-    (f"https://{'a.' * 124}example/", "its host has 255 characters, a name in DNS has 253 at most"),
-    (f"https://{'a.' * 2000}example:8080/", "a name in DNS has 253 at most"),
+    (f"https://{'a.' * 124}example/", "its host has 255 characters, but a DNS name has at most 253"),
+    (f"https://{'a.' * 2000}example:8080/", "a DNS name has at most 253"),
     ("https://example.com/a\0b", "control character"),
     ("https://example.com/a\x7fb", "control character"),
     ("https://example.com/?a\x1bb", "control character"),
@@ -233,7 +233,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("url", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
-def test_what_cannot_be_fetched_is_refused_with_what_to_do(url, reason):
+def test_an_invalid_url_is_rejected_with_advice(url, reason):
     with pytest.raises(InvalidUrl) as caught:
         canonical(url)
     assert reason in caught.value.reason
@@ -269,13 +269,13 @@ def test_the_longest_url_is_accepted():
         b"https://user:hunter2@example.com/",
     ],
 )
-def test_a_refused_url_does_not_tell_its_password(url):
+def test_the_error_for_an_invalid_url_hides_its_password(url):
     with pytest.raises(InvalidUrl) as caught:
         canonical(url)
     assert "hunter2" not in f"{caught.value} {caught.value.url} {caught.value.reason}"
 
 
-def test_a_refused_url_without_a_password_is_shown_whole():
+def test_the_error_for_an_invalid_url_without_a_password_shows_it_whole():
     with pytest.raises(InvalidUrl) as caught:
         canonical("ftp://example.com/@joe?a:b@c")
     assert caught.value.url == "ftp://example.com/@joe?a:b@c"
@@ -287,7 +287,7 @@ def test_a_fingerprint_is_16_bytes_of_the_canonical_form():
     assert fingerprint("https://example.com/a") != fingerprint("https://example.com/a/")
 
 
-# Text that is likely to be a URL, and likely to be a strange one.
+# Text that is often a URL, and often an unusual one.
 SCRAPS = st.sampled_from(
     ["..", "%2e", "%2E", "%%32e", "%7e", "%25", "%c3", "utm_source=1", "xn--", "0x7f", "[::1]", ":80"]
 ) | st.sampled_from("/\\?#&=@:%.aBe21üß。 \t\n\0\u200d")
@@ -304,7 +304,7 @@ FLAGS = st.fixed_dictionaries({"strip_tracking": st.booleans(), "sort_query": st
 
 @settings(deadline=None, max_examples=1_000, database=None)
 @given(ANYTHING, FLAGS)
-def test_a_text_is_a_url_or_an_invalid_one_and_its_canonical_form_stays(text, flags):
+def test_any_text_is_an_invalid_url_or_has_a_stable_canonical_form(text, flags):
     try:
         url = canonical(text, **flags)
     except InvalidUrl as error:
@@ -329,7 +329,7 @@ def test_a_joined_link_is_canonical_or_invalid(base, href):
 
 @settings(deadline=None, max_examples=300, database=None)
 @given(WEB)
-def test_a_link_to_nowhere_leads_to_the_page_itself(base):
+def test_an_empty_link_leads_to_the_page_itself(base):
     try:
         url = canonical(base)
     except InvalidUrl:
@@ -354,7 +354,7 @@ def test_fingerprints_are_equal_where_canonical_forms_are(one, other):
     st.text(st.characters(exclude_characters="/\\?#"), max_size=4),
     PIECES,
 )
-def test_no_refused_url_tells_the_password_in_it(scheme, slashes, user, rest):
+def test_no_error_for_an_invalid_url_shows_its_password(scheme, slashes, user, rest):
     with pytest.raises(InvalidUrl) as caught:
         canonical(f"{scheme}{slashes}{user}:s3cr3t@example.com{rest}")
     assert "s3cr3t" not in f"{caught.value} {caught.value.url} {caught.value.reason}"

@@ -1,4 +1,4 @@
-"""Values as people write them."""
+"""Parsing of settings values."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -85,28 +85,30 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("written", "seconds"), DURATIONS)
-def test_a_length_of_time_is_read(written, seconds):
+def test_a_duration_is_read(written, seconds):
     assert read_duration("timeout", written) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("written", NOT_DURATIONS, ids=repr)
-def test_what_is_no_length_of_time_is_refused_with_an_example(written):
-    with pytest.raises(InvalidSetting, match=r"^timeout must be a length of time such as '30s'"):
+def test_an_invalid_duration_is_rejected_with_an_example(written):
+    with pytest.raises(InvalidSetting, match=r"^timeout must be a duration such as '30s'"):
         read_duration("timeout", written)
 
 
-def test_some_lengths_of_time_must_not_be_zero():
+def test_some_durations_must_not_be_zero():
     assert read_positive_duration("lease", "1s") == SECOND
     with pytest.raises(InvalidSetting, match="lease must be more than zero, got 0"):
         read_positive_duration("lease", 0)
 
 
-def test_a_moment_is_a_date_or_a_length_of_time_before_now():
+def test_a_time_is_a_date_or_a_duration_before_now():
     now = datetime(2026, 2, 15, 12, tzinfo=UTC)
     assert read_since("since", "2026-01-31", now) == datetime(2026, 1, 31, tzinfo=UTC)
     assert read_since("since", "7d", now) == now - timedelta(days=7)
     assert read_since("since", now, now) == now
-    with pytest.raises(InvalidSetting, match="since takes a date such as 2026-01-31 or 7d, not 'soon'"):
+    with pytest.raises(
+        InvalidSetting, match="since must be a date such as 2026-01-31 or a duration such as 7d, got 'soon'"
+    ):
         read_since("since", "soon", now)
 
 
@@ -116,7 +118,7 @@ def test_a_rate_is_read_as_the_gap_between_two_starts(written, gap):
 
 
 @pytest.mark.parametrize("written", NOT_RATES, ids=repr)
-def test_what_is_no_rate_is_refused_with_an_example(written):
+def test_an_invalid_rate_is_rejected_with_an_example(written):
     with pytest.raises(InvalidSetting, match=r"^rate must be a rate such as '5/s', .* None for no gap"):
         read_rate("rate", written)
 
@@ -134,12 +136,12 @@ def test_what_is_no_rate_is_refused_with_an_example(written):
         (5, 5, 5),
     ],
 )
-def test_a_range_of_times_is_read(written, shortest, longest):
+def test_a_range_of_durations_is_read(written, shortest, longest):
     assert read_range("pause", written) == (timedelta(seconds=shortest), timedelta(seconds=longest))
 
 
 @pytest.mark.parametrize("written", ["20-8s", (20, 8), "a-b", "1-2-3", (1, 2, 3), "-5s"])
-def test_what_is_no_range_of_times_is_refused(written):
+def test_an_invalid_range_is_rejected(written):
     with pytest.raises(InvalidSetting, match=r"^pause must"):
         read_range("pause", written)
 
@@ -150,7 +152,7 @@ def test_a_size_is_read(written, size):
 
 
 @pytest.mark.parametrize("written", ["", "big", "-1 MB", 0, -5, 1.5, True, None])
-def test_what_is_no_size_is_refused(written):
+def test_an_invalid_size_is_rejected(written):
     with pytest.raises(InvalidSetting, match=r"^max_body must be a size such as '32 MB'"):
         read_size("max_body", written)
 
@@ -160,7 +162,7 @@ def test_a_whole_number_is_read_from_text_too():
 
 
 @pytest.mark.parametrize("written", [-1, 11, 1.5, True, "x", "", "1e3", None, "9" * 100])
-def test_a_number_out_of_bounds_is_refused_with_the_bounds(written):
+def test_a_number_out_of_bounds_is_rejected_with_the_bounds(written):
     with pytest.raises(InvalidSetting, match="retries must be a whole number from 0 to 10"):
         read_whole("retries", written, least=0, most=10)
 
@@ -173,7 +175,7 @@ def test_a_flag_is_read_from_text_too():
             read_flag("robots", written)
 
 
-def test_a_choice_names_what_there_is_to_choose():
+def test_a_wrong_choice_lists_the_known_ones():
     with pytest.raises(InvalidSetting, match="mode must be 'single' or 'distributed', got 'both'"):
         read_choice("mode", "both", ("single", "distributed"))
 
@@ -192,7 +194,7 @@ def test_a_priority_is_read(written, priority):
 
 
 @pytest.mark.parametrize("written", [-1, 10, "10", "12", "", " ", "-1", 5.0, True, None, "high"])
-def test_what_is_no_priority_is_refused(written):
+def test_an_invalid_priority_is_rejected(written):
     with pytest.raises(InvalidSetting, match="priority must be a whole number from 0 to 9"):
         read_priority("priority", written)
 
@@ -204,7 +206,7 @@ def test_a_text_is_one_line():
             read_text("partition", written)
 
 
-def test_a_hint_names_what_is_near_or_what_there_is():
+def test_a_hint_suggests_the_nearest_word_or_lists_the_known_ones():
     assert hint("stat", ["state", "city"]) == "Did you mean 'state'?"
-    assert hint("zzz", ["state", "city"]) == "Known are 'state', 'city'."
+    assert hint("zzz", ["state", "city"]) == "Known: 'state', 'city'."
     assert hint("zzz", [f"a{number}" for number in range(50)]).endswith("'a19', ….")

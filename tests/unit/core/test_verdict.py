@@ -1,4 +1,4 @@
-"""What becomes of a task whose handling failed."""
+"""What happens to a failed task."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
-from shoal.core.pacing import LONGEST_PAUSE, SHORTEST_SLOWDOWN
+from shoal.core.pacing import MAX_PAUSE, MIN_SLOWDOWN
 from shoal.core.verdict import DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
 
 POLICY = RetryPolicy(max_attempts=4)
@@ -54,7 +54,7 @@ def verdict(error, attempt=1, jitter=HALF, **more):
     ],
     ids=str,
 )
-def test_what_no_retry_can_mend_is_buried_at_once(error):
+def test_a_permanent_error_is_buried_at_once(error):
     assert verdict(error) == Bury(lease(), error)
 
 
@@ -70,7 +70,7 @@ def test_what_no_retry_can_mend_is_buried_at_once(error):
     ],
     ids=repr,
 )
-def test_what_may_pass_is_tried_again_after_the_backoff(error):
+def test_a_transient_error_is_retried_after_the_backoff(error):
     assert verdict(error) == Retry(lease(), error, after=SECOND / 2)
 
 
@@ -86,20 +86,20 @@ def test_a_name_that_does_not_resolve_waits_longer():
     assert verdict(error) == Retry(lease(), error, after=DNS_WAIT + SECOND / 2)
 
 
-def test_a_host_whose_robots_txt_cannot_be_had_rests_with_all_its_pages():
+def test_a_host_whose_robots_txt_is_unavailable_is_paused():
     error, pause = RobotsUnavailable(), ROBOTS_WAIT + SECOND / 2
     assert verdict(error) == Retry(lease(), error, after=pause, pause_host=pause)
     pause = ROBOTS_WAIT + 4 * SECOND
     assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=pause)
 
 
-def test_broken_tls_is_tried_once_more():
+def test_a_tls_error_is_retried_once():
     error = TlsFailed()
     assert isinstance(verdict(error, attempt=1), Retry)
     assert verdict(error, attempt=2) == Bury(lease(2), error)
 
 
-def test_a_server_error_may_say_when_to_come_back():
+def test_a_server_error_may_carry_a_retry_after():
     error = HttpStatus(503, retry_after=MINUTE)
     assert verdict(error) == Retry(lease(), error, after=MINUTE)
 
@@ -108,7 +108,7 @@ def test_a_server_error_may_say_when_to_come_back():
     ("asked", "pause"),
     [
         (30 * SECOND, 30 * SECOND),
-        (timedelta(days=1), LONGEST_PAUSE),
+        (timedelta(days=1), MAX_PAUSE),
         (None, 2 * SECOND),
         (ZERO, 2 * SECOND),
         (-MINUTE, 2 * SECOND),
@@ -117,13 +117,13 @@ def test_a_server_error_may_say_when_to_come_back():
 def test_a_host_that_blocks_is_paused_and_slowed(asked, pause):
     error = Blocked(429, retry_after=asked)
     assert verdict(error, attempt=3) == Retry(
-        lease(3), error, after=pause, pause_host=pause, slow_host=SHORTEST_SLOWDOWN
+        lease(3), error, after=pause, pause_host=pause, slow_host=MIN_SLOWDOWN
     )
 
 
-def test_a_host_that_blocks_is_spared_even_when_the_task_is_given_up():
+def test_a_host_that_blocks_is_slowed_even_when_the_task_is_buried():
     error = Blocked(403, retry_after=MINUTE)
-    assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=MINUTE, slow_host=SHORTEST_SLOWDOWN)
+    assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=MINUTE, slow_host=MIN_SLOWDOWN)
 
 
 def test_a_host_that_blocks_again_is_slowed_further():
@@ -131,10 +131,10 @@ def test_a_host_that_blocks_again_is_slowed_further():
 
 
 @settings(deadline=None, database=None)
-@given(st.integers(1, 4), JITTERS, st.none() | st.timedeltas(-MINUTE, 2 * LONGEST_PAUSE))
-def test_a_block_never_asks_for_a_pause_of_zero_which_would_end_another(attempt, jitter, asked):
+@given(st.integers(1, 4), JITTERS, st.none() | st.timedeltas(-MINUTE, 2 * MAX_PAUSE))
+def test_a_block_never_sets_a_pause_of_zero_which_would_end_another(attempt, jitter, asked):
     outcome = verdict(Blocked(429, retry_after=asked), attempt, jitter)
-    assert SHORTEST_SLOWDOWN <= outcome.pause_host <= LONGEST_PAUSE
+    assert MIN_SLOWDOWN <= outcome.pause_host <= MAX_PAUSE
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_backoff_is_spread_between_zero_and_the_cap(attempt, jitter):
 
 
 @pytest.mark.parametrize("status", [403, 200])
-def test_a_host_that_dislikes_one_of_many_proxies_is_not_asked_less(status):
+def test_a_host_that_blocks_one_of_many_proxies_is_not_slowed(status):
     error = Blocked(status)
     assert verdict(error, by_proxies=True) == Retry(lease(), error, after=SECOND / 2)
     assert verdict(error, attempt=4, by_proxies=True) == Bury(lease(4), error)
@@ -161,7 +161,7 @@ def test_a_host_that_dislikes_one_of_many_proxies_is_not_asked_less(status):
 
 
 @pytest.mark.parametrize("error", [Blocked(429), Blocked(503), Blocked(403, retry_after=MINUTE)], ids=str)
-def test_a_host_that_asks_for_rest_gets_it_by_whatever_way_it_was_asked(error):
+def test_a_retry_after_is_obeyed_with_and_without_proxies(error):
     assert verdict(error, by_proxies=True) == verdict(error)
     assert verdict(error, by_proxies=True).slow_host
 
@@ -193,12 +193,12 @@ BY_CLASS = RetryPolicy(max_attempts=3, rules=RULES)
         (HttpStatus(500), 5, None),
         (HttpStatus(404), 1, None),  # no rule makes a page appear
         (FetchTimeout(), 1, None),
-        (BrokenAnswer(), 2, SECOND),  # no rule: as by default
+        (BrokenAnswer(), 2, SECOND),  # no rule: the default
         (BrokenAnswer(), 3, None),
         (ConnectFailed(), 1, 10 * SECOND),
         (ConnectFailed(), 3, 40 * SECOND),
-        (DnsFailed(), 2, 20 * SECOND),  # the rule of its base class, in place of the minute
-        (TlsFailed(), 5, 160 * SECOND),  # in place of the two tries
+        (DnsFailed(), 2, 20 * SECOND),  # the rule of its base class, instead of a minute
+        (TlsFailed(), 5, 160 * SECOND),  # instead of two attempts
         (TlsFailed(), 6, None),
         (ApiDown(), 1, MINUTES_30),
         (ApiOverloaded(), 7, MINUTES_30),  # a delay above the cap raises the cap
@@ -209,7 +209,7 @@ BY_CLASS = RetryPolicy(max_attempts=3, rules=RULES)
     ],
     ids=str,
 )
-def test_attempts_and_waits_differ_by_the_class_of_the_error(error, attempt, after):
+def test_attempts_and_delays_differ_by_error_class(error, attempt, after):
     outcome = judge(lease(attempt), error, BY_CLASS, jitter=HALF)
     assert outcome == (Bury(lease(attempt), error) if after is None else Retry(lease(attempt), error, after))
 
@@ -230,6 +230,6 @@ def test_the_most_attempts_are_those_of_any_class():
 @pytest.mark.parametrize(
     ("share", "least", "most"), [(1.0, ZERO, MINUTE), (0.5, MINUTE / 2, MINUTE), (0.0, MINUTE, MINUTE)]
 )
-def test_the_jitter_is_the_random_share_of_a_wait(share, least, most):
+def test_the_jitter_is_the_random_share_of_a_delay(share, least, most):
     policy = RetryPolicy(base=MINUTE, jitter=share)
     assert (policy.backoff(1, 0.0), policy.backoff(1, 1.0)) == (least, most)

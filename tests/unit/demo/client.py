@@ -1,4 +1,4 @@
-"""A plain HTTP client over one connection, that shows answers as they are."""
+"""A plain HTTP client with one connection, which returns responses unmodified."""
 
 import asyncio
 from contextlib import suppress
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back; `elapsed` is in seconds."""
+    """A response; `elapsed` is in seconds."""
 
     status: int
     headers: dict[str, str]
@@ -36,24 +36,24 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
-        with suppress(ConnectionError):  # the host may have hung up first
+        with suppress(ConnectionError):  # the server may have closed it first
             await self._writer.wait_closed()
 
     async def get(self, path: str, method: str = "GET", version: str = "1.1") -> Reply:
-        """Ask for a path and wait for the answer."""
+        """Request a path and wait for the response."""
         began = asyncio.get_running_loop().time()
         await self.send(f"{method} {path} HTTP/{version}\r\nHost: {self._address}\r\n\r\n".encode())
         reply = await self.reply(has_body=method != "HEAD")
         return Reply(reply.status, reply.headers, reply.body, asyncio.get_running_loop().time() - began)
 
     async def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send raw bytes."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def reply(self, has_body: bool = True) -> Reply:
-        """Read one answer."""
-        async with asyncio.timeout(PATIENCE):
+        """Read one response."""
+        async with asyncio.timeout(TIMEOUT):
             head = await self._reader.readuntil(b"\r\n\r\n")
             status, *lines = head.decode().strip().split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in lines)
@@ -61,6 +61,6 @@ class Client:
             return Reply(int(status.split()[1]), headers, await self._reader.readexactly(size))
 
     async def is_closed(self) -> bool:
-        """Wait until the host hangs up."""
-        async with asyncio.timeout(PATIENCE):
+        """Wait until the server closes the connection."""
+        async with asyncio.timeout(TIMEOUT):
             return await self._reader.read() == b""

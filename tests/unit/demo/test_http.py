@@ -1,4 +1,4 @@
-"""How the site speaks HTTP, also to those who do not."""
+"""The HTTP server of the site, also with malformed requests."""
 
 import asyncio
 
@@ -14,28 +14,28 @@ async def test_a_connection_serves_many_requests(client):
     assert len({reply.body for reply in replies}) == 1
 
 
-async def test_head_says_the_size_and_sends_nothing(client):
+async def test_head_sends_the_size_and_no_body(client):
     head = await client.get("/", method="HEAD")
     page = await client.get("/")
     assert head.headers["content-length"] == str(len(page.body))
     assert head.body == b""
 
 
-async def test_requests_that_come_together_are_answered_in_order(client):
+async def test_pipelined_requests_are_served_in_order(client):
     await client.send(b"GET /p/s0-00011 HTTP/1.1\r\n\r\nGET /robots.txt HTTP/1.1\r\n\r\n")
     slow, robots = await client.reply(), await client.reply()
     assert b"S0-00011" in slow.body
     assert robots.headers["content-type"].startswith("text/plain")
 
 
-async def test_a_request_may_come_in_pieces(client):
+async def test_a_request_may_arrive_in_pieces(client):
     for piece in (b"GE", b"T / HT", b"TP/1.1\r\nHost: x\r\n", b"\r", b"\n"):
         await client.send(piece)
         await asyncio.sleep(0)
     assert (await client.reply()).status == 200
 
 
-async def test_the_form_that_proxies_send_is_understood(site, client):
+async def test_an_absolute_request_target_is_accepted(site, client):
     assert (await client.get(f"{site.seeds[0]}robots.txt")).status == 200
 
 
@@ -46,7 +46,7 @@ async def test_the_form_that_proxies_send_is_understood(site, client):
         b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
     ],
-    ids=["old", "asked", "body"],
+    ids=["http 1.0", "requested", "body"],
 )
 async def test_the_connection_is_closed_where_it_must_be(client, request_head):
     await client.send(request_head)
@@ -67,15 +67,15 @@ async def test_the_connection_is_closed_where_it_must_be(client, request_head):
     ],
     ids=["method", "no version", "no slash", "not ascii", "tls", "long"],
 )
-async def test_strange_requests_are_refused_and_the_connection_is_closed(client, sent, status):
+async def test_malformed_requests_are_rejected_and_the_connection_is_closed(client, sent, status):
     await client.send(sent)
     assert (await client.reply()).status == status
     assert await client.is_closed()
 
 
-async def test_a_client_that_hangs_up_while_a_slow_page_is_made_does_no_harm(site):
-    async with Client(site.seeds[0]) as rude:
-        await rude.send(b"GET /p/s0-00011 HTTP/1.1\r\n\r\n")
+async def test_a_client_that_disconnects_during_a_slow_page_does_no_harm(site):
+    async with Client(site.seeds[0]) as other:
+        await other.send(b"GET /p/s0-00011 HTTP/1.1\r\n\r\n")
     async with Client(site.seeds[0]) as client:
         assert (await client.get("/p/s0-00011")).status == 200
 

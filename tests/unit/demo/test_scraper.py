@@ -1,14 +1,14 @@
-"""The demo's scraper on the demo's pages."""
+"""The demo scraper on the demo pages."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from shoal.demo import pages
-from shoal.demo.catalogue import CATEGORIES, Product, Shop, open_shops
-from shoal.demo.routes import Answer, Routes
+from shoal.demo.catalogue import CATEGORIES, CatalogueProduct, Shop, open_shops
+from shoal.demo.faults import linked_path
+from shoal.demo.routes import ShopResponse, ShopRoutes
 from shoal.demo.scraper import product, shop
-from shoal.demo.trouble import linked_path
 from shoal.scrape.harvest import Harvest
 
 ORIGIN = "http://127.0.0.1:8000"
@@ -19,30 +19,30 @@ def store() -> Shop:
     return open_shops(1, 500, seed=2026)[0]
 
 
-def scraped(answer: Answer, one: Product) -> Harvest:
-    url, headers = f"{ORIGIN}{one.path}", {"content-type": answer.content_type}
-    return shop.parse(answer.body, url=url, step=product, headers=headers)
+def scrape(response: ShopResponse, one: CatalogueProduct) -> Harvest:
+    url, headers = f"{ORIGIN}{one.path}", {"content-type": response.content_type}
+    return shop.parse(response.body, url=url, step=product, headers=headers)
 
 
-def answers(store: Shop) -> Iterator[tuple[Product, Answer]]:
-    """Yield every product with the page that it has at the second visit."""
-    routes = Routes(store, ORIGIN)
+def responses(store: Shop) -> Iterator[tuple[CatalogueProduct, ShopResponse]]:
+    """Yield every product with the response to its second request."""
+    routes = ShopRoutes(store, ORIGIN)
     for one in store.products:
-        routes.answer(one.path)
-        yield one, routes.answer(one.path)
+        routes.respond(one.path)
+        yield one, routes.respond(one.path)
 
 
-def test_every_product_makes_an_item_or_a_reject_whatever_its_page_is_like(store):
-    for one, answer in answers(store):
-        harvest = scraped(answer, one)
+def test_every_product_gives_an_item_or_a_reject_whatever_its_fault(store):
+    for one, response in responses(store):
+        harvest = scrape(response, one)
         found = [item["sku"] for item in harvest.items] + [reject.data["sku"] for reject in harvest.rejects]
         assert found == [one.sku]
         assert bool(harvest.items) == one.has_price
 
 
-def test_an_item_is_what_the_page_says(store):
-    one, answer = next(answers(store))
-    assert scraped(answer, one).items == [
+def test_an_item_has_the_data_of_the_page(store):
+    one, response = next(responses(store))
+    assert scrape(response, one).items == [
         {
             "sku": one.sku,
             "name": one.name,
@@ -55,7 +55,7 @@ def test_an_item_is_what_the_page_says(store):
 
 def test_a_product_without_a_price_is_rejected_with_the_reason(store):
     (one,) = (one for one in store.products[:100] if not one.has_price)
-    (reject,) = scraped(Routes(store, ORIGIN).answer(one.path), one).rejects
+    (reject,) = scrape(ShopRoutes(store, ORIGIN).respond(one.path), one).rejects
     assert reject.reason.startswith("price: ")
 
 
@@ -67,5 +67,5 @@ def test_the_front_page_leads_to_every_category(store):
 def test_a_listing_leads_to_its_products_and_to_the_next_page(store):
     harvest = shop.parse(pages.listing(store, "garden", 2), url=f"{ORIGIN}/c/garden/?page=2")
     products = [task.url for task in harvest.follow if task.step == "product"]
-    assert products == [f"{ORIGIN}{linked_path(one)}" for one in store.shelves["garden"][1]]
+    assert products == [f"{ORIGIN}{linked_path(one)}" for one in store.listings["garden"][1]]
     assert f"{ORIGIN}/c/garden/?page=3" in {task.url for task in harvest.follow if task.step == "listing"}

@@ -1,4 +1,4 @@
-"""The site in a process of its own."""
+"""The site in its own process."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from shoal.demo.serve import SiteProcess
 COMMAND = [sys.executable, "-m", "shoal.demo.site", "--products", "50", "--shops", "2"]
 
 
-def test_a_site_in_another_process_serves_and_tells_its_log_in_the_end():
+def test_a_site_in_another_process_serves_and_returns_its_log_at_the_end():
     with SiteProcess(shops=2, products=50) as site:
         with urlopen(site.seeds[1], timeout=10) as reply:
             assert b"Welcome to" in reply.read()
@@ -20,7 +20,7 @@ def test_a_site_in_another_process_serves_and_tells_its_log_in_the_end():
     assert site.log["hosts"][site.hosts[1]]["requests"] == 1
 
 
-def test_the_process_ends_when_it_is_told_to():
+def test_the_process_ends_on_sigterm():
     with subprocess.Popen([*COMMAND, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert len(json.loads(process.stdout.readline())["seeds"]) == 2
         process.send_signal(signal.SIGTERM)
@@ -28,10 +28,10 @@ def test_the_process_ends_when_it_is_told_to():
         assert process.wait(10) == 0
 
 
-def test_the_process_ends_when_its_parent_is_gone_and_talks_to_people_too():
+def test_the_process_ends_when_stdin_closes_and_prints_readable_text():
     done = subprocess.run(COMMAND, input="", capture_output=True, text=True, timeout=30, check=True)
     assert "http://127.0.0.1:" in done.stdout
-    assert "Closed after 0 requests." in done.stdout
+    assert "Stopped after 0 requests." in done.stdout
 
 
 def test_a_taken_port_is_an_error_that_says_what_to_type():

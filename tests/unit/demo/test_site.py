@@ -1,4 +1,4 @@
-"""What the shops answer: pages, troubles, and what they note."""
+"""The pages, faults and request log of the shops."""
 
 import re
 from html import unescape
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from shoal.demo.catalogue import CATEGORIES
-from shoal.demo.site import Site
+from shoal.demo.site import DemoSite
 from tests.unit.demo.client import Client
 
 CARD = re.compile(r'class="card product"><h3><a href="([^"]+)"')
@@ -22,7 +22,7 @@ async def cards(client: Client) -> list[str]:
         while path:
             page = (await client.get(path)).text
             found += map(unescape, CARD.findall(page))
-            path = unescape(later[1]) if (later := NEXT.search(page)) else None
+            path = unescape(next_link[1]) if (next_link := NEXT.search(page)) else None
     return found
 
 
@@ -43,30 +43,30 @@ async def test_a_page_is_as_large_as_those_of_real_shops(site, client):
     assert 6_000 < min(sizes) <= max(sizes) < 20_000
 
 
-async def test_a_slow_page_takes_its_time(client):
+async def test_a_slow_page_is_delayed(client):
     reply = await client.get("/p/s0-00011")
     assert reply.status == 200
     assert 0.19 < reply.elapsed < 5
 
 
 @pytest.mark.parametrize(("path", "status"), [("/p/s0-00023", 500), ("/p/s0-00041", 429)])
-async def test_a_page_fails_the_first_time_and_then_comes(client, path, status):
+async def test_a_page_fails_the_first_time_and_then_succeeds(client, path, status):
     replies = [await client.get(path) for _ in range(3)]
     assert [reply.status for reply in replies] == [status, 200, 200]
 
 
-async def test_a_busy_page_says_when_to_come_again(client):
+async def test_a_busy_page_sends_retry_after(client):
     assert (await client.get("/p/s0-00041")).headers["retry-after"] == "1"
 
 
-async def test_a_moved_product_is_linked_by_its_old_address_which_leads_to_the_new(client):
+async def test_a_moved_product_is_linked_by_its_old_url_which_redirects(client):
     old = [path for path in await cards(client) if path.startswith("/shop/item.php")]
     moved = [await client.get(path) for path in old]
     assert {reply.status for reply in moved} == {301, 302, 307}
     assert (await client.get(moved[0].headers["location"])).status == 200
 
 
-async def test_broken_pages_have_tags_that_do_not_match(client):
+async def test_broken_pages_have_mismatched_tags(client):
     page = (await client.get("/p/s0-00005")).text
     assert page.count("<p") > page.count("</p>") == 0
     assert page.count("<td") > page.count("</td>") == 0
@@ -74,17 +74,17 @@ async def test_broken_pages_have_tags_that_do_not_match(client):
     assert 'data-sku="S0-00005"' in page
 
 
-async def test_one_page_lies_about_its_charset_and_one_tells_it_in_the_page_only(client):
-    lying, quiet = await client.get("/p/s0-00029"), await client.get("/p/s0-00079")
-    assert lying.headers["content-type"] == "text/html; charset=utf-8"
+async def test_one_page_declares_a_wrong_charset_and_one_declares_it_in_the_page_only(client):
+    wrong, meta_only = await client.get("/p/s0-00029"), await client.get("/p/s0-00079")
+    assert wrong.headers["content-type"] == "text/html; charset=utf-8"
     with pytest.raises(UnicodeDecodeError):
-        lying.body.decode()
-    assert quiet.headers["content-type"] == "text/html"
-    assert b'<meta charset="windows-1252">' in quiet.body
-    assert "€" in quiet.body.decode("cp1252")
+        wrong.body.decode()
+    assert meta_only.headers["content-type"] == "text/html"
+    assert b'<meta charset="windows-1252">' in meta_only.body
+    assert "€" in meta_only.body.decode("cp1252")
 
 
-async def test_robots_forbids_the_staff_pages_and_asks_for_no_delay(site, client):
+async def test_robots_forbids_the_staff_pages_and_has_no_crawl_delay(site, client):
     robots = (await client.get("/robots.txt")).text
     assert "Disallow: /staff/" in robots
     assert f"Sitemap: {site.seeds[0]}sitemap.xml" in robots
@@ -93,17 +93,17 @@ async def test_robots_forbids_the_staff_pages_and_asks_for_no_delay(site, client
 
 async def test_the_sitemap_lists_every_product(site, client):
     tree = ElementTree.fromstring((await client.get("/sitemap.xml")).body)
-    places = [place.text for place in tree.iterfind(".//{*}loc")]
-    assert sum("/p/s0-" in place for place in places) == 100
-    assert all(place.startswith(site.seeds[0]) for place in places)
+    urls = [url.text for url in tree.iterfind(".//{*}loc")]
+    assert sum("/p/s0-" in url for url in urls) == 100
+    assert all(url.startswith(site.seeds[0]) for url in urls)
 
 
-async def test_an_unknown_page_is_not_found_and_not_remembered(site, client):
+async def test_an_unknown_page_is_not_found_and_not_counted_as_a_visit(site, client):
     assert (await client.get("/nothing")).status == 404
     assert not site.log.visits
 
 
-async def test_the_site_notes_who_was_asked_and_what_it_answered(site, client):
+async def test_the_site_logs_requests_by_host_and_status(site, client):
     for path in ("/", "/p/s0-00023", "/p/s0-00023", "/staff/preview"):
         await client.get(path)
     host = site.hosts[0]
@@ -114,9 +114,9 @@ async def test_the_site_notes_who_was_asked_and_what_it_answered(site, client):
     assert 0 < site.log.hosts[host].shortest_gap < 5
 
 
-async def test_two_sites_answer_alike(site):
+async def test_two_sites_serve_the_same_pages(site):
     async with (
-        Site(shops=2, products=200) as other,
+        DemoSite(shops=2, products=200) as other,
         Client(site.seeds[1]) as one,
         Client(other.seeds[1]) as two,
     ):
@@ -126,5 +126,5 @@ async def test_two_sites_answer_alike(site):
 async def test_a_taken_port_leaves_no_shop_open(site):
     taken = int(site.hosts[0].rpartition(":")[2])
     with pytest.raises(OSError, match="in use"):
-        async with Site(shops=2, products=2, port=taken - 1):
+        async with DemoSite(shops=2, products=2, port=taken - 1):
             pass

@@ -9,8 +9,8 @@ from importlib.resources import files
 import pytest
 from jsonschema import Draft7Validator
 
-from shoal.cli.stopping import GRACE, LAST_GRACE
-from shoal.fleet.project import Project
+from shoal.cli.signals import FINISH_TIMEOUT, RELEASE_TIMEOUT
+from shoal.fleet.project.file import Project
 from shoal.queue.rabbitmq import address as rabbitmq_address
 from shoal.queue.redis import address as redis_address
 from tests.unit.deploy.files import DEPLOY, compose
@@ -32,7 +32,10 @@ def test_there_may_be_any_number_of_workers():
 
 
 def test_a_worker_has_time_to_finish_and_to_hand_back():
-    assert int(SERVICES["worker"]["stop_grace_period"].removesuffix("s")) >= GRACE + LAST_GRACE + 10
+    assert (
+        int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
+        >= FINISH_TIMEOUT + RELEASE_TIMEOUT + 10
+    )
 
 
 def test_what_is_used_is_declared():

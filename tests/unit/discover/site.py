@@ -1,16 +1,16 @@
-"""A site in memory, and what is asked of it."""
+"""A site in memory that records its requests."""
 
 from datetime import timedelta
 
-from shoal.core.exchange import Response
+from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.discover.sitemaps import Sitemaps
+from shoal.discover.sitemaps.walk import Sitemaps
 
 HOME = "https://a.test"
 
 
 class Site:
-    """Answers with what it was given: bytes, a status, a whole response, an error; 404 for the rest."""
+    """Responds with configured bytes, a status, a response or an error; 404 for the rest."""
 
     def __init__(self, pages):
         self.pages = {url if "://" in url else f"{HOME}{url}": page for url, page in pages.items()}
@@ -30,7 +30,7 @@ class Site:
 
 
 async def no_sleep(seconds):
-    """Wait for nothing."""
+    """Return at once."""
 
 
 def sitemaps(site, *starts, **options):
@@ -48,7 +48,7 @@ async def walk(site, *starts, **options):
 
 
 def urlset(*locs):
-    """Return a sitemap of these addresses."""
+    """Return a sitemap of these URLs."""
     return f"<urlset>{''.join(f'<url><loc>{loc}</loc></url>' for loc in locs)}</urlset>"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from shoal.cli.commands import app_for
+from shoal.cli.registry import app_for
 from shoal.discover.routing import Routes
 from shoal.queue.open import open_queue
 from tests.unit.discover.site import Site, urlset

@@ -20,7 +20,7 @@ class Listed:
 
 
 class Awaited(Listed):
-    """The same, where each has to be waited for."""
+    """The same as an asynchronous source."""
 
     __iter__ = None
 

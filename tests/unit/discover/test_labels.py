@@ -1,11 +1,11 @@
-"""The partition and the priority that an operator gives."""
+"""The partition and priority that an operator sets."""
 
 import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Task
 from shoal.discover.labels import Labels
-from shoal.discover.source import Refusal, each
+from shoal.discover.source import Refusal, iterate
 
 
 class Two:
@@ -21,7 +21,7 @@ class Two:
 async def labelled(labels, *from_columns):
     source = labels.label(Two(), *from_columns)
     assert source.where == "here"
-    return [found async for found in each(source)]
+    return [found async for found in iterate(source)]
 
 
 @pytest.mark.parametrize(

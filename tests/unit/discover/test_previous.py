@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shoal.core.model import MINUTE, DeadFilter, DeadLetter, StoredItem, Task
-from shoal.discover.previous import DeadTasks, ItemTasks, meets
+from shoal.discover.previous import DeadTasks, ItemTasks, matches
 from shoal.discover.source import Refusal
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -61,11 +61,11 @@ async def test_dead_letters_may_be_filtered():
     ],
 )
 def test_a_dead_letter_meets_every_condition_or_is_not_meant(where, meant):
-    assert meets(letter(step="book", partition="CA"), DeadFilter(**where)) is meant
+    assert matches(letter(step="book", partition="CA"), DeadFilter(**where)) is meant
 
 
 def test_a_dead_letter_without_a_url_has_no_host():
-    assert not meets(letter(url=None, payload={"n": 1}), DeadFilter(host="a.test"))
+    assert not matches(letter(url=None, payload={"n": 1}), DeadFilter(host="a.test"))
 
 
 async def test_a_field_of_an_item_holds_the_url():

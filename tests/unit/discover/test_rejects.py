@@ -34,7 +34,7 @@ def test_another_file_is_never_overwritten(tmp_path, content):
     path = tmp_path / "urls.txt"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(
-        InvalidSetting, match=r"urls.txt is there already and is not a reject file; name another"
+        InvalidSetting, match=r"urls.txt already exists and is not a reject file; choose another name"
     ):
         RejectFile(str(path))
     assert path.read_text(encoding="latin-1") == content

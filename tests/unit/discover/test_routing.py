@@ -1,4 +1,4 @@
-"""Routing rules: which of them decides what."""
+"""Routing rules: which rule sets which field."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.model import MINUTE, RunSettings, Task
-from shoal.discover.routing import Decision, Routes, Rule, address_of
+from shoal.discover.routing import RouteDecision, Routes, Rule, routed_url
 from shoal.queue.intake import Intake
 
 HOUR = 60 * MINUTE
@@ -35,7 +35,7 @@ HOUR = 60 * MINUTE
     ],
 )
 def test_a_rule_matches(url, rule):
-    assert Rule(**rule, priority=1).matches(address_of(url))
+    assert Rule(**rule, priority=1).matches(routed_url(url))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_rule_matches(url, rule):
     ],
 )
 def test_a_rule_does_not_match(url, rule):
-    assert not Rule(**rule, priority=1).matches(address_of(url))
+    assert not Rule(**rule, priority=1).matches(routed_url(url))
 
 
 def test_each_field_is_decided_by_the_first_rule_that_sets_it():
@@ -68,10 +68,10 @@ def test_each_field_is_decided_by_the_first_rule_that_sets_it():
         ]
     )
     assert routes.explain("https://a.test/news/1") == [
-        Decision(1, "priority", 9),
-        Decision(3, "ttl", timedelta(minutes=30)),
-        Decision(3, "partition", "news"),
-        Decision(4, "step", "page"),
+        RouteDecision(1, "priority", 9),
+        RouteDecision(3, "ttl", timedelta(minutes=30)),
+        RouteDecision(3, "partition", "news"),
+        RouteDecision(4, "step", "page"),
     ]
     task = routes.apply(Task(url="https://a.test/news/1", payload={"n": 1}, key="k", depth=3))
     assert task == Task(
@@ -114,15 +114,15 @@ def test_a_url_that_is_none_is_left_for_the_queue_to_refuse():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"pattern": "*.pdf", "priority": 1}, r"pattern '\*.pdf' does not say which part.*path='\*.pdf'"),
+        ({"pattern": "*.pdf", "priority": 1}, r"pattern '\*.pdf' is ambiguous.*path='\*.pdf'"),
         ({"pattern": "re:(a+)+", "priority": 1}, r"pattern 're:\(a\+\)\+' repeats a group"),
         ({"pattern": "re:(", "priority": 1}, "is not a regular expression"),
-        ({"host": "https://a.test", "priority": 1}, "host 'https://a.test' holds a slash"),
+        ({"host": "https://a.test", "priority": 1}, "host 'https://a.test' contains a slash"),
         ({"path": "news", "priority": 1}, "path 'news' must begin with /"),
         ({"path": "/x"}, "rule sets nothing; give it one of priority, ttl, partition, step"),
         ({"priorty": 1}, r"priorty cannot be set by a rule. Did you mean 'priority'\?"),
         ({"priority": 10}, "priority must be a whole number from 0 to 9, got 10"),
-        ({"ttl": "soon"}, "ttl must be a length of time"),
+        ({"ttl": "soon"}, "ttl must be a duration"),
         ({"step": ""}, "step must not be empty"),
         ({"partition": 5}, "partition must be one line of text"),
         ({"delivery": "at_most_once"}, "delivery is a setting of a step.*step = .NAME"),
@@ -135,8 +135,8 @@ def test_a_rule_that_cannot_be_used_says_why(rule, message):
 
 def test_rules_are_read_from_a_settings_file_and_errors_name_their_place():
     routes = Routes.read([{"match": "a.test/news/*", "priority": 9}, {"host": "b.test", "ttl": "1h"}])
-    assert routes.explain("https://b.test/") == [Decision(2, "ttl", HOUR)]
-    with pytest.raises(InvalidSetting, match=r"routes\[2\]\.match '\*\.pdf' does not say"):
+    assert routes.explain("https://b.test/") == [RouteDecision(2, "ttl", HOUR)]
+    with pytest.raises(InvalidSetting, match=r"routes\[2\]\.match '\*\.pdf' is ambiguous"):
         Routes.read([{"priority": 1}, {"match": "*.pdf", "priority": 1}])
     with pytest.raises(InvalidSetting, match=r"routes\[1\]\.host must be text, got 5"):
         Routes.read([{"host": 5, "priority": 1}])
@@ -167,7 +167,7 @@ tasks = st.builds(lambda url, ttl: Task(url=url, ttl=ttl), st.none() | urls, ttl
 def test_any_mix_of_rules_gives_one_answer(rules, task):
     routes = Routes(rules)
     routed = routes.apply(task)
-    address = None if task.url is None else address_of(task.url)
+    address = None if task.url is None else routed_url(task.url)
     matching = [rule.sets for rule in rules if rule.matches(address)]
     for field in fields:
         decided = next((sets[field] for sets in matching if field in sets), None)
@@ -183,7 +183,7 @@ def test_any_mix_of_rules_gives_one_answer(rules, task):
 @given(st.lists(rules, max_size=6), tasks, ttls)
 def test_the_smallest_of_the_times_to_live_of_rules_task_and_run_wins(rules, task, run_ttl):
     entry = Intake("run", RunSettings(ttl=run_ttl)).entry(Routes(rules).apply(task))
-    address = None if task.url is None else address_of(task.url)
+    address = None if task.url is None else routed_url(task.url)
     ruled = [rule.sets["ttl"] for rule in rules if "ttl" in rule.sets and rule.matches(address)]
     assert entry.ttl == min((ttl for ttl in (run_ttl, task.ttl, *ruled[:1]) if ttl), default=None)
 

@@ -1,9 +1,9 @@
-"""What is said of a refused text."""
+"""Refusals and how their text is shown."""
 
 import pytest
 
 from shoal.core.errors import InvalidUrl
-from shoal.discover.source import MOST_SHOWN, checked, refused, shown
+from shoal.discover.source import MAX_SHOWN, check_url, make_refusal, shown
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,12 @@ from shoal.discover.source import MOST_SHOWN, checked, refused, shown
 def test_no_password_is_shown(text):
     assert "secret" not in shown(text)
     with pytest.raises(InvalidUrl) as error:
-        checked(text)
-    assert "secret" not in str(refused("here", text, error.value))
+        check_url(text)
+    assert "secret" not in str(make_refusal("here", text, error.value))
 
 
 def test_a_long_text_is_shown_in_part():
-    assert len(shown("x" * 100_000)) == MOST_SHOWN
+    assert len(shown("x" * 100_000)) == MAX_SHOWN
 
 
 def test_what_cannot_be_printed_is_replaced():
@@ -31,4 +31,4 @@ def test_what_cannot_be_printed_is_replaced():
 
 
 def test_a_good_url_comes_back_in_its_canonical_form():
-    assert checked("HTTPS://A.test/my file#top") == "https://a.test/my%20file"
+    assert check_url("HTTPS://A.test/my file#top") == "https://a.test/my%20file"

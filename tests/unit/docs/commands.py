@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from shoal.cli.commands import app_for
+from shoal.cli.registry import app_for
 
 _TYPED = re.compile(r"(?<![\w./=-])shoal ([a-z]+(?: [^`\n,;|\"]*)?)")
 _NUMBERS = {"N": "1"}

@@ -63,7 +63,7 @@ def test_a_mention_of_what_is_not_there_would_be_noticed(typed):
         ("shoal run a.py \\\n    --json > out\n", [("shoal", "run", "a.py", "--json")]),
         ("cat urls | shoal enqueue a.py --urls-file -\n", [("shoal", "enqueue", "a.py", "--urls-file", "-")]),
         ("$ shoal tokens\ntoken  state\n", [("shoal", "tokens")]),
-        ("Shoal is at http://127.0.0.1:8700\npip install shoal\n", []),
+        ("Serving Shoal at http://127.0.0.1:8700\npip install shoal\n", []),
     ],
 )
 def test_a_block_is_read_as_a_shell_would(block, commands):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from shoal.core.model import MINUTE
-from shoal.fleet.launch import LEASE
+from shoal.fleet.job import LEASE
 from shoal.queue.open import PATIENCE, open_queue
 from shoal.queue.redis import durability as redis
 from tests.unit.docs.pages import DOCS, ROOT, rows
@@ -53,8 +53,8 @@ def test_what_a_power_cut_costs_on_redis_is_what_redis_says(fsync):
 
 async def test_what_a_power_cut_costs_on_sqlite_is_what_sqlite_says(tmp_path):
     async with open_queue(f"sqlite:///{tmp_path}/a.db") as queue:
-        assert "a power cut can cost the last moments" in await queue.durability()
+        assert "a power cut can cost the last moments" in (await queue.durability()).text
     async with open_queue(f"sqlite:///{tmp_path}/b.db?synchronous=full") as queue:
-        assert "a crash costs nothing" in await queue.durability()
+        assert "a crash costs nothing" in (await queue.durability()).text
     assert power_cut()["sqlite:///shoal.db?synchronous=full"] == "nothing"
     assert "| SQLite | as it comes | the last moments: " in TEXT

@@ -5,9 +5,10 @@ from datetime import timedelta
 from shoal.core import pacing, verdict
 from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.core.urls import host_of
-from shoal.fetch import answer, robots
-from shoal.scrape import settings
-from shoal.worker import slowdowns, stock
+from shoal.fetch import status
+from shoal.fetch.robots import robots
+from shoal.scrape.settings import scraper
+from shoal.worker import host_backoff, prefetch
 from tests.unit.docs.pages import DOCS, rows
 
 TEXT = (DOCS / "explanation" / "politeness.md").read_text()
@@ -16,13 +17,12 @@ MILLISECOND = timedelta(milliseconds=1)
 
 def test_the_settings_have_the_defaults_that_are_shown():
     table = {row[0]: row[2] for row in rows(TEXT, "| setting | means | default |")}
-    assert settings.ScraperSettings().delay == SECOND
+    assert scraper.ScraperSettings().delay == SECOND
     assert table['`rate="5/s"`, or `delay="200ms"`'] == "one a second"
-    assert table["`per_host=4`"] == f"{settings.PER_HOST}; {settings.PER_HOST_WITHOUT_GAP} without a gap"
-    assert settings.ScraperSettings.read(rate="5/s").delay == 200 * MILLISECOND
+    assert table["`per_host=4`"] == f"{scraper.PER_HOST}; {scraper.PER_HOST_WITHOUT_GAP} without a gap"
+    assert scraper.ScraperSettings.read(rate="5/s").delay == 200 * MILLISECOND
     assert (
-        f"they take up {settings.PER_HOST} of the {10 * 64} places" in TEXT
-        and table["`--at-once 64`"] == "64"
+        f"they take up {scraper.PER_HOST} of the {10 * 64} slots" in TEXT and table["`--at-once 64`"] == "64"
     )
 
 
@@ -33,10 +33,10 @@ def test_a_host_is_what_the_page_says():
 
 
 def test_starts_are_planned_as_the_page_says():
-    assert (settings.SLACK, settings.MOST_SLACK) == (0.02, 2 * MILLISECOND)
+    assert (scraper.SLACK, scraper.MAX_SLACK) == (0.02, 2 * MILLISECOND)
     assert "2 % further apart than they may be (2 ms at most)" in TEXT
-    assert stock.LONGEST_LAG == 0.05 and "half the gap, 50 ms at most" in TEXT
-    assert stock.TOLERANCE == 0.04 and "more than 4 % of the gap" in TEXT
+    assert prefetch.MAX_LAG == 0.05 and "half the gap, 50 ms at most" in TEXT
+    assert prefetch.TOLERANCE == 0.04 and "more than 4 % of the gap" in TEXT
     assert SECOND == pacing.BURST_HORIZON and "about a second of a host's work in advance" in TEXT
 
 
@@ -45,12 +45,12 @@ def test_a_host_that_complains_is_treated_as_the_page_says():
     assert pacing.slower(3 * SECOND).delay == 6 * SECOND and pacing.slower(MINUTE).delay == MINUTE
     assert pacing.slower(ZERO, timedelta(days=1)).pause == timedelta(hours=1) and "at most an hour" in TEXT
     assert pacing.recovered(10 * SECOND) == 8 * SECOND and "shrinks by a fifth with every page" in TEXT
-    assert slowdowns.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
-    assert {403, 429, 503} == answer.BLOCKING and "| 429, 503 or 403, or shows a" in TEXT
+    assert host_backoff.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
+    assert {403, 429, 503} == status.BLOCKING and "| 429, 503 or 403, or shows a" in TEXT
     assert verdict.ROBOTS_WAIT == MINUTE and "| a minute and the backoff |" in TEXT
-    assert {200, 403} == verdict.UNWELCOME and "a 403 or a block page is about one visitor" in TEXT
+    assert {200, 403} == verdict.UNWELCOME and "a 403 or a block page is about one client" in TEXT
 
 
 def test_robots_txt_is_asked_for_as_often_as_the_page_says():
-    assert timedelta(days=1) == robots.LIFETIME and "asked for once a day by the whole fleet" in TEXT
-    assert MINUTE == robots.FAILURE_LIFETIME and "is asked again after a minute" in TEXT
+    assert timedelta(days=1) == robots.LIFETIME and "fetched once a day for the whole fleet" in TEXT
+    assert MINUTE == robots.FAILURE_LIFETIME and "fetched again after a minute" in TEXT

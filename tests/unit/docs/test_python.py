@@ -60,13 +60,15 @@ def test_every_deed_is_there_by_every_way_or_it_says_why_not(row, paths):
 
 @pytest.fixture(scope="module")
 def paths():
-    from shoal.fleet.project import Project
+    from shoal.fleet.project.file import Project
     from shoal.web.app import make_app
+    from shoal.web.context import WebContext, WebSettings
     from shoal.web.sampler import Sampler
-    from shoal.web.site import Site, WebSettings
 
     app = App(None, "sqlite:///none.db", Project(DOCS))
-    web = make_app(Site(app, Sampler(None), WebSettings.read(operator_token="operator-0123456789abcdef")))
+    web = make_app(
+        WebContext(app, Sampler(None), WebSettings.read(operator_token="operator-0123456789abcdef"))
+    )
     described = web.openapi()["paths"]
     return {(method.upper(), path) for path, methods in described.items() for method in methods}
 
@@ -78,9 +80,9 @@ async def test_the_first_example_gives_the_items(folder, capsys):
     assert " 1 0 shoal work people --run " in capsys.readouterr().out
 
 
-async def test_the_station_serves_run_after_run_without_an_audience(folder):
+async def test_a_worker_host_serves_run_after_run_without_an_observer(folder):
     names = {"__name__": "example"}
-    exec(example("Station"), names)
+    exec(example("WorkerHost"), names)
     async with shoal.connect(f"sqlite:///{folder}/queue.db") as app:
         run = await app.start("people", tasks=[Task(payload={"name": "ann"})])
         serving = asyncio.create_task(names["serve"](app))

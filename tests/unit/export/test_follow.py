@@ -1,4 +1,4 @@
-"""Items that are written as they come."""
+"""Items that are written as they are stored."""
 
 import asyncio
 from datetime import timedelta
@@ -10,9 +10,9 @@ from shoal.export import follow as module
 from shoal.export.contract import Writer
 from shoal.export.follow import follow
 from shoal.export.open import open_writer
-from tests.unit.export.making import NOON, item
+from tests.unit.export.factories import NOON, item
 
-SOON = timedelta(milliseconds=1)
+INTERVAL = timedelta(milliseconds=1)
 
 
 class Store:
@@ -33,14 +33,14 @@ class Store:
         return len(self.numbers) if self.is_over else None
 
 
-async def follow_into(path, store, **wishes):
-    writer = open_writer(path, live=True, anew=True)
-    return await follow(store.items, writer, ended=store.ended, every=SOON, **wishes)
+async def follow_into(path, store, **options):
+    writer = open_writer(path, live=True, overwrite=True)
+    return await follow(store.items, writer, ended=store.ended, interval=INTERVAL, **options)
 
 
-async def until(is_so):
+async def wait_until(condition):
     async with asyncio.timeout(10):
-        while not is_so():
+        while not condition():
             await asyncio.sleep(0.001)
 
 
@@ -48,24 +48,24 @@ def numbers(path):
     return [int(line[5:-1]) for line in path.read_text().splitlines()]
 
 
-async def test_items_are_there_while_the_run_goes_on_and_it_ends_with_the_run(tmp_path):
+async def test_items_are_written_during_the_run_and_it_ends_with_the_run(tmp_path):
     path, store = tmp_path / "items.jsonl", Store(1, 2)
     following = asyncio.create_task(follow_into(path, store))
-    await until(lambda: path.exists() and numbers(path) == [1, 2])
+    await wait_until(lambda: path.exists() and numbers(path) == [1, 2])
     store.numbers += [3]
-    await until(lambda: numbers(path) == [1, 2, 3])
+    await wait_until(lambda: numbers(path) == [1, 2, 3])
     assert not following.done()
     store.numbers += [4]
     store.is_over = True
     report = await following
     assert numbers(path) == [1, 2, 3, 4]
-    assert (report.items, report.is_whole) == (4, True)
+    assert (report.items, report.is_complete) == (4, True)
 
 
-async def test_an_item_that_turns_up_behind_a_higher_one_is_written_in_the_end(tmp_path):
+async def test_an_item_stored_late_with_a_lower_id_is_written_at_the_end(tmp_path):
     path, store = tmp_path / "items.jsonl", Store(1, 5)
     following = asyncio.create_task(follow_into(path, store))
-    await until(lambda: path.exists() and numbers(path) == [1, 5])
+    await wait_until(lambda: path.exists() and numbers(path) == [1, 5])
     store.numbers += [3]
     store.is_over = True
     report = await following
@@ -73,20 +73,20 @@ async def test_an_item_that_turns_up_behind_a_higher_one_is_written_in_the_end(t
     assert report.items == 3
 
 
-async def test_a_run_of_which_nothing_is_missing_is_not_read_twice(tmp_path):
+async def test_a_complete_run_is_not_read_twice(tmp_path):
     store = Store(*range(1, 2000))
     store.is_over = True
     await follow_into(tmp_path / "items.jsonl", store)
     assert store.looks == 1
 
 
-async def test_stopping_keeps_what_is_written_and_says_that_there_is_more(tmp_path):
+async def test_stopping_keeps_what_is_written_and_reports_that_it_is_incomplete(tmp_path):
     path, store, stop = tmp_path / "items.jsonl", Store(1), asyncio.Event()
     following = asyncio.create_task(follow_into(path, store, stop=stop))
-    await until(lambda: path.exists() and numbers(path) == [1])
+    await wait_until(lambda: path.exists() and numbers(path) == [1])
     stop.set()
     report = await following
-    assert (report.items, report.is_whole) == (1, False)
+    assert (report.items, report.is_complete) == (1, False)
     assert numbers(path) == [1]
 
 
@@ -98,19 +98,19 @@ async def test_an_error_of_the_queue_keeps_what_is_written(tmp_path):
             raise QueueUnavailable("redis://x", "gone")
 
     with pytest.raises(QueueUnavailable):
-        await follow(store.items, open_writer(path, live=True), ended=broken, every=SOON)
+        await follow(store.items, open_writer(path, live=True), ended=broken, interval=INTERVAL)
     assert numbers(path) == [1]
 
 
-async def test_items_from_before_are_left_out_and_not_looked_for_again(tmp_path):
+async def test_older_items_are_skipped_and_not_read_again(tmp_path):
     path, store = tmp_path / "items.jsonl", Store(1, 2)
     store.is_over = True
-    report = await follow_into(path, store, since=NOON + SOON)
+    report = await follow_into(path, store, since=NOON + INTERVAL)
     assert (report.items, store.looks) == (0, 1)
 
 
-class Away(Writer):
-    """A writer whose server is away for its first tries."""
+class UnavailableWriter(Writer):
+    """A writer whose server is unavailable for the first attempts."""
 
     def __init__(self, tries):
         self.tries, self.written = tries, []
@@ -128,9 +128,9 @@ class Away(Writer):
         self.written = None
 
 
-async def test_a_server_that_is_away_for_a_while_is_waited_for(monkeypatch, caplog):
-    monkeypatch.setattr(module, "AGAIN", SOON)
-    store, writer = Store(1, 2), Away(3)
+async def test_a_temporarily_unavailable_server_is_retried(monkeypatch, caplog):
+    monkeypatch.setattr(module, "RETRY_INTERVAL", INTERVAL)
+    store, writer = Store(1, 2), UnavailableWriter(3)
     store.is_over = True
     report = await follow(store.items, writer, ended=store.ended)
     assert writer.written == [1, 2]
@@ -138,14 +138,14 @@ async def test_a_server_that_is_away_for_a_while_is_waited_for(monkeypatch, capl
     assert "Waiting for db: refused" in caplog.text
 
 
-async def test_a_server_that_stays_away_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr(module, "AGAIN", SOON)
-    monkeypatch.setattr(module, "PATIENCE", 5 * SOON)
+async def test_an_unavailable_server_is_not_retried_forever(monkeypatch):
+    monkeypatch.setattr(module, "RETRY_INTERVAL", INTERVAL)
+    monkeypatch.setattr(module, "UNAVAILABLE_TIMEOUT", 5 * INTERVAL)
     with pytest.raises(ExportUnavailable):
-        await follow(Store(1).items, Away(10**9), ended=Store(1).ended)
+        await follow(Store(1).items, UnavailableWriter(10**9), ended=Store(1).ended)
 
 
-async def test_each_step_can_be_followed_into_a_file_of_its_own(tmp_path):
+async def test_each_step_can_be_followed_to_its_own_file(tmp_path):
     store = Store(1)
     store.is_over = True
     writer = open_writer(tmp_path / "items.jsonl", live=True, by_step=True)
@@ -154,6 +154,6 @@ async def test_each_step_can_be_followed_into_a_file_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["items.csv", "items.parquet", "items.jsonl.gz"])
-def test_a_format_that_cannot_be_followed_says_so(tmp_path, name):
-    with pytest.raises(InvalidSetting, match=r"cannot grow as items come. Use a \.jsonl file or a table"):
+def test_a_format_that_cannot_be_written_live_is_rejected(tmp_path, name):
+    with pytest.raises(InvalidSetting, match=r"cannot be written live. Use a \.jsonl file or a table"):
         open_writer(tmp_path / name, live=True)

@@ -1,4 +1,4 @@
-"""Which writer a name means, and which names mean none."""
+"""Choosing a writer by name, and invalid names."""
 
 import gzip
 import os
@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.export.csv import CsvWriter
-from shoal.export.jsonl import GzipJsonlWriter, JsonlWriter
+from shoal.export.files.csv import CsvWriter
+from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
+from shoal.export.files.parquet import ParquetWriter
 from shoal.export.open import open_writer
-from shoal.export.parquet import ParquetWriter
-from tests.unit.export.making import items
+from tests.unit.export.factories import items
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ from tests.unit.export.making import items
         ("items.parquet", ParquetWriter),
     ],
 )
-def test_the_suffix_says_how_to_write(tmp_path, name, kind):
+def test_the_suffix_selects_the_writer(tmp_path, name, kind):
     writer = open_writer(tmp_path / name)
     writer.discard()
     assert type(writer) is kind
 
 
-def test_a_named_format_needs_no_suffix(tmp_path):
+def test_an_explicit_format_needs_no_suffix(tmp_path):
     with open_writer(tmp_path / "items", format="csv") as writer:
         writer.write(items({"name": "lamp"}))
     assert (tmp_path / "items").read_text() == "name\nlamp\n"
@@ -45,27 +45,27 @@ def test_a_named_format_needs_no_suffix(tmp_path):
     [
         ("items.json", "Did you mean .jsonl?"),
         ("items.cvs", "Did you mean .csv?"),
-        ("items", "Known are .jsonl, .jsonl.gz, .csv, .parquet."),
-        ("items.xlsx", "Known are"),
+        ("items", "Supported: .jsonl, .jsonl.gz, .csv, .parquet."),
+        ("items.xlsx", "Supported:"),
     ],
 )
-def test_an_unknown_suffix_is_refused_with_a_hint(tmp_path, name, hint):
+def test_an_unknown_suffix_is_rejected_with_a_hint(tmp_path, name, hint):
     with pytest.raises(InvalidSetting) as caught:
         open_writer(tmp_path / name)
     assert hint in str(caught.value)
 
 
-def test_an_unknown_format_is_refused_with_a_hint(tmp_path):
+def test_an_unknown_format_is_rejected_with_a_hint(tmp_path):
     with pytest.raises(InvalidSetting, match=r"Did you mean \.parquet\?"):
         open_writer(tmp_path / "items.csv", format="parket")
 
 
-def test_a_missing_folder_is_refused_with_the_command_that_makes_it(tmp_path):
+def test_a_missing_folder_is_rejected_with_the_command_that_creates_it(tmp_path):
     with pytest.raises(InvalidSetting, match=f"mkdir -p {tmp_path}/a/b"):
         open_writer(tmp_path / "a" / "b" / "items.jsonl")
 
 
-def test_a_folder_is_refused_with_a_file_to_name(tmp_path):
+def test_a_folder_is_rejected_with_a_file_to_use(tmp_path):
     (tmp_path / "out.csv").mkdir()
     with pytest.raises(InvalidSetting, match=r"out\.csv/items\.jsonl"):
         open_writer(tmp_path / "out.csv")
@@ -73,7 +73,7 @@ def test_a_folder_is_refused_with_a_file_to_name(tmp_path):
 
 @contextmanager
 def as_nobody():
-    """Be somebody who may not write everywhere."""
+    """Run as the user nobody, without root's permissions."""
     nobody, is_root = 65_534, os.geteuid() == 0
     if is_root:
         os.setresuid(nobody, nobody, 0)
@@ -84,29 +84,29 @@ def as_nobody():
             os.setresuid(0, 0, 0)
 
 
-def test_a_folder_without_permission_is_refused():
-    with TemporaryDirectory() as folder:  # not in pytest's own, which nobody else may enter
+def test_a_folder_without_permission_is_rejected():
+    with TemporaryDirectory() as folder:  # not in pytest's own folder, which other users cannot enter
         Path(folder).chmod(0o555)
         with as_nobody(), pytest.raises(InvalidSetting, match="chmod u\\+w"):
             open_writer(Path(folder) / "items.jsonl")
 
 
-def test_a_folder_that_cannot_be_written_is_refused_with_the_reason():
+def test_a_folder_that_cannot_be_written_is_rejected_with_the_reason():
     with pytest.raises(InvalidSetting, match=r"/proc/items\.jsonl (cannot be|may not be) written"):
         open_writer("/proc/items.jsonl")
 
 
-def test_only_lines_can_grow_as_items_come(tmp_path):
+def test_only_json_lines_can_be_written_live(tmp_path):
     with pytest.raises(InvalidSetting, match=r"Use a \.jsonl file"):
         open_writer(tmp_path / "items.csv", live=True)
 
 
-def test_parquet_does_not_go_to_stdout():
+def test_parquet_cannot_be_written_to_stdout():
     with pytest.raises(InvalidSetting, match=r"items\.parquet"):
         open_writer("-", format="parquet")
 
 
-def test_a_missing_pyarrow_is_named_with_its_extra_and_leaves_no_file(tmp_path, monkeypatch):
+def test_a_missing_pyarrow_is_reported_with_its_extra_and_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InvalidSetting) as caught:
         open_writer(tmp_path / "items.parquet")

@@ -1,4 +1,4 @@
-"""One file for each step."""
+"""One file per step."""
 
 import pytest
 
@@ -6,17 +6,17 @@ from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.export.open import open_writer
 from shoal.export.steps import step_file, step_table
 from shoal.export.stream import export
-from tests.unit.export.making import item, source
+from tests.unit.export.factories import item, source
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
 MIXED = [item({"n": 1}, 1, "listing"), item({"title": "lamp"}, 2, "product"), item({"n": 3}, 3, "listing")]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-async def test_each_step_has_a_file_of_its_own(tmp_path, suffix):
+async def test_each_step_has_its_own_file(tmp_path, suffix):
     report = await export(source(MIXED), open_writer(tmp_path / f"items.{suffix}", by_step=True))
     files = {step: str(tmp_path / f"items.{step}.{suffix}") for step in ("listing", "product")}
-    assert report.places == files
+    assert report.locations == files
     assert report.steps == {"listing": 2, "product": 1}
     assert {str(path) for path in tmp_path.iterdir()} == set(files.values())
 
@@ -36,18 +36,18 @@ async def test_the_columns_of_a_step_are_its_own(tmp_path):
         ("items.csv", "größe", "items.größe.csv"),
     ],
 )
-def test_the_name_of_a_step_stands_before_the_suffix_or_where_it_is_wanted(path, step, file):
+def test_the_step_name_is_inserted_before_the_suffix_or_replaces_the_placeholder(path, step, file):
     assert step_file(path, step, SUFFIXES) == file
 
 
-def test_the_name_of_a_step_leads_nowhere_else():
+def test_the_step_name_cannot_escape_the_folder():
     file = step_file("items.csv", "../../etc/passwd", SUFFIXES)
     assert "/" not in file and ".." not in file
     assert file != step_file("items.csv", ".._.._etc/passwd", SUFFIXES)
     assert "." not in step_table("books", "public.users")
 
 
-def test_the_table_of_a_step_is_called_after_both():
+def test_the_table_of_a_step_has_both_names():
     assert step_table("shop", "book") == "shop_book"
     assert step_table("{step}s", "book") == "books"
 
@@ -55,12 +55,12 @@ def test_the_table_of_a_step_is_called_after_both():
 async def test_two_steps_never_share_a_file(tmp_path):
     writer = open_writer(tmp_path / "{step}.jsonl", by_step=True)
     writer._place = lambda step: "one.jsonl"
-    with pytest.raises(InvalidSetting, match="two steps into one"):
+    with pytest.raises(InvalidSetting, match="two steps to one"):
         await export(source(MIXED), writer)
 
 
-def test_stdout_cannot_be_parted():
-    with pytest.raises(InvalidSetting, match="cannot be parted by step"):
+def test_stdout_cannot_be_split_by_step():
+    with pytest.raises(InvalidSetting, match="cannot be split by step"):
         open_writer("-", by_step=True)
 
 
@@ -75,11 +75,11 @@ async def test_an_error_leaves_no_file_of_any_step(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_finished_leaves_no_part_of_the_others(tmp_path):
+def test_a_file_that_cannot_be_closed_leaves_no_partial_files(tmp_path):
     writer = open_writer(tmp_path / "{step}.jsonl", by_step=True)
     writer.write(MIXED)
     first = writer._writers["listing"]
-    first.close = lambda: (_ for _ in ()).throw(ExportFailed("listing", "full", "Make room"))
+    first.close = lambda: (_ for _ in ()).throw(ExportFailed("listing", "full", "Free disk space"))
     with pytest.raises(ExportFailed):
         writer.close()
     assert list(tmp_path.iterdir()) == []

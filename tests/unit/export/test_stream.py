@@ -1,4 +1,4 @@
-"""Items from a queue into a file."""
+"""Streaming items from a queue to a file."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ import pytest
 from shoal.export.contract import Writer
 from shoal.export.open import open_writer
 from shoal.export.stream import BATCH, export, stored_since
-from tests.unit.export.making import NOON, item, items, source
+from tests.unit.export.factories import NOON, item, items, source
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
 
@@ -30,7 +30,7 @@ async def test_items_are_counted_by_step(tmp_path):
     assert report.steps == {"listing": 1, "product": 2}
 
 
-async def test_only_items_stored_since_a_moment_are_left():
+async def test_only_items_stored_since_a_time_are_yielded():
     some = [replace(item(n, n), stored_at=NOON + timedelta(minutes=n)) for n in range(4)]
     since = NOON + timedelta(minutes=2)
     assert [one.data async for one in stored_since(source(some)(), since)] == [2, 3]
@@ -86,7 +86,7 @@ async def test_a_writer_is_not_discarded_while_it_writes():
     assert seen == [True, "discarded"]
 
 
-async def test_items_stored_since_the_survey_wait_for_the_next_export(tmp_path):
+async def test_items_stored_after_the_survey_are_left_to_the_next_export(tmp_path):
     calls = 0
 
     async def growing():

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files that grow."""
+"""Files that appear only when complete, and files that are appended to."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.errors import ExportFailed
 from shoal.export.open import open_writer
-from tests.unit.export.making import items
+from tests.unit.export.factories import items
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
 
@@ -26,7 +26,7 @@ def test_nothing_has_the_final_name_until_the_writer_is_closed(tmp_path, suffix)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_an_error_leaves_what_was_there_and_no_other_file(tmp_path, suffix):
+def test_an_error_keeps_the_existing_file_and_leaves_no_other(tmp_path, suffix):
     path = tmp_path / f"items.{suffix}"
     path.write_text("what was there before")
     with pytest.raises(KeyboardInterrupt), open_writer(path) as writer:
@@ -37,13 +37,13 @@ def test_an_error_leaves_what_was_there_and_no_other_file(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_no_items_make_an_empty_file_that_can_be_read(tmp_path, suffix):
+def test_no_items_give_an_empty_readable_file(tmp_path, suffix):
     path = tmp_path / f"items.{suffix}"
     open_writer(path).close()
     assert path.exists()
 
 
-def test_a_new_file_has_the_rights_that_others_have(tmp_path):
+def test_a_new_file_has_the_default_permissions(tmp_path):
     old = os.umask(0o027)
     try:
         open_writer(tmp_path / "items.jsonl").close()
@@ -52,7 +52,7 @@ def test_a_new_file_has_the_rights_that_others_have(tmp_path):
     assert stat.S_IMODE((tmp_path / "items.jsonl").stat().st_mode) == 0o640
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+def test_the_target_of_a_symbolic_link_is_replaced(tmp_path):
     (tmp_path / "far").mkdir()
     link = tmp_path / "items.jsonl"
     link.symlink_to(tmp_path / "far" / "real.jsonl")
@@ -62,7 +62,7 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
     assert (tmp_path / "far" / "real.jsonl").read_text() == "1\n"
 
 
-def test_a_name_as_long_as_names_can_be_is_written(tmp_path):
+def test_a_name_of_maximum_length_is_written(tmp_path):
     path = tmp_path / f"{'ä' * 120}.jsonl"
     open_writer(path).close()
     assert path.exists()
@@ -82,9 +82,9 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("format", SUFFIXES)
-def test_a_full_disk_is_a_failure_that_names_the_place_and_what_to_do(format):
+def test_a_full_disk_is_reported_with_the_file_and_what_to_do(format):
     with (
-        pytest.raises(ExportFailed, match=r"/dev/full could not be written: No space left.*Make room"),
+        pytest.raises(ExportFailed, match=r"/dev/full could not be written: No space left.*Free disk space"),
         open_writer("/dev/full", format=format) as writer,
     ):
         writer.write(items({"name": "x" * 1_000_000}))
@@ -99,10 +99,10 @@ def test_a_live_file_can_be_read_while_it_grows(tmp_path):
     assert path.read_text() == '{"n":1}\n{"n":2}\n'
 
 
-def test_a_live_file_may_begin_anew(tmp_path):
+def test_a_live_file_can_be_overwritten(tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text('{"n":0}\n')
-    with open_writer(path, live=True, anew=True) as writer:
+    with open_writer(path, live=True, overwrite=True) as writer:
         writer.write(items({"n": 1}))
     assert path.read_text() == '{"n":1}\n'
 
@@ -117,9 +117,9 @@ def test_a_live_file_may_begin_anew(tmp_path):
         ('{"n":0}\n{"torn":"' + "x" * 200_000, '{"n":0}\n'),
         ("", ""),
     ],
-    ids=["whole", "without an end", "torn", "only a torn one", "a long torn one", "empty"],
+    ids=["complete", "no newline", "partial", "only a partial line", "a long partial line", "empty"],
 )
-def test_a_live_file_goes_on_behind_its_last_whole_line(tmp_path, before, after):
+def test_a_live_file_continues_after_its_last_complete_line(tmp_path, before, after):
     path = tmp_path / "items.jsonl"
     path.write_text(before)
     with open_writer(path, live=True) as writer:

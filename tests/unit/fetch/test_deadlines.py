@@ -1,4 +1,4 @@
-"""Ending what takes too long."""
+"""Timeouts."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Which URLs may be asked, and at which addresses."""
+"""Which URLs may be fetched, and at which addresses."""
 
 import asyncio
 from datetime import timedelta
@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from shoal.core.errors import DnsFailed, InvalidSetting, OutOfScope
-from shoal.core.exchange import Way
+from shoal.core.http import Proxy
 from shoal.fetch.egress import Egress
 
 INNER_LITERALS = """
@@ -56,7 +56,7 @@ async def test_an_inner_address_is_refused_however_it_is_spelled(literal, scheme
 
 @pytest.mark.parametrize("url", NOT_URLS.split())
 async def test_what_is_no_web_url_is_refused(url):
-    with pytest.raises(OutOfScope, match="Not a URL that can be fetched"):
+    with pytest.raises(OutOfScope, match="Cannot fetch URL"):
         await Egress(lookup=nobody).admit(url)
 
 
@@ -185,32 +185,32 @@ INNER_NAMES = """
 
 @pytest.mark.parametrize("host", INNER_NAMES.split())
 async def test_a_proxy_is_not_asked_for_a_name_of_an_inner_network(host):
-    for way in (INSIDE, OUTSIDE, SOCKS):
-        with pytest.raises(OutOfScope, match="inner network"):
-            await Egress(lookup=nobody).admit_by(way, f"http://{host}/")
-        assert (await Egress([host], lookup=nobody).admit_by(way, f"http://{host}/")).addresses == ()
+    for proxy in (INSIDE, OUTSIDE, SOCKS):
+        with pytest.raises(OutOfScope, match="internal network"):
+            await Egress(lookup=nobody).admit_via(proxy, f"http://{host}/")
+        assert (await Egress([host], lookup=nobody).admit_via(proxy, f"http://{host}/")).addresses == ()
 
 
 @pytest.mark.parametrize(
     "host", ["fritz.box.example.com", "svc.example.com", "nip.io.example.com", "mylocal.com"]
 )
 async def test_a_name_that_only_looks_like_an_inner_one_is_asked_for(host):
-    assert (await Egress(lookup=nobody).admit_by(OUTSIDE, f"http://{host}/")).name == host
+    assert (await Egress(lookup=nobody).admit_via(OUTSIDE, f"http://{host}/")).name == host
 
 
-INSIDE = Way(name="inside", url="http://user:word@10.0.0.9:3128")
-OUTSIDE = Way(name="outside", url="http://8.8.4.4:3128")
-LOCAL = Way(name="local", url="http://127.0.0.1:8118")
-SOCKS = Way(name="socks", url="socks5h://10.0.0.9:1080")
+INSIDE = Proxy(name="inside", url="http://user:word@10.0.0.9:3128")
+OUTSIDE = Proxy(name="outside", url="http://8.8.4.4:3128")
+LOCAL = Proxy(name="local", url="http://127.0.0.1:8118")
+SOCKS = Proxy(name="socks", url="socks5h://10.0.0.9:1080")
 
 
 async def test_a_name_for_a_proxy_in_an_inner_network_is_looked_up_here_as_well():
     egress = Egress(lookup=zone("10.1.2.3"))
     with pytest.raises(OutOfScope, match=r"rebound.test is at 10.1.2.3, a private address"):
-        await egress.admit_by(INSIDE, "https://rebound.test/")
-    assert (await Egress(lookup=zone("8.8.8.8")).admit_by(INSIDE, "https://shop.test/")).addresses == ()
-    assert await Egress(["rebound.test"], lookup=zone("10.1.2.3")).admit_by(INSIDE, "https://rebound.test/")
-    assert await Egress(["10.0.0.0/8"], lookup=zone("10.1.2.3")).admit_by(INSIDE, "https://rebound.test/")
+        await egress.admit_via(INSIDE, "https://rebound.test/")
+    assert (await Egress(lookup=zone("8.8.8.8")).admit_via(INSIDE, "https://shop.test/")).addresses == ()
+    assert await Egress(["rebound.test"], lookup=zone("10.1.2.3")).admit_via(INSIDE, "https://rebound.test/")
+    assert await Egress(["10.0.0.0/8"], lookup=zone("10.1.2.3")).admit_via(INSIDE, "https://rebound.test/")
 
 
 async def test_a_name_that_only_the_proxy_can_look_up_is_left_to_it_and_not_tried_each_time():
@@ -222,10 +222,10 @@ async def test_a_name_that_only_the_proxy_can_look_up_is_left_to_it_and_not_trie
 
     egress = Egress(lookup=lookup)
     for _ in range(3):
-        assert (await egress.admit_by(INSIDE, "https://shop.test/")).name == "shop.test"
+        assert (await egress.admit_via(INSIDE, "https://shop.test/")).name == "shop.test"
     assert asked == ["shop.test"]
 
 
-@pytest.mark.parametrize("way", [OUTSIDE, LOCAL, SOCKS], ids=lambda way: way.name)
-async def test_for_other_proxies_no_name_is_looked_up(way):
-    assert (await Egress(lookup=nobody).admit_by(way, "https://shop.test/")).addresses == ()
+@pytest.mark.parametrize("proxy", [OUTSIDE, LOCAL, SOCKS], ids=lambda proxy: proxy.name)
+async def test_for_other_proxies_no_name_is_looked_up(proxy):
+    assert (await Egress(lookup=nobody).admit_via(proxy, "https://shop.test/")).addresses == ()

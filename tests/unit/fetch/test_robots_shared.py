@@ -1,4 +1,4 @@
-"""What one worker was told by robots.txt, known to all of them."""
+"""Rules that one worker fetched are shared with all of them."""
 
 from datetime import timedelta
 
@@ -6,22 +6,22 @@ import pytest
 
 from shoal.core.errors import ConnectFailed, OutOfScope, QueueUnavailable, RobotsDenied, RobotsUnavailable
 from shoal.core.model import ZERO
-from shoal.fetch.cache_store import Held
-from shoal.fetch.robots import FAILURE_LIFETIME, LIFETIME, Robots
-from tests.unit.fetch.test_robots import PAGE, Site
+from shoal.fetch.cache.store import StoredEntry
+from shoal.fetch.robots.robots import FAILURE_LIFETIME, LIFETIME, Robots
+from tests.unit.fetch.robots.test_robots import PAGE, Site
 
 
 class Store:
-    """A store in memory whose contents can grow old, or which fails."""
+    """A store in memory whose entries can age, or which fails."""
 
     def __init__(self):
         self.kept, self.age, self.fails, self.is_closed = {}, ZERO, False, False
 
     async def get(self, key):
         self._fail()
-        return Held(self.kept[key], self.age) if key in self.kept else None
+        return StoredEntry(self.kept[key], self.age) if key in self.kept else None
 
-    async def put(self, key, value, *, keep):
+    async def put(self, key, value, *, ttl):
         self._fail()
         self.kept[key] = value
 

@@ -1,4 +1,4 @@
-"""Docker Compose and Kubernetes, each played by a stand-in on PATH that says that it is one."""
+"""Docker Compose and Kubernetes, each replaced by a fake program on PATH."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.fleet.drivers.command import ComposeWorkers, KubernetesWorkers
-from shoal.fleet.drivers.contract import DriverFailed
+from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
+from shoal.fleet.scale.drivers.contract import DriverFailed
 
 # It does what the two commands are documented to do to a number of workers, and keeps that in a file.
 STAND_IN = f"""#!{sys.executable}
@@ -87,7 +87,7 @@ async def test_kubernetes_scales_the_deployment_in_its_namespace(stage):
     ]
 
 
-async def test_a_command_that_fails_is_named_with_what_it_said(stage):
+async def test_a_command_that_fails_is_named_with_its_error(stage):
     stage.trouble("the server is away")
     with pytest.raises(DriverFailed, match=r"kubectl scale .* failed: .*the server is away"):
         await KubernetesWorkers().set(1)
@@ -95,15 +95,15 @@ async def test_a_command_that_fails_is_named_with_what_it_said(stage):
 
 async def test_a_command_that_hangs_is_ended(stage):
     stage.trouble("hang")
-    driver = ComposeWorkers(patience=timedelta(seconds=0.5))
+    driver = ComposeWorkers(timeout=timedelta(seconds=0.5))
     async with asyncio.timeout(10):
         with pytest.raises(DriverFailed, match="took longer than"):
             await driver.count()
 
 
-async def test_an_answer_that_is_no_number_is_an_error(stage):
+async def test_an_output_that_is_no_number_is_an_error(stage):
     (stage.folder / "number").write_text("many")
-    with pytest.raises(DriverFailed, match="no number of replicas"):
+    with pytest.raises(DriverFailed, match="no replica count"):
         await KubernetesWorkers().count()
 
 

@@ -1,12 +1,11 @@
-"""A project file that another user could have put there is not obeyed."""
+"""A project file that another user could have put there is not trusted."""
 
 import os
 
 import pytest
 
-from shoal.fleet import project
-from shoal.fleet.project import Project
-from shoal.fleet.trust import is_trusted
+from shoal.fleet.project import file
+from shoal.fleet.project.file import Project, is_trusted
 
 STRANGER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -14,7 +13,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files
 
 @pytest.fixture
 def above(tmp_path, monkeypatch):
-    """A folder above the one that somebody works in, with a project file."""
+    """A folder above the current one, with a project file."""
     monkeypatch.delenv("SUDO_UID", raising=False)
     (tmp_path / "shoal.toml").write_text('queue = "sqlite:///stranger.db"')
     (tmp_path / "work").mkdir()
@@ -26,14 +25,14 @@ def test_ones_own_project_file_in_a_folder_above_is_obeyed(above):
 
 
 @as_root
-def test_a_strangers_project_file_in_a_folder_above_is_ignored_and_named(above, caplog):
+def test_another_users_project_file_in_a_folder_above_is_ignored_and_named(above, caplog):
     os.chown(above / "shoal.toml", STRANGER, -1)
     assert Project.find(above / "work").file is None
     assert f"Ignored {above / 'shoal.toml'}: it belongs to another user (uid {STRANGER})" in caplog.text
 
 
 @as_root
-def test_behind_a_strangers_project_file_the_next_one_above_is_found(above):
+def test_behind_another_users_project_file_the_next_one_above_is_found(above):
     inner = above / "work" / "deeper"
     inner.mkdir()
     (above / "work" / "shoal.toml").write_text("")
@@ -41,7 +40,7 @@ def test_behind_a_strangers_project_file_the_next_one_above_is_found(above):
     assert Project.find(inner).file == above / "shoal.toml"
 
 
-def test_a_project_file_that_everybody_may_write_to_is_ignored(above, caplog):
+def test_a_world_writable_project_file_is_ignored(above, caplog):
     (above / "shoal.toml").chmod(0o666)
     assert Project.find(above / "work").file is None
     assert "chmod o-w" in caplog.text
@@ -64,14 +63,14 @@ def test_under_sudo_the_callers_own_files_are_obeyed(above, monkeypatch):
 
 
 @as_root
-def test_a_strangers_dotenv_sets_nothing(above, monkeypatch):
+def test_another_users_dotenv_sets_nothing(above, monkeypatch):
     monkeypatch.delenv("SHOAL_QUEUE", raising=False)
     (above / ".env").write_text("SHOAL_QUEUE=redis://stranger")
-    assert project._dotenv(above) == {"SHOAL_QUEUE": "redis://stranger"}
+    assert file._dotenv(above) == {"SHOAL_QUEUE": "redis://stranger"}
     os.chown(above / ".env", STRANGER, -1)
-    assert project._dotenv(above) == {}
+    assert file._dotenv(above) == {}
 
 
 def test_a_dotenv_cannot_name_a_program_to_start(above):
     (above / ".env").write_text("SHOAL_CHROMIUM=/tmp/fake\nSHOAL_WORKERS=2\nPATH=/tmp")
-    assert project._dotenv(above) == {"SHOAL_WORKERS": "2"}
+    assert file._dotenv(above) == {"SHOAL_WORKERS": "2"}

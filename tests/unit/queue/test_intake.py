@@ -11,7 +11,7 @@ from shoal.queue.intake import Intake, decode, encode_item, shorter
 INTAKE = Intake("run", RunSettings())
 
 
-def test_the_spellings_of_one_url_are_one_task():
+def test_all_spellings_of_a_url_are_one_task():
     one, other = (
         INTAKE.entry(Task(url=url)) for url in ("HTTP://Example.com:80/a/../b#x", "http://example.com/b")
     )
@@ -52,7 +52,7 @@ def test_the_pages_of_a_host_share_the_beginning_of_their_ids():
     assert len({task_id[:4] for task_id in ids}) == 1
 
 
-def test_a_payload_is_known_by_its_content_not_by_its_order():
+def test_a_payload_is_identified_by_its_content_not_by_its_order():
     one, other = (INTAKE.entry(Task(payload=payload)) for payload in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
     assert one.id == other.id
 
@@ -82,7 +82,7 @@ def test_a_payload_is_known_by_its_content_not_by_its_order():
         ({"url": "https://a.example/" + "x" * 1_000_000}, "the limit is"),
     ],
 )
-def test_a_task_that_cannot_be_queued_is_told_why(fields, reason):
+def test_an_invalid_task_is_refused_with_the_reason(fields, reason):
     with pytest.raises(InvalidTask, match=reason):
         INTAKE.entry(Task(**fields))
 

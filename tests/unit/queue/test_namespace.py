@@ -1,4 +1,4 @@
-"""The namespace in a queue's address: taken out, checked, and shown."""
+"""The namespace in a queue's address: extracted, checked, and displayed."""
 
 import re
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from shoal.core.errors import InvalidSetting
 from shoal.queue.namespace import namespace_in, shown_queue, take_namespace
 from shoal.queue.open import file_of
 from shoal.queue.postgres import sql
-from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.rabbitmq import address as rabbitmq
 from shoal.queue.redis import address as redis
 
 BAD = ("", "News", "a.b", "a/b", 'a"b', "ä", "a" * 33, "a b", "news%0A")
 
 
-def _postgres(url: str) -> Server:
+def _postgres(url: str) -> PostgresServer:
     from datetime import timedelta
 
-    return Server(url, patience=timedelta(0))
+    return PostgresServer(url, patience=timedelta(0))
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -83,7 +83,7 @@ def test_no_sql_text_names_the_default_schema_once_it_was_moved() -> None:
 def test_redis_keeps_a_hash_tag_for_each_shard_of_each_namespace() -> None:
     from datetime import timedelta
 
-    from shoal.queue.redis.server import Server as RedisServer
+    from shoal.queue.redis.server import RedisServer as RedisServer
 
     def tag(url: str) -> str:
         return RedisServer(url, patience=timedelta(0), skew=timedelta).tag(3)
@@ -102,7 +102,7 @@ def test_redis_keeps_a_hash_tag_for_each_shard_of_each_namespace() -> None:
 )
 def test_rabbitmq_and_its_redis_share_the_namespace(url: str) -> None:
     address = rabbitmq.read(url)
-    assert address.within == "news."
+    assert address.prefix == "news."
     assert address.shown == "amqp://me:…@host/?namespace=news"
     assert redis.read(address.state).namespace == "news"
     assert redis.read(address.state).shown == "redis://:…@host/0?namespace=news"
@@ -113,7 +113,7 @@ def test_rabbitmq_and_its_redis_share_the_namespace(url: str) -> None:
 
 
 def test_a_namespace_of_the_redis_alone_is_refused_with_what_to_write() -> None:
-    with pytest.raises(InvalidSetting, match="Write &namespace=news behind it"):
+    with pytest.raises(InvalidSetting, match="Write &namespace=news after it"):
         rabbitmq.read("amqp://me@host/?state=redis://host/0?namespace=news")
 
 

@@ -23,7 +23,7 @@ async def test_a_relative_path_is_relative_to_the_working_folder(tmp_path, monke
         assert (tmp_path / "books.db").exists()
 
 
-async def test_a_mistyped_backend_is_answered_with_the_nearest_one():
+async def test_a_mistyped_backend_is_refused_with_the_nearest_one():
     with pytest.raises(UnknownQueue, match="Did you mean 'sqlite'"):
         await open_queue("sqlitee:///books.db")
 
@@ -44,5 +44,5 @@ async def test_a_missing_driver_names_its_extra(url, monkeypatch):
 
 
 def test_the_root_exports_few_names_and_all_of_them_are_there():
-    assert shoal.__all__ == ["Ask", "Page", "Reject", "Scraper", "Task", "connect", "open_queue"]
+    assert shoal.__all__ == ["Page", "Reject", "RequestOptions", "Scraper", "Task", "connect", "open_queue"]
     assert all(hasattr(shoal, name) for name in shoal.__all__)

@@ -19,7 +19,7 @@ def lease(task_id: str, run_id: str = "a", token: int = 1) -> Lease:
     )
 
 
-def test_a_run_id_tells_its_time_and_sorts_by_it():
+def test_a_run_id_contains_its_time_and_sorts_by_it():
     early, late = (new_run_id(datetime(2026, 2, 15, hour, tzinfo=UTC)) for hour in (9, 12))
     assert late.startswith("20260215_120000_")
     assert len(late) == 20
@@ -35,7 +35,7 @@ def test_a_run_id_tells_its_time_and_sorts_by_it():
         (RunSettings(ttl=ZERO), "ttl"),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_named(settings, key):
+def test_an_invalid_setting_is_named(settings, key):
     with pytest.raises(InvalidSetting, match=f"^{key} must") as caught:
         check_run("books", settings, None)
     assert caught.value.key == key
@@ -53,7 +53,7 @@ def test_a_claim_needs_a_limit_and_a_lease():
             check_claim(limit, duration)
 
 
-def test_the_second_outcome_for_a_lease_is_passed_over():
+def test_the_second_outcome_for_a_lease_is_ignored():
     outcomes = [Done(lease("x")), Release(lease("x")), Done(lease("x", token=2))]
     assert list(in_runs(outcomes)) == [("a", [0, 2])]
 

@@ -1,10 +1,10 @@
-"""The addresses of queues as they may be shown."""
+"""The addresses of queues as they are displayed."""
 
 import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import ZERO
-from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.rabbitmq import address as rabbitmq
 from shoal.queue.redis import address as redis
 
@@ -23,7 +23,7 @@ from shoal.queue.redis import address as redis
     ],
 )
 def test_no_spelling_of_a_password_is_shown(url, shown):
-    assert Server(url, patience=ZERO).address == shown
+    assert PostgresServer(url, patience=ZERO).address == shown
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How bytes become text: a table of documents, and the promise that nothing is raised."""
+"""Decoding of pages: a table of documents, and the promise that nothing is raised."""
 
 import codecs
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.core.exchange import Headers, Response
+from shoal.core.http import Headers, Response
 from shoal.core.model import Task
 from shoal.scrape.charset import SAMPLE, known_name, read_text
 from shoal.scrape.page import Page

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shoal.core.ask import Ask
 from shoal.core.errors import InvalidInput
+from shoal.core.request_options import RequestOptions
 from shoal.testing import page
 
 FORM = """
@@ -49,7 +49,7 @@ def test_a_form_has_the_fields_that_a_browser_would_send(shop):
 def test_a_form_is_sent_where_it_says(shop):
     task = shop.post(shop.css_first("#search"), form={**shop.form(), "q": "red"}, step="found", rank=3)
     assert (task.url, task.step, task.payload) == ("https://shop.example/find?x=1", "found", {"rank": 3})
-    assert task.ask.post.startswith(b"token=t0k&q=red&")
+    assert task.request.post.startswith(b"token=t0k&q=red&")
     assert task.depth == 1
 
 
@@ -58,11 +58,11 @@ def test_a_form_without_an_action_is_sent_to_its_page(shop):
 
 
 def test_json_and_bytes_are_sent_as_they_are(shop):
-    assert shop.post("/api", json={"page": 2}, headers={"x-key": "1"}).ask == Ask.json(
+    assert shop.post("/api", json={"page": 2}, headers={"x-key": "1"}).request == RequestOptions.json(
         {"page": 2}, headers={"x-key": "1"}
     )
-    assert shop.post("/api", body=b"<q/>", headers={"content-type": "text/xml"}).ask.post == b"<q/>"
-    assert shop.post("/api", json=None, form={}).ask == Ask.form({})
+    assert shop.post("/api", body=b"<q/>", headers={"content-type": "text/xml"}).request.post == b"<q/>"
+    assert shop.post("/api", json=None, form={}).request == RequestOptions.form({})
 
 
 def test_a_url_that_is_none_or_no_web_address_gives_no_task(shop):

@@ -1,4 +1,4 @@
-"""Broken pages by the thousand: nothing is raised that is not said, and the tree stays whole."""
+"""Thousands of broken pages: only documented errors are raised, and the tree stays consistent."""
 
 from contextlib import suppress
 from random import Random
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import ParseFailed
-from shoal.core.exchange import Response
+from shoal.core.http import Response
 from shoal.core.model import Task
 from shoal.scrape.page import Page
 

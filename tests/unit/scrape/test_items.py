@@ -1,4 +1,4 @@
-"""What a step yields becomes plain, checked data; what fails is kept with the reason."""
+"""Yielded values become plain, validated data; rejects are kept with the reason."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pydantic import BaseModel, field_validator
 from shoal.core.errors import InvalidItem, InvalidSetting
 from shoal.core.model import Reject
 from shoal.queue.intake import encode_item
-from shoal.scrape.items import accepted, check_of, is_item, rejected
+from shoal.scrape.items import is_item, make_reject, validate_item, validator_for
 
 
 class Colour(Enum):
@@ -60,7 +60,7 @@ KINDS = [Book, Struct, Typed, Model]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_read_from_text_since_text_is_what_a_page_holds(kind):
-    item = accepted({"title": "A", "price": "12.50"}, check_of(kind))
+    item = validate_item({"title": "A", "price": "12.50"}, validator_for(kind))
     assert item["title"] == "A"
     assert item["price"] == 12.5
 
@@ -68,7 +68,7 @@ def test_numbers_are_read_from_text_since_text_is_what_a_page_holds(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("price", ["£12.50", "", None, "12,50", [1], {}])
 def test_a_wrong_value_is_kept_as_a_reject_that_names_the_field(kind, price):
-    reject = accepted({"title": "A", "price": price}, check_of(kind))
+    reject = validate_item({"title": "A", "price": price}, validator_for(kind))
     assert isinstance(reject, Reject)
     assert reject.data == {"title": "A", "price": price}
     assert reject.reason.startswith("price: ")
@@ -76,23 +76,23 @@ def test_a_wrong_value_is_kept_as_a_reject_that_names_the_field(kind, price):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_missing_field_is_named(kind):
-    reject = accepted({"title": "A"}, check_of(kind))
+    reject = validate_item({"title": "A"}, validator_for(kind))
     assert reject.reason.startswith("price: ")
     assert "missing" in reject.reason.lower() or "required" in reject.reason.lower()
 
 
 def test_the_reason_shows_what_was_found():
     assert (
-        accepted({"title": "A", "price": "£5"}, check_of(Book)).reason
+        validate_item({"title": "A", "price": "£5"}, validator_for(Book)).reason
         == "price: Expected `float`, got `str` ('£5')"
     )
-    reason = accepted({"title": "A", "price": 1, "tags": ["a", 3]}, check_of(Book)).reason
+    reason = validate_item({"title": "A", "price": 1, "tags": ["a", 3]}, validator_for(Book)).reason
     assert reason == "tags[1]: Expected `str`, got `int`"
 
 
 def test_rules_of_the_type_hold():
-    assert "price" in accepted({"title": "A", "price": 0}, check_of(Struct)).reason
-    assert "price: " in accepted({"title": "A", "price": "-1"}, check_of(Model)).reason
+    assert "price" in validate_item({"title": "A", "price": 0}, validator_for(Struct)).reason
+    assert "price: " in validate_item({"title": "A", "price": "-1"}, validator_for(Model)).reason
 
 
 def test_a_type_may_refuse_for_reasons_of_its_own():
@@ -104,8 +104,8 @@ def test_a_type_may_refuse_for_reasons_of_its_own():
             if self.title.isupper():
                 raise ValueError("do not shout")
 
-    assert accepted({"title": "A"}, check_of(Picky)).reason == "do not shout"
-    assert accepted({"title": "a"}, check_of(Picky)) == {"title": "a"}
+    assert validate_item({"title": "A"}, validator_for(Picky)).reason == "do not shout"
+    assert validate_item({"title": "a"}, validator_for(Picky)) == {"title": "a"}
 
 
 @pytest.mark.parametrize(
@@ -114,17 +114,17 @@ def test_a_type_may_refuse_for_reasons_of_its_own():
 )
 def test_records_are_items_with_and_without_a_type(value):
     assert is_item(value)
-    for check in (None, check_of(Book), check_of(Model)):
-        item = accepted(value, check)
+    for check in (None, validator_for(Book), validator_for(Model)):
+        item = validate_item(value, check)
         assert (item["title"], item["price"]) == ("A", 1.5)
 
 
 def test_a_record_is_checked_even_if_it_has_the_right_class():
-    assert accepted(Book("A", "cheap"), check_of(Book)).reason.startswith("price: ")
+    assert validate_item(Book("A", "cheap"), validator_for(Book)).reason.startswith("price: ")
 
 
 def test_values_become_what_json_can_hold():
-    item = accepted(
+    item = validate_item(
         {
             "time": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
             "day": date(2026, 1, 2),
@@ -159,30 +159,30 @@ def test_values_become_what_json_can_hold():
 )
 def test_what_json_cannot_hold_is_an_error_of_the_step(value):
     with pytest.raises(InvalidItem, match="it is not JSON"):
-        accepted(value, None)
+        validate_item(value, None)
 
 
 def test_endless_data_is_an_error_and_not_a_crash():
-    endless = {}
-    endless["self"] = endless
+    find_endless = {}
+    find_endless["self"] = find_endless
     with pytest.raises(InvalidItem, match="it is not JSON"):
-        accepted(endless, None)
+        validate_item(find_endless, None)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "\udfff tail"])
 def test_text_that_no_store_can_keep_makes_a_reject_that_any_store_can(text):
-    reject = accepted({"title": text, "deep": [{text: text}]}, None)
+    reject = validate_item({"title": text, "deep": [{text: text}]}, None)
     assert isinstance(reject, Reject)
     assert encode_item(reject.data) and encode_item(reject.reason)
     assert "\ufffd" in reject.data["title"]
 
 
 def test_an_escaped_zero_is_no_zero():
-    assert accepted({"a": "\\u0000"}, None) == {"a": "\\u0000"}
+    assert validate_item({"a": "\\u0000"}, None) == {"a": "\\u0000"}
 
 
 def test_a_reject_is_bounded_and_plain():
-    reject = rejected({"when": date(2026, 1, 2)}, "x" * 10_000)
+    reject = make_reject({"when": date(2026, 1, 2)}, "x" * 10_000)
     assert reject.data == {"when": "2026-01-02"}
     assert len(reject.reason) == 2_000
 
@@ -197,7 +197,7 @@ def test_an_unfit_type_is_refused_with_the_fit_ones(item):
     with pytest.raises(
         InvalidSetting, match="item must be a dataclass, a TypedDict, a msgspec Struct or a pydantic"
     ):
-        check_of(item)
+        validator_for(item)
 
 
 def test_a_type_that_cannot_be_checked_is_an_error_of_the_step_and_not_of_the_data():
@@ -206,4 +206,4 @@ def test_a_type_that_cannot_be_checked_is_an_error_of_the_step_and_not_of_the_da
         title: "Nowhere"  # noqa: F821
 
     with pytest.raises(InvalidItem, match="the step's item type cannot be checked"):
-        accepted({"title": "A"}, check_of(Odd))
+        validate_item({"title": "A"}, validator_for(Odd))

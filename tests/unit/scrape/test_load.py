@@ -1,4 +1,4 @@
-"""How a scraper is found, and what is said when it is not."""
+"""How a scraper is loaded, and the errors if it cannot be."""
 
 import pickle
 import sys

@@ -1,11 +1,11 @@
-"""A page: what came back, what is in it, and where it leads."""
+"""A page: the response, its contents, and its links."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from shoal.core.errors import InvalidInput, ParseFailed
-from shoal.core.exchange import Headers, Response
+from shoal.core.http import Headers, Response
 from shoal.core.model import Task
 from shoal.scrape import page as module
 from shoal.scrape.page import MAX_LINKS, NOT_A_LINK, TOO_MANY, Page

@@ -1,4 +1,4 @@
-"""The reference says what is there, and its examples run."""
+"""The reference matches the code, and its examples run."""
 
 import re
 from dataclasses import fields, replace
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.scrape import budgets, mazes, page, traps, tree
-from shoal.scrape.settings import ScraperSettings
+from shoal.scrape import page, tree
+from shoal.scrape.links import budgets, dead_ends, traps
+from shoal.scrape.settings.scraper import ScraperSettings
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "scraper.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
@@ -27,7 +28,7 @@ def test_the_example_of_forms_sends_what_it_says():
     exec(EXAMPLES[2], scope)
     form = "<form id=search action=/s><input name=t value=1></form>"
     harvest = scope["shop"].parse(form, url="https://shop.example.com/")
-    assert [task.ask.post for task in harvest.follow] == [
+    assert [task.request.post for task in harvest.follow] == [
         b"t=1&q=lamp",
         *(b'{"page":%d}' % number for number in range(1, 4)),
         None,
@@ -61,7 +62,7 @@ def test_the_numbers_are_those_of_the_code():
         f"after {budgets.VARIANTS} sorted",
         f"after {budgets.FACETS} of one host and {budgets.PER_FACET_VALUE} for",
         f"after {budgets.PAIRS} of one path and {budgets.PER_PAIR_VALUE} for",
-        f"after {mazes.BARREN} links",
+        f"after {dead_ends.MAX_USELESS_LINKS} links",
     ):
         assert number in REFERENCE
-    assert (tree.MAX_SECONDS, traps.FAR, traps.OFTEN) == (10, 10, 4)
+    assert (tree.MAX_SECONDS, traps.MAX_YEARS_AWAY, traps.MIN_REPEATS) == (10, 10, 4)

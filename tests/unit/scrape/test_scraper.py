@@ -1,4 +1,4 @@
-"""A scraper: its steps, its settings, and the test kit for the people who write one."""
+"""A scraper: its steps, its settings, and `parse`, the test helper for its authors."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Book:
 
 
 def books_of(**settings):
-    """Make the scraper of the design."""
+    """Return the example scraper of the design."""
     books = Scraper("books", **settings)
 
     @books.step

@@ -1,4 +1,4 @@
-"""A step: run to its end, its effects buffered, what it yields sorted."""
+"""A step: run to completion, its results buffered and sorted."""
 
 import functools
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from shoal.core.errors import InvalidInput, InvalidItem, InvalidTask
-from shoal.core.exchange import Response
+from shoal.core.http import Response
 from shoal.core.model import Reject, Task
 from shoal.scrape import harvest as module
 from shoal.scrape.page import Page
@@ -168,20 +168,20 @@ async def test_a_plain_function_that_gives_a_coroutine_is_told_to_be_async():
         return coroutine_returns_tuple(page)
 
     result = []
-    with pytest.raises(InvalidItem, match="step 'main' gave something to await; define it with 'async def'"):
+    with pytest.raises(InvalidItem, match="step 'main' returned an awaitable; define it with 'async def'"):
         await harvest_of(lambda page: result.append(forgot(page)) or result[0])
     result[0].close()
 
 
 async def test_a_step_without_an_end_is_ended(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 100)
+    monkeypatch.setattr(module, "MAX_RESULTS", 100)
 
-    def endless(page):
+    def find_endless(page):
         while True:
             yield {"a": 1}
 
     with pytest.raises(InvalidItem, match="step 'main' yielded more than 100 times for one page"):
-        await harvest_of(endless)
+        await harvest_of(find_endless)
 
 
 async def test_follow_up_tasks_take_depth_priority_and_partition_from_their_parent():
@@ -218,7 +218,7 @@ async def test_a_task_for_a_step_that_is_not_there_is_an_error_with_a_hint():
 
 
 async def test_a_task_that_cannot_be_queued_is_an_error():
-    with pytest.raises(InvalidTask, match="Not a URL that can be fetched"):
+    with pytest.raises(InvalidTask, match="Cannot fetch URL"):
         await harvest_of(lambda page: Task(url="not a url"))
 
 

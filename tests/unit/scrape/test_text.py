@@ -1,4 +1,4 @@
-"""The text of an element as a person reads it."""
+"""The text of an element as displayed."""
 
 import pytest
 from turbohtml import parse

@@ -1,11 +1,11 @@
-"""A crawl with the default settings comes to an end, with every honest page and few others."""
+"""A crawl with the default settings ends, with every real page and few others."""
 
 from collections import Counter, deque
 from random import Random
 
 import pytest
 
-from shoal.core.exchange import Response
+from shoal.core.http import Response
 from shoal.core.model import Task
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
@@ -65,7 +65,7 @@ def next_of(waiting, order, chance):
 
 
 def crawl(scraper, order):
-    """Fetch until nothing is left; return the kinds of pages fetched, and what was dropped and why."""
+    """Fetch until nothing is left; return the kinds of pages fetched, and the skipped links by reason."""
     seed = Task(url=HOME, step=scraper.first.name)
     waiting, known, fetched, dropped = deque([seed]), {(seed.step, HOME)}, {}, Counter()
     chance = Random(1)
@@ -92,7 +92,7 @@ def crawl(scraper, order):
         (shop_that_keeps_every_page, "oldest first"),
     ],
 )
-def test_every_honest_page_is_fetched_and_the_traps_are_left_and_named(make, order):
+def test_every_real_page_is_fetched_and_the_traps_are_left_and_reported(make, order):
     fetched, dropped = crawl(make(), order)
     assert fetched["real"] == 1000
     assert sum(fetched.values()) - 1000 <= 2000

@@ -1,11 +1,11 @@
-"""A site of a thousand honest pages among ten traps, as a function from URL to HTML."""
+"""A site of a thousand real pages among ten traps, as a function from URL to HTML."""
 
 from collections.abc import Callable
 from datetime import date
 from random import Random
 
 HOME = "https://shop.test/"
-CATEGORIES, PAGES, PER_PAGE = 20, 3, 16
+CATEGORIES, PAGES, MAX_PER_PAGE = 20, 3, 16
 PRODUCTS = 1000 - 1 - CATEGORIES * PAGES
 WORDS = [
     "amber",
@@ -43,7 +43,7 @@ TRAPS = [
 
 
 def serve(url: str) -> tuple[str, str]:
-    """Return what lies at a URL, "real" or the name of a trap, and its HTML."""
+    """Return the kind of a URL, "real" or the name of a trap, and its HTML."""
     path, _, query = url.removeprefix(HOME).partition("?")
     params = dict(param.partition("=")[::2] for param in query.split("&") if param)
     folder, _, rest = path.partition("/")
@@ -53,7 +53,7 @@ def serve(url: str) -> tuple[str, str]:
 
 
 def is_real(url: str) -> bool:
-    """Tell whether a URL is one of the thousand honest pages."""
+    """Tell whether a URL is one of the thousand real pages."""
     return serve(url)[0] == "real"
 
 
@@ -70,8 +70,8 @@ def nothing(url, rest, params):
 
 def category(url, rest, params):
     number, page = int(rest), int(params.get("page", 1))
-    first = number * PAGES * PER_PAGE + (page - 1) * PER_PAGE
-    products = [f"/product/{n}" for n in range(first, first + PER_PAGE) if n < PRODUCTS]
+    first = number * PAGES * MAX_PER_PAGE + (page - 1) * MAX_PER_PAGE
+    products = [f"/product/{n}" for n in range(first, first + MAX_PER_PAGE) if n < PRODUCTS]
     views = [
         f"/cat/{rest}?page={page}&sort={by}&dir={way}" for by in ("price", "name") for way in ("asc", "desc")
     ]

@@ -6,15 +6,15 @@ MATRIX = """
 import pytest
 
 @pytest.fixture(params=["model", "sqlite", "postgres", "redis"])
-def place(request): return request.param
+def store(request): return request.param
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
 def any_bench(request): return request.param
 
-def test_a_promise(place): pass
+def test_a_promise(store): pass
 
 @pytest.mark.parametrize("word", ["a", "b", "c"])
-def test_a_promise_with_variations(place, word): pass
+def test_a_promise_with_variations(store, word): pass
 
 def test_a_whole_run(any_bench): pass
 

@@ -1,4 +1,4 @@
-"""A web server over a queue of its own, asked without a network."""
+"""A web app with its own queue, called without a network."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.fleet.app import App, connect
 from shoal.web.app import make_app
+from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.site import Site, WebSettings
-from tests.unit.web.doors import HERE, OPERATOR, READER
+from tests.unit.web.tokens import HERE, OPERATOR, READER
 
 PROJECT = '[scrapers.books]\nmodule = "books.py:books"\n'
 SCRAPER = """
@@ -34,8 +34,8 @@ _routes = {}
 
 
 @dataclass
-class House:
-    """An app, the server before it, and clients of every kind."""
+class Dashboard:
+    """An app, its web app, and clients for it."""
 
     folder: Path
     app: App
@@ -46,15 +46,15 @@ class House:
         return self.app.queue
 
     def client(self, token=None, *, address="10.0.0.1", **more):
-        """Return a client, with a token if one is named."""
+        """Return a client, with a token if one is given."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         transport = httpx2.ASGITransport(self.web, raise_app_exceptions=False, client=(address, 1))
         return httpx2.AsyncClient(
             transport=transport, base_url=HERE, headers=headers | more.pop("headers", {}), **more
         )
 
-    async def filled(self, pages=3):
-        """Return a run with pages that gave an item, one that died, and one that waits."""
+    async def make_run(self, pages=3):
+        """Return a run with pages that yielded an item, one dead letter and one pending task."""
         run = await self.queue.start_run("books")
         urls = [f"https://shop{n}.example.com/{n}" for n in range(pages + 2)]
         await self.queue.enqueue(run.id, [Task(url=url, step="listing") for url in urls])
@@ -70,22 +70,22 @@ class House:
 
 
 @pytest.fixture
-def house_with(tmp_path):
-    """What opens a house with settings that a test chooses."""
+def dashboard_with(tmp_path):
+    """Opens a dashboard with the settings of a test."""
 
-    def opened(**settings):
-        return _opened(tmp_path, settings)
+    def factory(**settings):
+        return _DashboardFactory(tmp_path, settings)
 
-    return opened
+    return factory
 
 
 @pytest.fixture
-async def house(house_with):
-    async with house_with() as opened:
-        yield opened
+async def dashboard(dashboard_with):
+    async with dashboard_with() as factory:
+        yield factory
 
 
-class _opened:
+class _DashboardFactory:
     def __init__(self, folder, settings):
         (folder / "shoal.toml").write_text(settings.pop("project", PROJECT))
         (folder / "books.py").write_text(SCRAPER)
@@ -95,12 +95,12 @@ class _opened:
         chosen = {"operator_token": OPERATOR, "reader_token": READER} | self._settings
         self._connection = connect(f"sqlite:///{self._folder}/queue.db", folder=self._folder)
         app = await self._connection.__aenter__()
-        site = Site(app, Sampler(app.queue), WebSettings.read(**chosen))
-        web = make_app(site)
-        # FastAPI takes half a second to prepare all routes of an app. None of them knows its site.
+        context = WebContext(app, Sampler(app.queue), WebSettings.read(**chosen))
+        web = make_app(context)
+        # FastAPI takes half a second to prepare all routes of an app. None of them depends on the context.
         _routes.setdefault("all", web.router.routes)
         web.router.routes = _routes["all"]
-        return House(self._folder, app, web)
+        return Dashboard(self._folder, app, web)
 
-    async def __aexit__(self, *trouble):
-        await self._connection.__aexit__(*trouble)
+    async def __aexit__(self, *exc_info):
+        await self._connection.__aexit__(*exc_info)

@@ -1,4 +1,4 @@
-"""What browsers load: unchanged from its authors, small, and part of the package."""
+"""Static files: vendored ones unchanged, all of them small and part of the package."""
 
 import re
 import subprocess
@@ -6,10 +6,10 @@ import tomllib
 from hashlib import sha256
 from pathlib import Path
 
-from shoal.web.frame import STATIC, TEMPLATES, environment
+from shoal.web.views.render import STATIC, TEMPLATES, environment
 
 VENDOR = STATIC / "vendor"
-MOST_BYTES = 250_000
+MAX_BYTES = 250_000
 ROW = re.compile(r"^\| (\S+) \| .+ \| ([0-9a-f]{64}) \|$", re.MULTILINE)
 
 
@@ -20,8 +20,8 @@ def test_vendored_files_are_those_of_the_manifest():
     assert found == listed
 
 
-def test_all_that_a_browser_loads_is_small():
-    assert sum(file.stat().st_size for file in STATIC.rglob("*") if file.is_file()) < MOST_BYTES
+def test_static_files_are_small():
+    assert sum(file.stat().st_size for file in STATIC.rglob("*") if file.is_file()) < MAX_BYTES
 
 
 def test_own_scripts_write_no_markup_and_evaluate_nothing():
@@ -30,7 +30,7 @@ def test_own_scripts_write_no_markup_and_evaluate_nothing():
         assert word not in script
 
 
-def test_nothing_is_loaded_from_elsewhere():
+def test_nothing_is_loaded_from_other_servers():
     for file in [*STATIC.glob("*.css"), *STATIC.glob("*.js")]:
         assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file.name
     for name in environment().list_templates():
@@ -38,10 +38,10 @@ def test_nothing_is_loaded_from_elsewhere():
         assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", source), name
 
 
-def test_the_wheel_holds_the_templates_and_what_browsers_load():
+def test_the_wheel_contains_the_templates_and_static_files():
     root = Path(__file__).parents[3]
     wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    # Hatchling takes every file of a package but those that git ignores.
+    # Hatchling includes every file of a package except those that git ignores.
     assert wheel == {"packages": ["src/shoal"]}
     files = [str(file) for folder in (STATIC, TEMPLATES) for file in folder.rglob("*") if file.is_file()]
     ignored = subprocess.run(

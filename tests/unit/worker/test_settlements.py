@@ -5,7 +5,7 @@ import pytest
 
 from shoal.core.errors import InvalidItem, QueueError, QueueFull, QueueRefused, QueueUnavailable
 from shoal.core.model import SECOND, ZERO, Bury, Done, Fate, Lease, Task
-from shoal.worker import retrying, settlements
+from shoal.worker import queue_retry, settlements
 from shoal.worker.settlements import BATCH, Settlements
 
 
@@ -23,7 +23,7 @@ def done(number):
 
 
 class Recorder:
-    """Stands in for a queue: takes outcomes, unless it is told to fail."""
+    """A fake queue: it records outcomes, unless it is set to fail."""
 
     def __init__(self):
         self.batches, self.failures = [], []
@@ -39,76 +39,76 @@ class Recorder:
 
 
 @pytest.fixture
-async def desk():
+async def batcher(monkeypatch):
+    monkeypatch.setattr(queue_retry, "FIRST_WAIT", 0.001)  # before the batcher reads it
     queue, settled = Recorder(), []
-    desk = Settlements(queue, lambda outcomes, fates: settled.extend(outcomes))
-    desk.queue, desk.settled = queue, settled
-    running = asyncio.create_task(desk.run())
-    yield desk
-    desk.close()
+    batcher = Settlements(queue, lambda outcomes, fates: settled.extend(outcomes))
+    batcher.queue, batcher.settled = queue, settled
+    running = asyncio.create_task(batcher.run())
+    yield batcher
+    batcher.close()
     await asyncio.wait_for(running, 5)
 
 
-async def closed(desk):
-    """Close the desk and wait until all is settled."""
-    desk.close()
+async def close(batcher):
+    """Close the settlements and wait until everything is settled."""
+    batcher.close()
     async with asyncio.timeout(5):
-        while len(desk):
+        while len(batcher):
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
 
 
-async def test_outcomes_that_come_together_are_settled_together(desk):
+async def test_outcomes_that_arrive_together_are_settled_in_one_batch(batcher):
     for number in range(10):
-        desk.put(done(number))
-    await closed(desk)
-    assert [len(batch) for batch in desk.queue.batches] == [10]
+        batcher.put(done(number))
+    await close(batcher)
+    assert [len(batch) for batch in batcher.queue.batches] == [10]
 
 
-async def test_a_full_batch_does_not_wait_for_more(desk, monkeypatch):
+async def test_a_full_batch_does_not_wait_for_more(batcher, monkeypatch):
     monkeypatch.setattr(settlements, "LINGER", 100.0)
     for number in range(BATCH):
-        desk.put(done(number))
+        batcher.put(done(number))
     async with asyncio.timeout(5):
-        while not desk.settled:
+        while not batcher.settled:
             await asyncio.sleep(0.001)
 
 
-async def test_a_lone_outcome_in_a_hurry_does_not_wait(desk, monkeypatch):
+async def test_an_urgent_outcome_does_not_wait(batcher, monkeypatch):
     monkeypatch.setattr(settlements, "LINGER", 100.0)
-    desk.hurry = True
-    desk.put(done(1))
+    batcher.urgent = True
+    batcher.put(done(1))
     async with asyncio.timeout(5):
-        while not desk.settled:
+        while not batcher.settled:
             await asyncio.sleep(0.001)
 
 
-async def test_an_outcome_that_cannot_be_stored_is_buried_and_costs_no_other(desk):
+async def test_an_outcome_that_cannot_be_stored_is_buried_and_costs_no_other(batcher):
     bad = done(1)
     object.__setattr__(bad, "items", ["bad"])
     for outcome in (done(0), bad, done(2)):
-        desk.put(outcome)
-    await closed(desk)
-    kinds = {outcome.lease.task_id[-1]: type(outcome) for outcome in desk.settled}
+        batcher.put(outcome)
+    await close(batcher)
+    kinds = {outcome.lease.task_id[-1]: type(outcome) for outcome in batcher.settled}
     assert kinds == {"0": Done, "1": Bury, "2": Done}
 
 
-async def test_a_server_that_is_away_is_asked_again(desk, monkeypatch):
-    monkeypatch.setattr(retrying, "FIRST_WAIT", 0.001)
-    desk.queue.failures = [QueueUnavailable("db", "refused")] * 3
-    desk.put(done(1))
-    await closed(desk)
-    assert len(desk.settled) == 1
+async def test_settling_is_retried_while_the_server_is_unreachable(batcher):
+    batcher.queue.failures = [QueueUnavailable("db", "refused")] * 3
+    batcher.put(done(1))
+    await close(batcher)
+    assert len(batcher.settled) == 1
 
 
-async def test_outcomes_do_not_pile_up_without_bound(desk):
+async def test_outcomes_do_not_pile_up_without_bound(batcher):
     for number in range(20 * BATCH):
-        desk.put(done(number))
+        batcher.put(done(number))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
-            await desk.room()
-    await closed(desk)
-    await asyncio.wait_for(desk.room(), 1)
+            await batcher.wait_for_capacity()
+    await close(batcher)
+    await asyncio.wait_for(batcher.wait_for_capacity(), 1)
 
 
 def unknown():
@@ -116,46 +116,45 @@ def unknown():
 
 
 @pytest.mark.parametrize("error", [unknown(), RuntimeError("boom"), QueueFull("db", "disk")])
-async def test_an_error_that_comes_once_costs_nothing(desk, error):
-    desk.queue.failures = [error]
+async def test_a_single_error_loses_nothing(batcher, error):
+    batcher.queue.failures = [error]
     for number in range(10):
-        desk.put(done(number))
-    await closed(desk)
-    assert len(desk.settled) == 10 and all(isinstance(one, Done) for one in desk.settled)
+        batcher.put(done(number))
+    await close(batcher)
+    assert len(batcher.settled) == 10 and all(isinstance(one, Done) for one in batcher.settled)
 
 
-async def test_an_error_that_no_try_mends_is_raised_at_once():
+async def test_a_final_error_is_raised_at_once():
     async def settle(outcomes):
         raise QueueRefused("db", "password")
 
-    desk = Settlements(SimpleNamespace(settle=settle), lambda outcomes, fates: None)
-    desk.put(done(1))
+    batcher = Settlements(SimpleNamespace(settle=settle), lambda outcomes, fates: None)
+    batcher.put(done(1))
     with pytest.raises(QueueRefused):
-        await asyncio.wait_for(desk.run(), 5)
+        await asyncio.wait_for(batcher.run(), 5)
 
 
-async def test_a_store_that_times_out_on_many_outcomes_is_given_fewer(desk, monkeypatch):
-    monkeypatch.setattr(retrying, "FIRST_WAIT", 0.001)
-    settle = desk.queue.settle
+async def test_batches_get_smaller_when_the_store_times_out(batcher):
+    settle = batcher.queue.settle
 
     async def slowly(outcomes):
         if len(outcomes) > 10:
-            raise QueueUnavailable("db", "it does not answer")
+            raise QueueUnavailable("db", "timeout")
         return await settle(outcomes)
 
-    desk.queue.settle = slowly
+    batcher.queue.settle = slowly
     for number in range(200):
-        desk.put(done(number))
-    await closed(desk)
-    assert len(desk.settled) == 200
+        batcher.put(done(number))
+    await close(batcher)
+    assert len(batcher.settled) == 200
 
 
-async def test_who_waits_for_room_is_let_go_by_a_stop(desk):
+async def test_a_stop_ends_the_wait_for_capacity(batcher):
     for number in range(20 * BATCH):
-        desk.put(done(number))
-    waiting = asyncio.create_task(desk.room())
+        batcher.put(done(number))
+    waiting = asyncio.create_task(batcher.wait_for_capacity())
     await asyncio.sleep(0)
-    desk.stop()
+    batcher.stop()
     await asyncio.wait_for(waiting, 1)
-    desk.put(done(0))
-    await asyncio.wait_for(desk.room(), 1)
+    batcher.put(done(0))
+    await asyncio.wait_for(batcher.wait_for_capacity(), 1)

@@ -1,1 +1,1 @@
-"""How a page comes home from a browser: Chromium, spoken to directly, behind the same door as everything."""
+"""Fetching with Chromium over CDP, behind the same egress rules as every other request."""

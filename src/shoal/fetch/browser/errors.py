@@ -1,4 +1,4 @@
-"""What the browser's words for a failure mean."""
+"""Translates Chromium's network errors into ours."""
 
 from shoal.core.errors import (
     BrokenAnswer,
@@ -31,8 +31,8 @@ _KINDS: tuple[tuple[str, type[FetchError]], ...] = (
 )
 
 
-def translated(text: str, url: str) -> FetchError:
-    """Return the error that Chromium's text means, such as net::ERR_CERT_DATE_INVALID."""
+def translate_error(text: str, url: str) -> FetchError:
+    """Translate a Chromium error, such as net::ERR_CERT_DATE_INVALID."""
     name = text.removeprefix("net::")
     kind = next((kind for start, kind in _KINDS if name.startswith(start)), BrokenAnswer)
-    return kind(f"{shorten(url)}: the browser says {name}")
+    return kind(f"{shorten(url)}: the browser reports {name}")

@@ -1,4 +1,4 @@
-"""Fetching with a browser: a tab for each page, one deadline over it, a new browser for a worn one."""
+"""Fetches with a browser: a tab per page, one deadline for all of it, a new browser for a retired one."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ from datetime import timedelta
 from time import perf_counter
 from typing import Any
 
-from shoal.core.browsing import BrowserSettings
+from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import (
     BrowserDown,
     ConnectFailed,
@@ -17,37 +17,37 @@ from shoal.core.errors import (
     PageCrashed,
     ShoalError,
 )
-from shoal.core.exchange import Request, Response
+from shoal.core.http import Request, Response
 from shoal.core.urls import canonical, host_of
-from shoal.fetch.browser.chromium import find_chromium, start_chromium
-from shoal.fetch.browser.gate import Gate
-from shoal.fetch.browser.house import House
+from shoal.fetch.browser.browser import Browser
+from shoal.fetch.browser.cdp import CdpError
 from shoal.fetch.browser.live import LivePage
-from shoal.fetch.browser.seats import Seats
+from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
+from shoal.fetch.browser.process import find_chromium, start_chromium
+from shoal.fetch.browser.proxy.server import BrowserProxy
 from shoal.fetch.browser.tab import Tab
+from shoal.fetch.browser.tab_limit import TabLimit
 from shoal.fetch.browser.trackers import is_tracker
-from shoal.fetch.browser.visit import WITHOUT_PAGE, Document, Visit
-from shoal.fetch.browser.wire import WireFailed
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import Egress
 from shoal.fetch.limits import DEFAULT_LIMITS, Limits
-from shoal.fetch.shared import Shared, Shelf
+from shoal.fetch.singleflight import LruCache, SingleFlight
 
 DEFAULT_SETTINGS = BrowserSettings()
-OPENING = 30.0  # seconds for a tab to open
-TRY_AGAIN = timedelta(seconds=30)  # with a browser that does not start
-MOST_SUSPECTS = 10_000
-MARKS = {"Secure": "secure", "HttpOnly": "httpOnly"}
+OPEN_TIMEOUT = 30.0  # seconds for a tab to open
+RETRY_AFTER = timedelta(seconds=30)  # after a browser that does not start
+MAX_SUSPECTS = 10_000
+FLAGS = {"Secure": "secure", "HttpOnly": "httpOnly"}
 
 
 class BrowserFetcher:
-    """Fetches with Chromium; a response's body is the page as its scripts have made it.
+    """Fetches with Chromium; a response's body is the page after its scripts have run.
 
-    Every response has its page in `live`, and a tab is taken until `live.let_go()`. Without a user agent of
-    the operator's the browser says its own, and `agent` after it.
+    Every response has its page in `live`, which uses a tab until `live.release()`. Without a user agent of
+    the operator's, the browser sends its own, followed by `agent`.
 
-    A browser that ends under several pages costs none of them an attempt where tasks may go back
-    (`may_return`): each is then fetched in a browser of its own, so that the one at fault is found.
+    A browser that ends under several pages costs none of them an attempt where tasks may be requeued
+    (`may_return`): each is then fetched in its own browser, so that the one at fault is found.
     """
 
     def __init__(
@@ -63,74 +63,74 @@ class BrowserFetcher:
         find_chromium(settings.executable)
         self._settings, self._limits, self._egress = settings, limits, egress
         self._agent, self._user_agent = agent, user_agent
-        self._gate = Gate(egress, is_tracker if "trackers" in settings.block else lambda _: False)
-        self._seats, self._deadlines = Seats(settings.tabs), Deadlines()
-        self._house: House | None = None
-        self._worn: set[House] = set()  # spent, with pages that are still open
-        self._starting: Shared[House] = Shared()
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._suspects: Shelf[bool] = Shelf(MOST_SUSPECTS)  # by URL: in doubt until it was fetched alone
+        self._proxy = BrowserProxy(egress, is_tracker if "trackers" in settings.block else lambda _: False)
+        self._tab_limit, self._deadlines = TabLimit(settings.tabs), Deadlines()
+        self._current: Browser | None = None
+        self._retired: set[Browser] = set()  # retired, with pages that are still open
+        self._starting: SingleFlight[Browser] = SingleFlight()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._suspects: LruCache[bool] = LruCache(MAX_SUSPECTS)  # by URL: suspect until it was fetched alone
         self._on_lost = self._suspect if may_return else None
         self._closed = False
 
     @property
     def pids(self) -> list[int]:
-        """The first process of each browser."""
-        return [house.pid for house in (self._house, *self._worn) if house]
+        """The main process of each browser."""
+        return [browser.pid for browser in (self._current, *self._retired) if browser]
 
     async def fetch(self, request: Request) -> Response:
-        """Return the answer, whatever its status; raises FetchError, NotNow, or what `on_hop` raises."""
+        """Return the response, whatever its status; raises FetchError, NotNow, or what `on_hop` raises."""
         if self._closed:
             raise ConnectFailed("This fetcher has been closed")
         if request.post is not None:
             raise InvalidSetting("fetch", "cannot be 'browser' where a form is sent; write 'http'")
-        await self._seats.take()
-        house: House | None = None
+        await self._tab_limit.acquire()
+        browser: Browser | None = None
         tab: Tab | None = None
         try:
-            house, tab = await self._open(request)
-            if request.on_ask:
-                request.on_ask()
-            visit = Visit(request, self._limits)
+            browser, tab = await self._open(request)
+            if request.on_send:
+                request.on_send()
+            navigation = Navigation(request, self._limits)
             try:
-                return await self._visit(visit, house, tab)
+                return await self._navigate(navigation, browser, tab)
             except PageCrashed:
-                if visit.is_begun or self._closed:
+                if navigation.is_started or self._closed:
                     raise
-            # The tab crashed before anything was asked, as it waited perhaps: the page has no part in that.
-            await house.leave(tab)
+            # The tab crashed before any request, perhaps while idle: the page is not at fault.
+            await browser.release(tab)
             tab = None
-            house, tab = await self._open(request)
-            return await self._visit(Visit(request, self._limits), house, tab)
+            browser, tab = await self._open(request)
+            return await self._navigate(Navigation(request, self._limits), browser, tab)
         except BaseException:
-            self._begin(self._leave(house, tab))
+            self._start_task(self._release_tab(browser, tab))
             raise
 
     def _suspect(self, url: str) -> None:
         self._suspects.put(url, True)
 
     async def close(self) -> None:
-        """End every browser; a fetch that is under way fails."""
+        """End every browser; a fetch in progress fails."""
         self._closed = True
         await self._starting.close()
-        for house in [one for one in (self._house, *self._worn) if one]:
-            await house.end()
-        self._house = None
-        while self._leaving:
-            await asyncio.wait(self._leaving)
-        await self._gate.close()
+        for browser in [one for one in (self._current, *self._retired) if one]:
+            await browser.end()
+        self._current = None
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._proxy.close()
 
-    async def _visit(self, visit: Visit, house: House, tab: Tab) -> Response:
-        started, request = perf_counter(), visit.request
+    async def _navigate(self, navigation: Navigation, browser: Browser, tab: Tab) -> Response:
+        started, request = perf_counter(), navigation.request
         try:
             with self._deadlines.within(request.timeout):
-                await self._egress_admits(request)
-                document = await tab.go(visit, house.user_agent)
-                body = await self._body(visit, tab, document)
+                await self._check_egress(request)
+                document = await tab.navigate(navigation, browser.user_agent)
+                body = await self._body(navigation, tab, document)
         except TimeoutError as exc:
-            tab.is_broken = True  # what hangs is not to be used again
-            raise FetchTimeout(f"No whole page within {request.timeout.total_seconds():g} s") from exc
-        live = LivePage(tab, visit, lambda: self._begin(self._leave(house, tab)))
+            tab.is_broken = True  # a tab that hangs is not reused
+            raise FetchTimeout(f"No complete page within {request.timeout.total_seconds():g} s") from exc
+        live = LivePage(tab, navigation, lambda: self._start_task(self._release_tab(browser, tab)))
         if request.render:
             request.render(live)
         return Response(
@@ -138,119 +138,119 @@ class BrowserFetcher:
             status=document.status,
             headers=document.headers,
             body=body,
-            redirects=tuple(hop.url for hop in visit.hops),
+            redirects=tuple(hop.url for hop in navigation.hops),
             elapsed=timedelta(seconds=perf_counter() - started),
-            hops=tuple(visit.hops),
+            hops=tuple(navigation.hops),
             live=live,
         )
 
-    async def _egress_admits(self, request: Request) -> None:
-        # Asked before the browser is, for a clear answer; the gate asks again, of everything.
-        if request.way:
-            await self._egress.admit_by(request.way, request.url)
+    async def _check_egress(self, request: Request) -> None:
+        # Checked before the browser starts, for a clear error; the browser proxy checks again, every request.
+        if request.proxy:
+            await self._egress.admit_via(request.proxy, request.url)
         else:
             await self._egress.admit(request.url)
 
-    async def _body(self, visit: Visit, tab: Tab, document: Document) -> bytes:
-        body = visit.raw
+    async def _body(self, navigation: Navigation, tab: Tab, document: Document) -> bytes:
+        body = navigation.raw
         if body is None:
             body = (
-                await visit.unless_failed(tab.html(self._limits.max_body))
+                await navigation.unless_failed(tab.html(self._limits.max_body))
                 if document.status not in WITHOUT_PAGE
                 else b""
             )
-        if visit.request.on_bytes:
-            await visit.request.on_bytes(len(body))
-        await self._keep_cookies(visit, tab, document)
+        if navigation.request.on_bytes:
+            await navigation.request.on_bytes(len(body))
+        await self._store_cookies(navigation, tab, document)
         return body
 
-    async def _keep_cookies(self, visit: Visit, tab: Tab, document: Document) -> None:
-        """Give the visitor's own jar what the page has set."""
-        guise = visit.request.guise
-        if guise is None:
+    async def _store_cookies(self, navigation: Navigation, tab: Tab, document: Document) -> None:
+        """Store the cookies that the page has set in the session's own jar."""
+        identity = navigation.request.identity
+        if identity is None:
             return
-        with suppress(WireFailed, ShoalError):
+        with suppress(CdpError, ShoalError):
             url = canonical(document.url)
             found = (await tab.call("Network.getCookies", urls=[url]))["cookies"]
-            guise.cookies.keep(url, host_of(url), map(_as_line, found))
-            if visit.secrets:
-                visit.secrets.received(map(_as_line, found))
+            identity.cookies.store(url, host_of(url), map(_as_set_cookie, found))
+            if navigation.secrets:
+                navigation.secrets.received(map(_as_set_cookie, found))
 
-    async def _open(self, request: Request) -> tuple[House, Tab]:
-        house = self._house
+    async def _open(self, request: Request) -> tuple[Browser, Tab]:
+        browser = self._current
         if self._suspects.get(request.url):
-            house = await self._start_alone()
-        elif house is None or house.is_spent:
-            house = await self._starting.do("", self._start)
-        opening = asyncio.ensure_future(house.open(request.way, request.guise))
+            browser = await self._start_isolated()
+        elif browser is None or browser.is_retired:
+            browser = await self._starting.do("", self._start)
+        opening = asyncio.ensure_future(browser.open(request.proxy, request.identity))
         try:
-            async with asyncio.timeout(OPENING):
-                return house, await asyncio.shield(opening)
-        except (WireFailed, TimeoutError) as error:
-            self._worn.discard(house)
-            self._begin(house.end(is_stuck=True))
-            raise BrowserDown(f"The browser opens no page: {error}", TRY_AGAIN) from error
+            async with asyncio.timeout(OPEN_TIMEOUT):
+                return browser, await asyncio.shield(opening)
+        except (CdpError, TimeoutError) as error:
+            self._retired.discard(browser)
+            self._start_task(browser.end(is_stuck=True))
+            raise BrowserDown(f"The browser cannot open a page: {error}", RETRY_AFTER) from error
         except asyncio.CancelledError:
-            opening.add_done_callback(lambda done: self._shut(house, done))
+            opening.add_done_callback(lambda done: self._close_late_tab(browser, done))
             raise
 
-    def _shut(self, house: House, opened: "asyncio.Future[Tab]") -> None:
-        """Close a tab that nobody waits for any more."""
+    def _close_late_tab(self, browser: Browser, opened: "asyncio.Future[Tab]") -> None:
+        """Close a tab that is no longer awaited."""
         is_open = not opened.cancelled() and not opened.exception()
-        self._begin(self._part(house, opened.result() if is_open else None))
+        self._start_task(self._close_tab(browser, opened.result() if is_open else None))
 
-    async def _start(self) -> House:
-        old, self._house = self._house, None
+    async def _start(self) -> Browser:
+        old, self._current = self._current, None
         if old:
-            self._worn.add(old)
-            self._begin(self._end_when_empty(old))
-        self._house = await self._start_house(self._settings)
-        return self._house
+            self._retired.add(old)
+            self._start_task(self._end_when_empty(old))
+        self._current = await self._launch(self._settings)
+        return self._current
 
-    async def _start_alone(self) -> House:
+    async def _start_isolated(self) -> Browser:
         """Start a browser for one page, which ends with it."""
-        house = await self._start_house(replace(self._settings, max_pages=1))
-        self._worn.add(house)
-        return house
+        browser = await self._launch(replace(self._settings, max_pages=1))
+        self._retired.add(browser)
+        return browser
 
-    async def _start_house(self, settings: BrowserSettings) -> House:
-        if not self._gate.is_open:
-            await self._gate.open()
+    async def _launch(self, settings: BrowserSettings) -> Browser:
+        if not self._proxy.is_open:
+            await self._proxy.open()
         try:
-            chromium = await start_chromium(settings, proxy=self._gate.url)
-        except WireFailed as error:
-            raise BrowserDown(str(error), TRY_AGAIN) from error
+            chromium = await start_chromium(settings, proxy=self._proxy.url)
+        except CdpError as error:
+            raise BrowserDown(str(error), RETRY_AFTER) from error
         agent = self._user_agent or f"{chromium.user_agent.replace('HeadlessChrome', 'Chrome')} {self._agent}"
-        return House(chromium, settings, self._gate.passes, agent, self._on_lost)
+        return Browser(chromium, settings, self._proxy.credentials, agent, self._on_lost)
 
-    async def _leave(self, house: House | None, tab: Tab | None) -> None:
+    async def _release_tab(self, browser: Browser | None, tab: Tab | None) -> None:
         try:
-            await self._part(house, tab)
+            await self._close_tab(browser, tab)
         finally:
-            self._seats.give()
+            self._tab_limit.release()
 
-    async def _part(self, house: House | None, tab: Tab | None) -> None:
-        """Close a tab, and a spent browser whose last one it was."""
-        if house and tab:
+    async def _close_tab(self, browser: Browser | None, tab: Tab | None) -> None:
+        """Close a tab, and a retired browser whose last one it was."""
+        if browser and tab:
             if not tab.is_broken and self._suspects.get(tab.url):
                 self._suspects.put(tab.url, False)
-            await house.leave(tab)
-        if house in self._worn:
-            await self._end_when_empty(house)
+            await browser.release(tab)
+        if browser in self._retired:
+            await self._end_when_empty(browser)
 
-    async def _end_when_empty(self, house: House) -> None:
-        if house.is_empty:
-            self._worn.discard(house)
-            await house.end()
+    async def _end_when_empty(self, browser: Browser) -> None:
+        if browser.is_empty:
+            self._retired.discard(browser)
+            await browser.end()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-def _as_line(cookie: dict[str, Any]) -> str:
-    """Return a cookie of the browser as its host has set it."""
-    marks = "".join(f"; {mark}" for mark, key in MARKS.items() if cookie.get(key))
+def _as_set_cookie(cookie: dict[str, Any]) -> str:
+    """Return a cookie of the browser as a Set-Cookie line."""
+    flags = "".join(f"; {flag}" for flag, key in FLAGS.items() if cookie.get(key))
     same_site = f"; SameSite={cookie['sameSite']}" if cookie.get("sameSite") else ""
-    return f"{cookie['name']}={cookie['value']}; Path={cookie['path']}{marks}{same_site}"
+    return f"{cookie['name']}={cookie['value']}; Path={cookie['path']}{flags}{same_site}"

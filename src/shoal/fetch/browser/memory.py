@@ -1,18 +1,18 @@
-"""The processes of a browser and what memory they take, read from /proc."""
+"""The processes of a browser and their memory, read from /proc."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-MOST = 1_000  # processes that one browser is believed to have
+MAX_PROCESSES = 1_000  # processes of one browser
 
 
-def family(pid: int) -> list[int]:
-    """Return a process and all its descendants; nothing if it is gone."""
+def process_tree(pid: int) -> list[int]:
+    """Return a process and all its descendants; empty if it is gone."""
     found: list[int] = []
     unseen = [pid]
-    while unseen and len(found) < MOST:
+    while unseen and len(found) < MAX_PROCESSES:
         one = unseen.pop()
         if Path(f"/proc/{one}").exists():
             found.append(one)
@@ -21,18 +21,18 @@ def family(pid: int) -> list[int]:
 
 
 def memory_of(pid: int) -> int:
-    """Return the bytes that a process and its descendants have for themselves."""
-    return sum(map(_own, family(pid)))
+    """Return the private memory of a process and its descendants in bytes."""
+    return sum(map(_private_bytes, process_tree(pid)))
 
 
 def largest_page(pid: int) -> tuple[int, int]:
-    """Return the process of pages that takes most of a browser's memory, and its bytes; zeros without one."""
-    sizes = {one: _own(one) for one in family(pid) if _is_of_pages(one)}
+    """Return the renderer process that uses most memory, and its bytes; zeros without one."""
+    sizes = {one: _private_bytes(one) for one in process_tree(pid) if _is_renderer(one)}
     largest = max(sizes, key=lambda one: sizes[one], default=0)
     return largest, sizes.get(largest, 0)
 
 
-def _is_of_pages(pid: int) -> bool:
+def _is_renderer(pid: int) -> bool:
     try:
         return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -47,7 +47,7 @@ def _children(pid: int) -> Iterator[int]:
         return
 
 
-def _own(pid: int) -> int:
+def _private_bytes(pid: int) -> int:
     try:
         _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     except (OSError, ValueError):

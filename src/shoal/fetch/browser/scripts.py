@@ -1,8 +1,8 @@
-"""What is run inside pages."""
+"""Scripts that run inside pages."""
 
 import json
 
-# The page as it stands, or how long it is where that is too long.
+# The current HTML, or its length where that is above the limit.
 HTML = """(() => {
   const kind = document.doctype ? "<!DOCTYPE " + document.doctype.name + ">" : "";
   const text = kind + (document.documentElement ? document.documentElement.outerHTML : "");
@@ -32,16 +32,16 @@ _FILL = """(() => { const found = document.querySelector(%s);
 
 
 def appears(selector: str) -> str:
-    """Return what waits until something matches a selector."""
+    """Return a script that waits until something matches a selector."""
     return _APPEARS % json.dumps(selector)
 
 
 def click(selector: str) -> str:
-    """Return what clicks on the first match, and tells whether there is one."""
+    """Return a script that clicks on the first match, and tells whether there is one."""
     return _CLICK % json.dumps(selector)
 
 
 def fill(selector: str, text: str) -> str:
-    """Return what writes into the first match as a person would, and tells whether there is one."""
+    """Return a script that types into the first match as a user would, and tells whether there is one."""
     written = json.dumps(text)
     return _FILL % (json.dumps(selector), written, written, written)

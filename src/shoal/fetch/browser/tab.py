@@ -1,4 +1,4 @@
-"""One tab of the browser: it goes where it is sent, and asks before every further page."""
+"""One tab of the browser: it navigates, and every further page is checked first."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from shoal.core.browsing import BrowserSettings
+from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import (
     BrokenAnswer,
     InvalidSetting,
@@ -19,62 +19,69 @@ from shoal.core.errors import (
 )
 from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
-from shoal.fetch.browser.errors import translated
-from shoal.fetch.browser.passes import Pass
-from shoal.fetch.browser.visit import WITHOUT_PAGE, Document, Visit, check_encoding, fields_of
-from shoal.fetch.browser.wire import Event, Wire, WireFailed
+from shoal.fetch.browser.cdp import CdpConnection, CdpError, Event
+from shoal.fetch.browser.errors import translate_error
+from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation, check_encoding, fields_of
+from shoal.fetch.browser.proxy.credentials import ProxyCredential
 
 STAGES = {"dom": "DOMContentLoaded", "load": "load", "idle": "networkIdle"}
-LONGEST_IDLE = 10.0  # seconds that the network may take to fall silent after the page has loaded
-LAST_WORDS = 0.5  # seconds
-TRAFFIC = 8  # times the largest body is what a page and all that it loads may weigh, packed and unpacked
-PART = 1 << 20  # bytes of a body that are read at a time
-MOST_EVENTS = 50_000  # of one page; what has more goes on for ever
+IDLE_TIMEOUT = 10.0  # seconds that the network may take to become idle after the page has loaded
+CRASH_REPORT_TIMEOUT = 0.5  # seconds
+TRAFFIC = 8  # a page and all it loads may have this many times the body limit, compressed and not
+CHUNK = 1 << 20  # bytes of a body that are read at a time
+MAX_EVENTS = 50_000  # of one page; one with more never ends
 DOCUMENTS = [
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"},
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
 ]
-OTHERS = {"urlPattern": "*", "resourceType": "Other", "requestStage": "Request"}  # icons, and some rare parts
+OTHERS = {"urlPattern": "*", "resourceType": "Other", "requestStage": "Request"}  # icons, and rare types
 MEDIA = {"urlPattern": "*", "resourceType": "Media", "requestStage": "Request"}
-# Tells how large bodies are once they are unpacked; the browser keeps none of them for us.
+# Reports the decompressed size of bodies; the browser buffers none of them for us.
 BODIES = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
-# Workers, and frames that have a process of their own: what they load counts too.
+# Workers, and frames in their own process: what they load counts too.
 PARTS = {
     "autoAttach": True,
     "waitForDebuggerOnStart": False,
     "flatten": True,
     "filter": [{"type": "iframe"}, {"type": "worker"}],
 }
-# What pages see of it, with or without a window around them.
+# The viewport of pages, with or without a window.
 VIEW = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
 EVERYTHING = {"urlPattern": "*", "requestStage": "Request"}
 
 
 class Tab:
-    """A page of a context, with one visit at a time."""
+    """A page of a context, with one navigation at a time."""
 
-    def __init__(self, wire: Wire, session: str, frame: str, shown: Pass, settings: BrowserSettings) -> None:
-        self._wire, self.session, self.frame = wire, session, frame
-        self._pass, self._settings = shown, settings
-        self._visit: Visit | None = None
+    def __init__(
+        self,
+        cdp: CdpConnection,
+        session: str,
+        frame: str,
+        credential: ProxyCredential,
+        settings: BrowserSettings,
+    ) -> None:
+        self._cdp, self.session, self.frame = cdp, session, frame
+        self._credential, self._settings = credential, settings
+        self._navigation: Navigation | None = None
         self._loader = ""
         self._stages: set[str] = set()
-        self._moved = asyncio.Event()
-        self._under_way = False  # a further page was asked for, and has not come yet
-        self._heard = 0  # events of this visit,
-        self._told = 0  # and the bytes that they took
-        self._unpacked = 0  # bytes of all bodies of this visit
-        self._of_document = 0  # bytes of the document's body
+        self._changed = asyncio.Event()
+        self._is_loading = False  # a further page was requested, and has not arrived yet
+        self._event_count = 0  # events of this navigation,
+        self._event_bytes = 0  # and their size in bytes
+        self._body_bytes = 0  # bytes of all bodies of this navigation
+        self._document_bytes = 0  # bytes of the document's body
         self._document = ""  # the network's id of the document
         self._began = 0.0
-        self._parts: set[str] = set()  # sessions of its workers and of frames with a process of their own
-        self._tried: set[str] = set()  # questions that have shown the pass already
-        self._working: set[asyncio.Task[None]] = set()
+        self._parts: set[str] = set()  # sessions of its workers and of frames in their own process
+        self._authenticated: set[str] = set()  # requests that have sent the proxy credential already
+        self._tasks: set[asyncio.Task[None]] = set()
         self.is_broken = False
-        wire.listen(session, self._hear)
+        cdp.listen(session, self._on_event)
 
     async def prepare(self, user_agent: str) -> None:
-        """Make it ready for its first visit."""
+        """Prepare it for its first navigation."""
         await asyncio.gather(
             self.call("Page.enable"),
             self.call("Page.setLifecycleEventsEnabled", enabled=True),
@@ -86,52 +93,52 @@ class Tab:
         )
 
     def call(self, method: str, /, **params: Any) -> asyncio.Future[Event]:
-        """Ask the browser for something in this tab."""
-        return self._wire.call(method, self.session, **params)
+        """Send a CDP call to this tab."""
+        return self._cdp.call(method, self.session, **params)
 
-    async def go(self, visit: Visit, user_agent: str) -> Document:
-        """Visit a page and wait for it as the settings say; raises FetchError, or what `on_hop` raises."""
-        self._visit, self._under_way = visit, False
-        self._heard = self._told = self._unpacked = self._of_document = 0
+    async def navigate(self, navigation: Navigation, user_agent: str) -> Document:
+        """Load a page and wait for it as the settings say; raises FetchError, or what `on_hop` raises."""
+        self._navigation, self._is_loading = navigation, False
+        self._event_count = self._event_bytes = self._body_bytes = self._document_bytes = 0
         self._document = ""
-        self._tried.clear()
+        self._authenticated.clear()
         self._began = time.monotonic()
-        self._pass.begin(TRAFFIC * visit.limits.max_body, visit.fail)
-        visit.at = url = visit.request.url
+        self._credential.begin(TRAFFIC * navigation.limits.max_body, navigation.fail)
+        navigation.at = url = navigation.request.url
         try:
-            await visit.unless_failed(self._arm(visit, user_agent))
-            answer = await visit.unless_failed(self.call("Page.navigate", url=url))
-            failure = answer.get("errorText")
-            if visit.raw is None and failure and not self._is_empty(visit):
-                await self._hear_of_death(visit, failure)
-                raise self._refusal(visit) or translated(failure, visit.at)
-            if visit.raw is None and not failure:
-                await visit.unless_failed(self._wait(visit))
-        except WireFailed as error:
-            raise self.broken(error) from error
-        if visit.document is None:
-            raise BrokenAnswer(f"{shorten(url)}: the browser shows no answer")
-        return visit.document
+            await navigation.unless_failed(self._intercept_requests(navigation, user_agent))
+            reply = await navigation.unless_failed(self.call("Page.navigate", url=url))
+            failure = reply.get("errorText")
+            if navigation.raw is None and failure and not self._is_empty(navigation):
+                await self._raise_if_crashed(navigation, failure)
+                raise self._refusal(navigation) or translate_error(failure, navigation.at)
+            if navigation.raw is None and not failure:
+                await navigation.unless_failed(self._wait(navigation))
+        except CdpError as error:
+            raise self.error_for(error) from error
+        if navigation.document is None:
+            raise BrokenAnswer(f"{shorten(url)}: the browser shows no response")
+        return navigation.document
 
-    async def _hear_of_death(self, visit: Visit, failure: str) -> None:
-        """Raise PageCrashed where a page was given up because it died: that is told a moment later."""
+    async def _raise_if_crashed(self, navigation: Navigation, failure: str) -> None:
+        """Raise PageCrashed where a navigation was aborted by a crash, which is reported a moment later."""
         if "ERR_ABORTED" in failure:
-            await asyncio.wait([visit.failed], timeout=LAST_WORDS)
-            if visit.failed.done():
-                await visit.failed
+            await asyncio.wait([navigation.failed], timeout=CRASH_REPORT_TIMEOUT)
+            if navigation.failed.done():
+                await navigation.failed
 
-    async def html(self, most: int) -> bytes:
-        """Return the page as it stands; raises TooLarge when it has more than `most` bytes."""
-        found = await self.evaluate(scripts.HTML % most)
+    async def html(self, max_bytes: int) -> bytes:
+        """Return the current HTML; raises TooLarge when it has more than `most` bytes."""
+        found = await self.evaluate(scripts.HTML % max_bytes)
         body = found.encode(errors="replace") if isinstance(found, str) else b""
-        if not isinstance(found, str) or len(body) > most:
-            raise TooLarge(f"The page has grown larger than the limit of {most:,} bytes")
+        if not isinstance(found, str) or len(body) > max_bytes:
+            raise TooLarge(f"The page has grown larger than the limit of {max_bytes:,} bytes")
         return body
 
     async def evaluate(self, script: str, *, gesture: bool = False) -> Any:
-        """Return what a script gives, awaited if need be; raises ScriptFailed, PageCrashed."""
+        """Return the value of a script, awaited if need be; raises ScriptFailed, PageCrashed."""
         try:
-            answer = await self.call(
+            reply = await self.call(
                 "Runtime.evaluate",
                 expression=script,
                 awaitPromise=True,
@@ -139,14 +146,14 @@ class Tab:
                 userGesture=gesture,
                 replMode=False,
             )
-        except WireFailed as error:
-            raise self.broken(error) from error
-        if details := answer.get("exceptionDetails"):
-            raise ScriptFailed(_said(details))
-        return answer["result"].get("value")
+        except CdpError as error:
+            raise self.error_for(error) from error
+        if details := reply.get("exceptionDetails"):
+            raise ScriptFailed(_error_text(details))
+        return reply["result"].get("value")
 
     async def appears(self, selector: str) -> None:
-        """Wait until something matches a CSS selector, however often the page changes meanwhile."""
+        """Wait until something matches a CSS selector, however often the page navigates meanwhile."""
         while True:
             try:
                 await self.evaluate(scripts.appears(selector))
@@ -154,276 +161,285 @@ class Tab:
             except ScriptFailed as failure:
                 if "SyntaxError" in str(failure):
                     raise InvalidSetting(
-                        "browser", f"cannot wait for {selector!r}: no CSS selector"
+                        "browser", f"cannot wait for {selector!r}: not a CSS selector"
                     ) from failure
                 raise
             except BrokenAnswer:
-                await self._next_move()  # the page went elsewhere; it is looked for there
+                await self._wait_for_change()  # the page navigated; the search goes on there
 
     async def blank(self) -> None:
-        """Leave the page, so that nothing of it goes on; raises WireFailed."""
-        self._end_visit()
+        """Leave the page, so that nothing of it keeps running; raises CdpError."""
+        self._end_navigation()
         await self.call("Page.navigate", url="about:blank")
 
     def close(self) -> None:
-        """Hear nothing of it any more."""
-        self._end_visit()
+        """Stop handling its events."""
+        self._end_navigation()
         for session in (self.session, *self._parts):
-            self._wire.forget(session)
-        for task in self._working:
+            self._cdp.forget(session)
+        for task in self._tasks:
             task.cancel()
 
-    def _end_visit(self) -> None:
-        if self._visit:
-            self._pass.end(self._visit.fail)
-        self._visit = None
+    def _end_navigation(self) -> None:
+        if self._navigation:
+            self._credential.end(self._navigation.fail)
+        self._navigation = None
 
-    async def _arm(self, visit: Visit, user_agent: str) -> None:
-        """Hold up the questions that are looked at: pages, and with headers of the caller all."""
+    async def _intercept_requests(self, navigation: Navigation, user_agent: str) -> None:
+        """Intercept the requests that are checked: pages, and all if the caller set headers."""
         patterns: list[dict[str, str]] = [*DOCUMENTS, OTHERS]
         if "media" in self._settings.block:
             patterns.append(MEDIA)
-        if visit.names:
+        if navigation.names:
             patterns.append(EVERYTHING)
-        asked = [self.call("Fetch.enable", patterns=patterns, handleAuthRequests=True)]
-        if visit.spoken:
-            asked.append(
+        calls = [self.call("Fetch.enable", patterns=patterns, handleAuthRequests=True)]
+        if navigation.browser_headers:
+            calls.append(
                 self.call(
                     "Emulation.setUserAgentOverride",
-                    userAgent=visit.spoken.get("user-agent", user_agent),
+                    userAgent=navigation.browser_headers.get("user-agent", user_agent),
                     **(
-                        {"acceptLanguage": visit.spoken["accept-language"]}
-                        if "accept-language" in visit.spoken
+                        {"acceptLanguage": navigation.browser_headers["accept-language"]}
+                        if "accept-language" in navigation.browser_headers
                         else {}
                     ),
                 )
             )
-        await asyncio.gather(*asked, *self._bring_cookies(visit, visit.at))
+        await asyncio.gather(*calls, *self._set_cookies(navigation, navigation.at))
 
-    async def _wait(self, visit: Visit) -> None:
+    async def _wait(self, navigation: Navigation) -> None:
         selector = self._settings.selector
-        if selector and visit.document and 200 <= visit.document.status <= 299:
+        if selector and navigation.document and 200 <= navigation.document.status <= 299:
             return await self.appears(selector)
-        await self._reach("dom" if self._settings.wait == "dom" else "load")
+        await self._wait_for_stage("dom" if self._settings.wait == "dom" else "load")
         if self._settings.wait == "idle":
-            # A page that never falls silent is taken as it is.
+            # A page whose network never becomes idle is used as it is.
             with suppress(TimeoutError):
-                async with asyncio.timeout(LONGEST_IDLE):
-                    await self._reach("idle")
+                async with asyncio.timeout(IDLE_TIMEOUT):
+                    await self._wait_for_stage("idle")
         return None
 
-    async def _reach(self, stage: str) -> None:
-        while self._under_way or STAGES[stage] not in self._stages:
-            await self._next_move()
+    async def _wait_for_stage(self, stage: str) -> None:
+        while self._is_loading or STAGES[stage] not in self._stages:
+            await self._wait_for_change()
 
-    async def _next_move(self) -> None:
-        self._moved.clear()
+    async def _wait_for_change(self) -> None:
+        self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                await self._moved.wait()
+                await self._changed.wait()
 
     @property
     def url(self) -> str:
-        """The URL of the request that it works on; empty while it is idle."""
-        return self._visit.request.url if self._visit else ""
+        """The URL of the request in progress; empty while it is idle."""
+        return self._navigation.request.url if self._navigation else ""
 
-    def lose(self, error: ShoalError) -> None:
-        """Let its visit fail, for the browser is gone."""
-        self._end(error)
+    def fail(self, error: ShoalError) -> None:
+        """Fail its navigation, because the browser is gone."""
+        self._fail(error)
 
-    def _hear(self, method: str, event: Event, size: int) -> None:
-        self._count(size)
+    def _on_event(self, method: str, event: Event, size: int) -> None:
+        self._count_event(size)
         match method:
             case "Fetch.requestPaused":
-                self._hold_up(event)
+                self._on_request_paused(event)
             case "Fetch.authRequired":
-                self._show_pass(event)
+                self._authenticate(event)
             case "Network.dataReceived":
-                self._weigh(event["dataLength"], is_document=event["requestId"] == self._document)
+                self._count_bytes(event["dataLength"], is_document=event["requestId"] == self._document)
             case "Target.attachedToTarget":
                 self._attach(event["sessionId"])
             case "Page.lifecycleEvent" if (
                 event["frameId"] == self.frame and event["loaderId"] == self._loader
             ):
                 self._stages.add(event["name"])
-                self._moved.set()
+                self._changed.set()
             case "Page.frameNavigated" if event["frame"]["id"] == self.frame:
                 self._loader = event["frame"]["loaderId"]
                 self._stages.clear()
-                self._under_way = False
-                self._moved.set()
+                self._is_loading = False
+                self._changed.set()
             case "Page.javascriptDialogOpening":
                 self.call("Page.handleJavaScriptDialog", accept=False)
             case "Inspector.targetCrashed":
-                self._end(PageCrashed("The page crashed in the browser"))
+                self._fail(PageCrashed("The page crashed in the browser"))
             case "Inspector.detached":
-                self._end(PageCrashed(str(event.get("reason") or "The browser let go of the page")))
+                self._fail(PageCrashed(str(event.get("reason") or "The browser detached from the page")))
             case _:
                 pass
 
     def _attach(self, session: str) -> None:
         """Count what a worker or a frame loads."""
         self._parts.add(session)
-        self._wire.listen(session, self._hear_part)
-        self._wire.call("Network.enable", session, **BODIES)
-        self._wire.call("Target.setAutoAttach", session, **PARTS)
+        self._cdp.listen(session, self._on_part_event)
+        self._cdp.call("Network.enable", session, **BODIES)
+        self._cdp.call("Target.setAutoAttach", session, **PARTS)
 
-    def _hear_part(self, method: str, event: Event, size: int) -> None:
-        self._count(size)
+    def _on_part_event(self, method: str, event: Event, size: int) -> None:
+        self._count_event(size)
         match method:
             case "Network.dataReceived":
-                self._weigh(event["dataLength"], is_document=False)
+                self._count_bytes(event["dataLength"], is_document=False)
             case "Target.attachedToTarget":
                 self._attach(event["sessionId"])
             case _:
                 pass
 
-    def _count(self, size: int) -> None:
+    def _count_event(self, size: int) -> None:
         """Count an event: a page that causes them without end would keep the worker busy."""
-        self._heard += 1
-        self._told += size
-        if self._heard == MOST_EVENTS:
-            self._end(TooLarge(f"The page does more than {MOST_EVENTS:,} things"))
-        elif self._visit and self._told > TRAFFIC * self._visit.limits.max_body >= self._told - size:
-            self._end(TooLarge("The events of the page are larger than the limit; see max_body"))
+        self._event_count += 1
+        self._event_bytes += size
+        if self._event_count == MAX_EVENTS:
+            self._fail(TooLarge(f"The page causes more than {MAX_EVENTS:,} events"))
+        elif (
+            self._navigation
+            and self._event_bytes > TRAFFIC * self._navigation.limits.max_body >= self._event_bytes - size
+        ):
+            self._fail(TooLarge("The events of the page are larger than the limit; see max_body"))
 
-    def _weigh(self, count: int, *, is_document: bool) -> None:
-        """Count bytes of a body as they are unpacked; end the tab of a page that has too many."""
-        visit = self._visit
-        if visit is None or visit.failed.done():
+    def _count_bytes(self, count: int, *, is_document: bool) -> None:
+        """Count decompressed bytes of a body; fail a page that has too many."""
+        navigation = self._navigation
+        if navigation is None or navigation.failed.done():
             return
-        self._unpacked += count
-        self._of_document += count if is_document else 0
-        most = visit.limits.max_body
-        if self._of_document > most:
-            self._end(TooLarge(f"The body is larger than the limit of {most:,} bytes"))
-        elif self._unpacked > TRAFFIC * most:
-            self._end(TooLarge("The page and what it loads are larger than the limit; see max_body"))
+        self._body_bytes += count
+        self._document_bytes += count if is_document else 0
+        max_bytes = navigation.limits.max_body
+        if self._document_bytes > max_bytes:
+            self._fail(TooLarge(f"The body is larger than the limit of {max_bytes:,} bytes"))
+        elif self._body_bytes > TRAFFIC * max_bytes:
+            self._fail(TooLarge("The page and what it loads are larger than the limit; see max_body"))
 
-    def _end(self, error: ShoalError) -> None:
+    def _fail(self, error: ShoalError) -> None:
         self.is_broken = True
-        self._moved.set()
-        if self._visit:
-            self._visit.fail(error)
-        self._wire.lose(self.session, str(error))
+        self._changed.set()
+        if self._navigation:
+            self._navigation.fail(error)
+        self._cdp.fail(self.session, str(error))
 
-    def _hold_up(self, event: Event) -> None:
-        visit = self._visit
-        if visit is None or self._heard > MOST_EVENTS:
-            self._refuse(event)
+    def _on_request_paused(self, event: Event) -> None:
+        navigation = self._navigation
+        if navigation is None or self._event_count > MAX_EVENTS:
+            self._abort(event)
             return
         is_page = event["resourceType"] == "Document" and event["frameId"] == self.frame
         if "responseErrorReason" in event:
-            self._under_way = self._under_way and not is_page
-            self._moved.set()
-            self._go_on(event)
+            self._is_loading = self._is_loading and not is_page
+            self._changed.set()
+            self._continue(event)
         elif "responseStatusCode" in event:
-            self._take_answer(visit, event) if is_page else self._take_frame(event)
+            self._on_response(navigation, event) if is_page else self._on_frame_response(event)
         elif is_page:
-            self._work(self._ask_page(visit, event))
+            self._start_task(self._request_page(navigation, event))
         elif _is_icon(event) or (event["resourceType"] == "Media" and "media" in self._settings.block):
-            self._refuse(event)
+            self._abort(event)
         else:
-            self._ask_part(visit, event)
+            self._request_resource(navigation, event)
 
-    async def _ask_page(self, visit: Visit, event: Event) -> None:
-        """Let the main frame go to a page, if it may; all but the first are hops."""
+    async def _request_page(self, navigation: Navigation, event: Event) -> None:
+        """Let the main frame load a page, if it may; all but the first are hops."""
         url: str = event["request"]["url"].partition("#")[0]
         try:
-            if visit.is_begun:
-                await visit.lead(url)
-                await asyncio.gather(*self._bring_cookies(visit, url))
+            if navigation.is_started:
+                await navigation.follow(url)
+                await asyncio.gather(*self._set_cookies(navigation, url))
         except Exception as error:
-            visit.fail(error)
-            self._refuse(event)
+            navigation.fail(error)
+            self._abort(event)
             return
-        visit.at, visit.is_begun, self._under_way = url, True, True
-        self._go_on(event, visit.said_to(url, event["request"]["headers"], is_page=True))
+        navigation.at, navigation.is_started, self._is_loading = url, True, True
+        self._continue(event, navigation.headers_for(url, event["request"]["headers"], is_page=True))
 
-    def _ask_part(self, visit: Visit, event: Event) -> None:
-        asked = event["request"]
+    def _request_resource(self, navigation: Navigation, event: Event) -> None:
+        calls = event["request"]
         if event["frameId"] != self.frame:
-            self._go_on(event)  # a frame within the page is a stranger, and gets nothing
+            self._continue(event)  # a frame within the page is a third party, and gets none of our headers
             return
-        self._go_on(event, visit.said_to(asked["url"], asked["headers"], is_page=False))
+        self._continue(event, navigation.headers_for(calls["url"], calls["headers"], is_page=False))
 
-    def _take_answer(self, visit: Visit, event: Event) -> None:
+    def _on_response(self, navigation: Navigation, event: Event) -> None:
         url, status = event["request"]["url"], event["responseStatusCode"]
-        is_first = visit.document is None
-        self._document, self._of_document = str(event.get("networkId", "")), 0
+        is_first = navigation.document is None
+        self._document, self._document_bytes = str(event.get("networkId", "")), 0
         try:
-            visit.answered(url, status, fields_of(event))
+            navigation.record_response(url, status, fields_of(event))
         except TooLarge as error:
-            visit.fail(error)
-            self._refuse(event)
+            navigation.fail(error)
+            self._abort(event)
             return
-        if is_first and visit.is_raw:
-            self._work(self._take_raw(visit, event))
+        if is_first and navigation.is_raw:
+            self._start_task(self._read_raw(navigation, event))
             return
         if status in WITHOUT_PAGE:
-            self._under_way = False
-        self._go_on(event)
+            self._is_loading = False
+        self._continue(event)
 
-    def _take_frame(self, event: Event) -> None:
+    def _on_frame_response(self, event: Event) -> None:
         try:
             check_encoding(event["request"]["url"], fields_of(event))
         except TooLarge:
-            self._refuse(event)
+            self._abort(event)
         else:
-            self._go_on(event)
+            self._continue(event)
 
-    async def _take_raw(self, visit: Visit, event: Event) -> None:
+    async def _read_raw(self, navigation: Navigation, event: Event) -> None:
         try:
-            visit.raw = await self._read_body(event["requestId"], visit.limits.max_body)
+            navigation.raw = await self._read_body(event["requestId"], navigation.limits.max_body)
         except TooLarge as error:
-            visit.fail(error)
-        except WireFailed:
-            pass  # whoever waits for the page is told why
-        self._refuse(event, "Aborted")
+            navigation.fail(error)
+        except CdpError:
+            pass  # the caller that waits for the page gets the reason
+        self._abort(event, "Aborted")
 
-    async def _read_body(self, request_id: str, most: int) -> bytes:
-        """Read the body of a response that is held up, part by part; raises TooLarge, WireFailed."""
-        # Not as a whole with Fetch.getResponseBody: a few bytes on the wire may unpack to gigabytes.
+    async def _read_body(self, request_id: str, max_bytes: int) -> bytes:
+        """Read the body of a paused response in chunks; raises TooLarge, CdpError."""
+        # Not as a whole with Fetch.getResponseBody: a few bytes on the wire may decompress to gigabytes.
         stream = (await self.call("Fetch.takeResponseBodyAsStream", requestId=request_id))["stream"]
         body = bytearray()
         try:
             while True:
-                part = await self.call("IO.read", handle=stream, size=PART)
+                part = await self.call("IO.read", handle=stream, size=CHUNK)
                 data: str = part["data"]
                 body += b64decode(data) if part.get("base64Encoded") else data.encode(errors="replace")
-                if len(body) > most:
-                    raise TooLarge(f"The body is larger than the limit of {most:,} bytes")
+                if len(body) > max_bytes:
+                    raise TooLarge(f"The body is larger than the limit of {max_bytes:,} bytes")
                 if part["eof"]:
                     return bytes(body)
         finally:
             self.call("IO.close", handle=stream)
 
-    def _show_pass(self, event: Event) -> None:
-        is_gate = event["authChallenge"].get("source") == "Proxy" and event["requestId"] not in self._tried
-        self._tried.add(event["requestId"])
-        answer = (
-            {"response": "ProvideCredentials", "username": self._pass.name, "password": self._pass.secret}
-            if is_gate
+    def _authenticate(self, event: Event) -> None:
+        is_proxy = (
+            event["authChallenge"].get("source") == "Proxy" and event["requestId"] not in self._authenticated
+        )
+        self._authenticated.add(event["requestId"])
+        reply = (
+            {
+                "response": "ProvideCredentials",
+                "username": self._credential.name,
+                "password": self._credential.secret,
+            }
+            if is_proxy
             else {"response": "CancelAuth"}
         )
-        self.call("Fetch.continueWithAuth", requestId=event["requestId"], authChallengeResponse=answer)
+        self.call("Fetch.continueWithAuth", requestId=event["requestId"], authChallengeResponse=reply)
 
-    def _go_on(self, event: Event, headers: list[dict[str, str]] | None = None) -> None:
+    def _continue(self, event: Event, headers: list[dict[str, str]] | None = None) -> None:
         more = {"headers": headers} if headers is not None else {}
         self.call("Fetch.continueRequest", requestId=event["requestId"], **more)
 
-    def _refuse(self, event: Event, reason: str = "BlockedByClient") -> None:
+    def _abort(self, event: Event, reason: str = "BlockedByClient") -> None:
         self.call("Fetch.failRequest", requestId=event["requestId"], errorReason=reason)
 
-    def _bring_cookies(self, visit: Visit, url: str) -> list[asyncio.Future[Event]]:
-        """Let the context know what the visitor's own jar has for a URL."""
-        guise = visit.request.guise
-        kept = guise.cookies.fitting(url, host_of(url)) if guise else ()
-        if not kept:
+    def _set_cookies(self, navigation: Navigation, url: str) -> list[asyncio.Future[Event]]:
+        """Set the cookies of the session's own jar for a URL in the context."""
+        identity = navigation.request.identity
+        stored = identity.cookies.matching(url, host_of(url)) if identity else ()
+        if not stored:
             return []
-        if visit.secrets:
-            visit.secrets.received(f"{cookie.name}={cookie.value}" for cookie in kept)
-        # As the host has set them: a script of the page must not read what is HttpOnly.
+        if navigation.secrets:
+            navigation.secrets.received(f"{cookie.name}={cookie.value}" for cookie in stored)
+        # With their attributes: a script of the page must not read an HttpOnly cookie.
         cookies = [
             {
                 "name": cookie.name,
@@ -434,35 +450,39 @@ class Tab:
                 "httpOnly": cookie.http_only,
             }
             | ({"sameSite": cookie.same_site} if cookie.same_site else {})
-            for cookie in kept
+            for cookie in stored
         ]
         return [self.call("Network.setCookies", cookies=cookies)]
 
-    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _is_empty(self, visit: Visit) -> bool:
-        return visit.document is not None and visit.document.status in WITHOUT_PAGE
+    def _is_empty(self, navigation: Navigation) -> bool:
+        return navigation.document is not None and navigation.document.status in WITHOUT_PAGE
 
-    def _refusal(self, visit: Visit) -> ShoalError | None:
-        """Return why the gate did not let the main frame through."""
+    def _refusal(self, navigation: Navigation) -> ShoalError | None:
+        """Return why the browser proxy refused the main frame."""
         with suppress(ShoalError):
-            return self._pass.refusal(host_of(visit.at), self._began)
-        return OutOfScope(f"The page leads to where nothing can be fetched: {shorten(visit.at)}")
+            return self._credential.refusal(host_of(navigation.at), self._began)
+        return OutOfScope(f"The page leads to a URL that cannot be fetched: {shorten(navigation.at)}")
 
-    def broken(self, error: WireFailed) -> ShoalError:
-        """Return what it means that a call failed."""
-        if self._visit and self._visit.failed.done() and (why := self._visit.failed.exception()):
+    def error_for(self, error: CdpError) -> ShoalError:
+        """Return the error for a failed call."""
+        if (
+            self._navigation
+            and self._navigation.failed.done()
+            and (why := self._navigation.failed.exception())
+        ):
             return why if isinstance(why, ShoalError) else PageCrashed(str(why))
-        if self.is_broken or not self._wire.is_open:
+        if self.is_broken or not self._cdp.is_open:
             return PageCrashed(f"The browser ended under the page: {error}")
-        return BrokenAnswer(f"The browser could not say: {error}")
+        return BrokenAnswer(f"The browser call failed: {error}")
 
 
 def _is_icon(event: Event) -> bool:
-    """Whether the browser wants the picture for its own tab: what a page shows is asked for as an image."""
+    """Whether the browser requests the icon of its own tab: images of a page have another type."""
     wanted: str = event["request"]["headers"].get("Accept", "")
     return event["resourceType"] == "Other" and wanted.startswith("image/")
 
@@ -471,6 +491,6 @@ class ScriptFailed(ShoalError):
     """A script that was run in the page failed."""
 
 
-def _said(details: Event) -> str:
+def _error_text(details: Event) -> str:
     thrown = details.get("exception") or {}
     return shorten(str(thrown.get("description") or thrown.get("value") or details.get("text") or ""), 500)

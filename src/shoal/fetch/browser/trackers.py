@@ -1,6 +1,6 @@
-"""Hosts that count and follow visitors, and give a scraper nothing."""
+"""Hosts of analytics and advertising, which a scraper does not need."""
 
-# The widest-spread counters and advertisers; what lies below their names goes with them.
+# The most common trackers and advertisers; their subdomains are included.
 TRACKERS = frozenset(
     {
         "2mdn.net",
@@ -76,6 +76,6 @@ TRACKERS = frozenset(
 
 
 def is_tracker(name: str, known: frozenset[str] = TRACKERS) -> bool:
-    """Tell whether a host's name is one of these, or lies below one."""
+    """Tell whether a host name is one of these, or a subdomain of one."""
     labels = name.rstrip(".").split(".")
     return any(".".join(labels[place:]) in known for place in range(len(labels) - 1))

@@ -1,1 +1,1 @@
-"""Requests that go out by proxies: which one is taken, and what is known of each."""
+"""Requests through proxies: which proxy is used, and how each one performs."""

@@ -1,4 +1,4 @@
-"""A fetcher whose requests go out by proxies, and that tells a proxy's faults from those of its targets."""
+"""A fetcher that sends requests through proxies, and tells a proxy's failures from those of its targets."""
 
 import asyncio
 import logging
@@ -20,140 +20,142 @@ from shoal.core.errors import (
     ProxyTrouble,
     QueueError,
 )
-from shoal.core.exchange import Request, Response
+from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.tasks import watched
-from shoal.fetch.answer import accepted
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.proxies.board import Board
-from shoal.fetch.proxies.pool import NOBODY, Pool, Shortage
-from shoal.fetch.proxies.source import Source
-from shoal.fetch.proxies.standing import Fault, Standing
-from shoal.fetch.rotation import current
-from shoal.fetch.shared import Shelf
+from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
+from shoal.fetch.proxies.pool import NONE, ProxyPool, ProxyShortage
+from shoal.fetch.proxies.source import ProxySource
+from shoal.fetch.proxies.sync import ProxySync
+from shoal.fetch.singleflight import LruCache
+from shoal.fetch.status import accepted
+from shoal.fetch.task_context import current
 
-QUICK = 0.25  # seconds in which a request may still go out without coming too close to the next one
-HOLD = 15.0  # seconds that a task waits here when no proxy is left, before it goes back
-LONGEST_WAIT = timedelta(seconds=30)
-MOST_FREE = 3  # answers to one URL that are blamed on proxies
-MOST_URLS = 10_000
-SAY_AGAIN = 60.0  # seconds
+QUICK = 0.25  # seconds in which a request may still be sent without coming too close to the next one
+HOLD_TIMEOUT = 15.0  # seconds that a task waits here when no proxy is left, before it is postponed
+MAX_WAIT = timedelta(seconds=30)
+MAX_FREE = 3  # responses for one URL that are blamed on proxies
+MAX_URLS = 10_000
+WARN_INTERVAL = 60.0  # seconds between two warnings
 MOMENT = 0.05  # seconds
-# What a host says to one whom it does not like, and what a proxy says in the place of a host.
-UNWELCOME, NOT_THE_HOST = frozenset({403, 429}), frozenset({502, 503, 504})
-# What a proxy that never gave a page is blamed for too: wrong credentials, or a host that it cannot reach.
-ITS_OWN = frozenset({401, 403, 500, 502, 504})
+# Statuses of a host that rejects a client, and statuses of a proxy that responds in place of a host.
+REJECTED, PROXY_STATUSES = frozenset({403, 429}), frozenset({502, 503, 504})
+# A proxy that never returned a page is blamed for these too: wrong credentials, or an unreachable host.
+SUSPECT_STATUSES = frozenset({401, 403, 500, 502, 504})
 log = logging.getLogger("shoal.proxies")
 
 
 class ProxiesFetcher:
-    """Sends each request by the proxy whose turn it is."""
+    """Sends each request through the proxy that the strategy picks."""
 
     def __init__(
         self,
         fetcher: Fetcher,
-        pool: Pool,
+        pool: ProxyPool,
         *,
-        source: Source | None = None,
-        board: Board | None = None,
+        source: ProxySource | None = None,
+        sync: ProxySync | None = None,
         statuses: Collection[int] = (),
         block: re.Pattern[str] | None = None,
     ) -> None:
         self._fetcher, self._pool, self._rules = fetcher, pool, pool.rules
-        self._source, self._board = source, board
+        self._source, self._sync = source, sync
         self._statuses, self._block = statuses, block
-        self._failed_by: Shelf[list[str]] = Shelf(MOST_URLS)  # proxies by which a URL has failed
+        self._failed_by: LruCache[list[str]] = LruCache(MAX_URLS)  # proxies through which a URL has failed
         self._running: list[asyncio.Task[None]] = []
-        self._said_at = float("-inf")
+        self._warned_at = float("-inf")
 
     async def start(self) -> None:
-        """Learn what the fleet knows, and go on learning."""
-        if self._board:
+        """Read the fleet's state of the proxies, and keep it in sync."""
+        if self._sync:
             with suppress(QueueError):
-                await self._board.exchange()
-            self._running.append(watched(asyncio.create_task(self._board.run())))
+                await self._sync.exchange()
+            self._running.append(watched(asyncio.create_task(self._sync.run())))
         if self._source:
-            self._running.append(watched(asyncio.create_task(self._renew(self._source))))
+            self._running.append(watched(asyncio.create_task(self._watch_source(self._source))))
 
     async def fetch(self, request: Request) -> Response:
-        """Return the answer, whatever its status.
+        """Return the response, whatever its status.
 
-        Raises FetchError; ProxyTrouble or NoProxyLeft for what is no fault of the task's or its host's.
+        Raises FetchError; ProxyTrouble or NoProxyLeft if neither the task nor its host is at fault.
         """
         began, host = time.monotonic(), _host(request.url)
         failed = self._failed_by.get(request.url)
-        avoid: set[str] | frozenset[str] = set(failed) if failed else NOBODY
+        avoid: set[str] | frozenset[str] = set(failed) if failed else NONE
         while True:
-            standing = await self._take(request, host, avoid, began)
-            if standing is None:
+            health = await self._pick(request, host, avoid, began)
+            if health is None:
                 return await self._fetcher.fetch(request)
             try:
-                return await self._by(standing, request)
+                return await self._send_via(health, request)
             except ProxyFailed as error:
-                # Its target was never asked, so that another may ask it at once.
+                # The target received nothing, so another proxy may be tried at once.
                 if time.monotonic() - began > QUICK:
                     raise ProxyTrouble(str(error), ZERO) from None
-            avoid = {*avoid, standing.way.name}
+            avoid = {*avoid, health.proxy.name}
 
     async def close(self) -> None:
-        """Tell the fleet what was done, and let go of every connection."""
+        """Publish the statistics, and close every connection."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        if self._board:
+        if self._sync:
             with suppress(QueueError):
-                await self._board.tell_deeds(now=True)
+                await self._sync.publish_stats(now=True)
         await self._fetcher.close()
 
-    async def _take(
+    async def _pick(
         self, request: Request, host: str, avoid: Collection[str], began: float
-    ) -> Standing | None:
-        """Return the proxy to take, None for a direct connection."""
+    ) -> ProxyHealth | None:
+        """Return the proxy to use, None for a direct connection."""
         task = current() if self._rules.rotate == "task" else None
-        if task and task[-1].way.name not in avoid and self._pool.is_free(task[-1], host):
-            self._keep_gap(task[-1], host)
+        if task and task[-1].proxy.name not in avoid and self._pool.is_free(task[-1], host):
+            self._check_gap(task[-1], host)
             return task[-1]
-        key = request.guise.key if request.guise else None
-        standing = self._pool.pick(host, key, avoid) or self._pool.pick(host, key)
-        while standing is None:
+        key = request.identity.key if request.identity else None
+        health = self._pool.pick(host, key, avoid) or self._pool.pick(host, key)
+        while health is None:
             shortage = self._pool.shortage(host)
-            if shortage is Shortage.BENCHED and self._rules.direct:
+            if shortage is ProxyShortage.BENCHED and self._rules.direct:
                 return None
-            await self._do_without(shortage, host, began)
-            standing = self._pool.pick(host, key)
-        self._keep_gap(standing, host)
+            await self._wait_or_raise(shortage, host, began)
+            health = self._pool.pick(host, key)
+        self._check_gap(health, host)
         if task is not None:
-            task.append(standing)
-        return standing
+            task.append(health)
+        return health
 
-    def _keep_gap(self, standing: Standing, host: str) -> None:
-        if wait := self._pool.wait(standing, host):
-            raise ProxyTrouble(f"{standing.way.name} has just asked {host}", timedelta(seconds=wait))
+    def _check_gap(self, health: ProxyHealth, host: str) -> None:
+        if wait := self._pool.wait(health, host):
+            raise ProxyTrouble(
+                f"{health.proxy.name} has just sent a request to {host}", timedelta(seconds=wait)
+            )
 
-    async def _do_without(self, shortage: Shortage, host: str, began: float) -> None:
-        """Wait a moment where that may help; else raise what the task is to hear."""
+    async def _wait_or_raise(self, shortage: ProxyShortage, host: str, began: float) -> None:
+        """Wait a moment where that may help; else raise why the task is postponed."""
         match shortage:
-            case Shortage.BLOCKED:
+            case ProxyShortage.BLOCKED:
                 raise Blocked(403, message=f"{host} has blocked every proxy")
-            case Shortage.BENCHED:
-                await self._hold()
-            case Shortage.TOO_SOON:
+            case ProxyShortage.BENCHED:
+                await self._postpone()
+            case ProxyShortage.TOO_SOON:
                 wait = timedelta(seconds=self._pool.free_in(host))
-                raise ProxyTrouble(f"every proxy has just asked {host}", wait)
-            case Shortage.BUSY:
+                raise ProxyTrouble(f"every proxy has just sent a request to {host}", wait)
+            case ProxyShortage.BUSY:
                 left = began + QUICK - time.monotonic()
-                if left <= 0 or not await self._changed(left):
-                    raise ProxyTrouble("every proxy that is left is on trial, and at work", SECOND)
+                if left <= 0 or not await self._wait_for_change(left):
+                    raise ProxyTrouble("every proxy that is left is on trial and busy", SECOND)
 
-    async def _hold(self) -> None:
-        self._say(self._pool.back_in)
-        if self._board:
-            await self._changed(min(HOLD, self._pool.back_in + MOMENT))
-        # It goes back even if one has returned: many have waited, and must not ask all at once.
-        wait = min(timedelta(seconds=self._pool.back_in), LONGEST_WAIT)
+    async def _postpone(self) -> None:
+        self._warn(self._pool.back_in)
+        if self._sync:
+            await self._wait_for_change(min(HOLD_TIMEOUT, self._pool.back_in + MOMENT))
+        # Postponed even if one has returned: many tasks have waited, and must not start all at once.
+        wait = min(timedelta(seconds=self._pool.back_in), MAX_WAIT)
         raise NoProxyLeft("every proxy is benched", wait)
 
-    async def _changed(self, seconds: float) -> bool:
+    async def _wait_for_change(self, seconds: float) -> bool:
         self._pool.changed.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -162,70 +164,76 @@ class ProxiesFetcher:
             return False
         return True
 
-    async def _by(self, standing: Standing, request: Request) -> Response:
+    async def _send_via(self, health: ProxyHealth, request: Request) -> Response:
         pool, limit = self._pool, self._rules.timeout
         timeout = min(limit, request.timeout) if limit else request.timeout
-        pool.begin(standing, _host(request.url))
+        pool.begin(health, _host(request.url))
         try:
-            response = await self._fetcher.fetch(replace(request, way=standing.way, timeout=timeout))
+            response = await self._fetcher.fetch(replace(request, proxy=health.proxy, timeout=timeout))
         except ProxyFailed as error:
-            fault = Fault.REFUSED if isinstance(error, ProxyRefused) else Fault.DEAD
-            self._blame(standing, request, fault, error, is_sure=error.is_sure)
+            fault = ProxyFault.REFUSED if isinstance(error, ProxyRefused) else ProxyFault.DEAD
+            self._record_failure(health, request, fault, error, is_sure=error.is_sure)
             raise
         except FetchTimeout as error:
-            self._blame(standing, request, Fault.SLOW, error)
+            self._record_failure(health, request, ProxyFault.SLOW, error)
             raise
         except (ConnectFailed, BrokenAnswer) as error:
-            self._blame(standing, request, Fault.DEAD, error)
+            self._record_failure(health, request, ProxyFault.DEAD, error)
             raise
         finally:
-            pool.end(standing)
-        self._weigh(standing, request, response)
+            pool.end(health)
+        self._rate_response(health, request, response)
         return response
 
-    def _blame(
-        self, standing: Standing, request: Request, fault: Fault, error: Exception, *, is_sure: bool = False
+    def _record_failure(
+        self,
+        health: ProxyHealth,
+        request: Request,
+        fault: ProxyFault,
+        error: Exception,
+        *,
+        is_sure: bool = False,
     ) -> None:
-        """Count a failure against a proxy; raise ProxyTrouble where it cannot be the target's."""
-        is_proven = standing.is_proven
-        if isinstance(error, BrokenAnswer) and _is_relayed(standing, request.url):
-            # A proxy may close a connection in the moment in which it is used again.
-            is_proven = is_proven and len(self._failed_by.get(request.url) or ()) >= MOST_FREE
-        self._pool.failed(standing, fault)
-        self._remember(request.url, standing)
+        """Count a failure of a proxy; raise ProxyTrouble where it cannot be the target's."""
+        is_proven = health.is_proven
+        if isinstance(error, BrokenAnswer) and _is_relayed(health, request.url):
+            # A proxy may close a connection at the moment in which it is reused.
+            is_proven = is_proven and len(self._failed_by.get(request.url) or ()) >= MAX_FREE
+        self._pool.record_failure(health, fault)
+        self._remember_failure(request.url, health)
         if is_sure:
             return
         if not is_proven:
-            raise ProxyTrouble(f"by {standing.way.name}: {error}", ZERO) from None
+            raise ProxyTrouble(f"through {health.proxy.name}: {error}", ZERO) from None
         if isinstance(error, ProxyFailed):
-            # The proxy does well with others: its target is as likely to be at fault, and the task pays.
-            raise ConnectFailed(f"{_host(request.url)}: no connection could be made. {error}") from None
+            # The proxy works for other targets: this one is as likely to be at fault, so the attempt counts.
+            raise ConnectFailed(f"{_host(request.url)}: connection failed. {error}") from None
 
-    def _weigh(self, standing: Standing, request: Request, response: Response) -> None:
-        """Judge a proxy by the answer that came; raise ProxyTrouble where it is not the host's."""
-        host, is_relayed = _host(response.url), _is_relayed(standing, response.url)
-        if is_relayed and _is_password_refused(standing, response) and response.status not in self._statuses:
-            self._pool.failed(standing, Fault.REFUSED)
-            self._remember(request.url, standing)
-            raise ProxyTrouble(f"{standing.way.name} refused its user or password ({response.status})", ZERO)
-        if not self._is_unwelcome(standing, response, is_relayed):
-            self._pool.served(standing, host, response.elapsed.total_seconds())
+    def _rate_response(self, health: ProxyHealth, request: Request, response: Response) -> None:
+        """Rate a proxy by its response; raise ProxyTrouble where the response is not the host's."""
+        host, is_relayed = _host(response.url), _is_relayed(health, response.url)
+        if is_relayed and _is_auth_failure(health, response) and response.status not in self._statuses:
+            self._pool.record_failure(health, ProxyFault.REFUSED)
+            self._remember_failure(request.url, health)
+            raise ProxyTrouble(f"{health.proxy.name} rejected its user or password ({response.status})", ZERO)
+        if not self._is_rejection(health, response, is_relayed):
+            self._pool.record_page(health, host, response.elapsed.total_seconds())
             return
-        is_free = self._is_free(standing, request.url, response, host, is_relayed)
+        is_free = self._is_free(health, request.url, response, host, is_relayed)
         if not is_relayed:
-            standing.worked()
-        self._pool.blocked(standing, host)
-        self._remember(request.url, standing)
+            health.record_success()
+        self._pool.record_block(health, host)
+        self._remember_failure(request.url, health)
         if is_free:
-            raise ProxyTrouble(f"{standing.way.name} answered {response.status} for {host}", ZERO)
+            raise ProxyTrouble(f"{health.proxy.name} responded {response.status} for {host}", ZERO)
 
-    def _is_unwelcome(self, standing: Standing, response: Response, is_relayed: bool) -> bool:
+    def _is_rejection(self, health: ProxyHealth, response: Response, is_relayed: bool) -> bool:
         status = response.status
         if status in self._statuses:
             return False
-        if status in UNWELCOME or (is_relayed and status in NOT_THE_HOST):
+        if status in REJECTED or (is_relayed and status in PROXY_STATUSES):
             return True
-        if is_relayed and not standing.has_worked and status in ITS_OWN:
+        if is_relayed and not health.has_worked and status in SUSPECT_STATUSES:
             return True
         if self._block is None:
             return False
@@ -237,31 +245,33 @@ class ProxiesFetcher:
             return False
         return False
 
-    def _is_free(self, standing: Standing, url: str, response: Response, host: str, is_relayed: bool) -> bool:
-        """Tell whether an answer is to be blamed on the proxy, so that the task does not pay for it."""
-        if self._pool.hosts.is_welcome(standing.way.name, host) or response.headers.get("retry-after"):
+    def _is_free(
+        self, health: ProxyHealth, url: str, response: Response, host: str, is_relayed: bool
+    ) -> bool:
+        """Tell whether a response is the proxy's fault, so that it costs the task no attempt."""
+        if self._pool.hosts.has_accepted(health.proxy.name, host) or response.headers.get("retry-after"):
             return False
-        if is_relayed and not standing.has_worked and response.status in ITS_OWN:
+        if is_relayed and not health.has_worked and response.status in SUSPECT_STATUSES:
             return True
-        return self._pool.hosts.is_well(host) and len(self._failed_by.get(url) or ()) < MOST_FREE
+        return self._pool.hosts.is_up(host) and len(self._failed_by.get(url) or ()) < MAX_FREE
 
-    def _remember(self, url: str, standing: Standing) -> None:
+    def _remember_failure(self, url: str, health: ProxyHealth) -> None:
         failed = self._failed_by.get(url)
-        self._failed_by.put(url, [*(failed or ())[-9:], standing.way.name])
-        if self._board is None:
-            self._pool.judge_alone()
+        self._failed_by.put(url, [*(failed or ())[-9:], health.proxy.name])
+        if self._sync is None:
+            self._pool.bench_locally()
 
-    def _say(self, seconds: float) -> None:
+    def _warn(self, seconds: float) -> None:
         now = time.monotonic()
-        if now - self._said_at > SAY_AGAIN:
-            self._said_at = now
+        if now - self._warned_at > WARN_INTERVAL:
+            self._warned_at = now
             log.warning(
-                "No proxy is left: all are benched, the next one comes back in %d s. Tasks wait. "
+                "No proxy is left: all are benched, the next one returns in %d s. Tasks wait. "
                 "Which ones, and why: shoal proxies",
                 round(seconds),
             )
 
-    async def _renew(self, source: Source) -> None:
+    async def _watch_source(self, source: ProxySource) -> None:
         while True:
             self._pool.replace(await source.changes())
 
@@ -270,17 +280,17 @@ def _host(url: str) -> str:
     return url.split("/", 3)[2].rpartition("@")[2].lower()
 
 
-def _is_relayed(standing: Standing, url: str) -> bool:
-    """Tell whether a proxy reads and writes the answers itself, and may give one of its own."""
-    return url.startswith("http:") and standing.way.url.startswith("http")
+def _is_relayed(health: ProxyHealth, url: str) -> bool:
+    """Tell whether a proxy relays plain HTTP, and may send a response of its own."""
+    return url.startswith("http:") and health.proxy.url.startswith("http")
 
 
-def _is_password_refused(standing: Standing, response: Response) -> bool:
-    """Tell whether an answer is a proxy's word on our credentials: some say 401 where they should say 407."""
+def _is_auth_failure(health: ProxyHealth, response: Response) -> bool:
+    """Tell whether a proxy rejected our credentials: some respond 401 instead of 407."""
     if response.status == 407:
         return True
-    if response.status != 401 or standing.has_worked or "@" not in standing.way.url:
+    if response.status != 401 or health.has_worked or "@" not in health.proxy.url:
         return False
-    # A host that wants a password names the way to give it; a proxy does not, or says that it is one.
-    asked = response.headers.get("www-authenticate", "")
-    return not asked or "proxy" in f"{asked} {response.headers.get('server', '')}".lower()
+    # A host that requires a password names the scheme; a proxy does not, or says that it is one.
+    challenge = response.headers.get("www-authenticate", "")
+    return not challenge or "proxy" in f"{challenge} {response.headers.get('server', '')}".lower()

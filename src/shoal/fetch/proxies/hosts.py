@@ -1,39 +1,39 @@
-"""By which proxies hosts have given pages."""
+"""Which proxies hosts have accepted."""
 
-from shoal.fetch.proxies.pace import Clock
-from shoal.fetch.shared import Shelf
+from shoal.fetch.proxies.per_exit_rate import Clock
+from shoal.fetch.singleflight import LruCache
 
-LATELY = 60.0  # seconds; a host that gave a page by any proxy since then is well
-MOST_HOSTS = 10_000
+UP_PERIOD = 60.0  # seconds; a host that returned a page through any proxy since then is up
+MAX_HOSTS = 10_000
 
 
-class _Host:
+class _HostRecord:
     __slots__ = ("proxies", "since")
 
     def __init__(self) -> None:
         self.proxies: set[str] = set()
-        self.since = float("-inf")  # when the last page came
+        self.since = float("-inf")  # when the last page arrived
 
 
-class Hosts:
-    """Remembers the hosts that were asked last."""
+class HostProxies:
+    """Records results of the hosts that were fetched last."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: Shelf[_Host] = Shelf(MOST_HOSTS)
+        self._known: LruCache[_HostRecord] = LruCache(MAX_HOSTS)
 
-    def served(self, proxy: str, host: str) -> None:
-        """Remember a page."""
-        known = self._known.get(host) or self._known.put(host, _Host())
+    def record_page(self, proxy: str, host: str) -> None:
+        """Record a page."""
+        known = self._known.get(host) or self._known.put(host, _HostRecord())
         known.since = self._clock()
         known.proxies.add(proxy)
 
-    def is_welcome(self, proxy: str, host: str) -> bool:
-        """Tell whether a host has given a page by this proxy."""
+    def has_accepted(self, proxy: str, host: str) -> bool:
+        """Tell whether a host has returned a page through this proxy."""
         known = self._known.get(host)
         return known is not None and proxy in known.proxies
 
-    def is_well(self, host: str) -> bool:
-        """Tell whether a host has lately given a page by any proxy."""
+    def is_up(self, host: str) -> bool:
+        """Tell whether a host has recently returned a page through any proxy."""
         known = self._known.get(host)
-        return known is not None and known.since + LATELY > self._clock()
+        return known is not None and known.since + UP_PERIOD > self._clock()

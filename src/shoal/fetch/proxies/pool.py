@@ -1,4 +1,4 @@
-"""The proxies of one worker: which may be taken, which are benched, and what each has done."""
+"""The proxies of one worker: which are usable, which are benched, and how each performs."""
 
 import asyncio
 import random
@@ -8,247 +8,247 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain
 
-from shoal.core.exchange import Way
-from shoal.core.ways import ProxyRules, shares
-from shoal.fetch.proxies.hosts import Hosts
-from shoal.fetch.proxies.pace import Clock, Pace
-from shoal.fetch.proxies.standing import Fault, Standing
-from shoal.fetch.proxies.strategies import Line, Sticky, strategy
+from shoal.core.http import Proxy
+from shoal.core.proxies import ProxyRules, shares
+from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
+from shoal.fetch.proxies.hosts import HostProxies
+from shoal.fetch.proxies.per_exit_rate import Clock, PerExitRate
+from shoal.fetch.proxies.strategies import ProxyQueue, Sticky, strategy
 
-MOST_BLOCKS = 3  # hosts that block a proxy which never gave a page
-MOST_STREAKS = 1_000  # of proxies at one host; the fleet is told all of them again and again
-NOBODY: frozenset[str] = frozenset()
+MAX_BLOCKS = 3  # hosts that block a proxy which never gave a page
+MAX_STREAKS = 1_000  # of proxies at one host; all of them are published on every exchange
+NONE: frozenset[str] = frozenset()
 
 
-class Shortage(Enum):
+class ProxyShortage(Enum):
     """Why no proxy can be taken."""
 
-    TOO_SOON = auto()  # each has asked the host a moment ago
-    BUSY = auto()  # those that are left are on trial, and have a request in hand
+    TOO_SOON = auto()  # each has sent to the host a moment ago
+    BUSY = auto()  # those that are left are on trial, and have a request in flight
     BLOCKED = auto()  # the host has blocked all that are left
     BENCHED = auto()  # none is left
 
 
-class Pool:
-    """Hands out proxies by the rules, and is told what became of it.
+class ProxyPool:
+    """Picks proxies by the rules, and records the results.
 
     A unit is what can be benched: a proxy, by its name, or a proxy at one host, by both names.
     """
 
     def __init__(
-        self, rules: ProxyRules, ways: Sequence[Way], *, gap: float = 0.0, clock: Clock = time.monotonic
+        self, rules: ProxyRules, proxies: Sequence[Proxy], *, gap: float = 0.0, clock: Clock = time.monotonic
     ) -> None:
-        """With a gap, each proxy asks a host no more often than once in so many seconds."""
+        """With a gap, each proxy sends to a host at most once per `gap` seconds."""
         self.rules, self._clock = rules, clock
-        self.hosts, self._pace = Hosts(clock), Pace(gap, clock)
+        self.hosts, self._rate = HostProxies(clock), PerExitRate(gap, clock)
         self._strategy, self._sticky = strategy(rules.strategy), Sticky()
-        self._all: dict[str, Standing] = {}  # by name
-        self._line: Line = deque()  # of this worker's, and not benched
+        self._all: dict[str, ProxyHealth] = {}  # by name
+        self._queue: ProxyQueue = deque()  # proxies of this worker that are not benched
         self._benched: dict[str, float] = {}  # units, and until when
         self._next_return = float("inf")
         self._streaks: dict[str, int] = {}  # of proxies at one host
-        self._held: set[str] = set()  # units that have failed, and the fleet has not been told yet
-        self._condemned: dict[str, Fault] = {}  # units that failed on trial
-        self._reasons: dict[str, Fault] = {}  # of the last failures of proxies
+        self._unpublished: set[str] = set()  # units that have failed, not yet published to the fleet
+        self._condemned: dict[str, ProxyFault] = {}  # units that failed on trial
+        self._reasons: dict[str, ProxyFault] = {}  # of the proxies' last failures
         self._place, self._workers = 0, 1
-        self._in_hand = 0  # requests by all of them
+        self._in_flight = 0  # requests in flight through all of them
         self._is_even = rules.strategy == "round_robin"
-        self.changed = asyncio.Event()  # something may be taken that could not be before
-        self.troubled = asyncio.Event()  # the fleet should be told
-        self.replace(ways)
+        self.changed = asyncio.Event()  # a proxy may be usable that was not before
+        self.has_failures = asyncio.Event()  # there are failures to publish
+        self.replace(proxies)
 
-    def replace(self, ways: Sequence[Way]) -> None:
-        """Take these proxies from now on; what is known of those that stay is kept."""
-        before = {standing.way.url: standing for standing in self._all.values()}
-        self._all = {way.name: before.get(way.url) or Standing(way) for way in ways}
-        self._line_up()
+    def replace(self, proxies: Sequence[Proxy]) -> None:
+        """Use these proxies from now on; the records of those that stay are kept."""
+        before = {health.proxy.url: health for health in self._all.values()}
+        self._all = {proxy.name: before.get(proxy.url) or ProxyHealth(proxy) for proxy in proxies}
+        self._rebuild_queue()
 
     def share(self, place: int, workers: int) -> None:
-        """Take the slice of the worker in this place among so many."""
+        """Use the slice of worker number `place` of `workers`."""
         if (place, workers) != (self._place, self._workers):
             self._place, self._workers = place, workers
-            self._line_up()
+            self._rebuild_queue()
 
-    def pick(self, host: str, key: str | None, avoid: Collection[str] = NOBODY) -> Standing | None:
-        """Return the proxy that a request is to take, None if there is none but those to avoid."""
-        self._bring_back()
+    def pick(self, host: str, key: str | None, avoid: Collection[str] = NONE) -> ProxyHealth | None:
+        """Return the proxy for a request, None if there is none except those to avoid."""
+        self._end_benches()
         chooser = self._strategy if key is None else self._sticky
         is_sticky = isinstance(chooser, Sticky)
 
-        def may(one: Standing) -> bool:
-            return self._may(one, host, is_sticky) and one.way.name not in avoid
+        def is_usable(one: ProxyHealth) -> bool:
+            return self._is_usable(one, host, is_sticky) and one.proxy.name not in avoid
 
-        return chooser.pick(self._line, may, host if key is None else key)
+        return chooser.pick(self._queue, is_usable, host if key is None else key)
 
-    def is_free(self, standing: Standing, host: str) -> bool:
-        """Tell whether a proxy that was taken before may be taken again."""
-        self._bring_back()
-        return standing in self._line and self._may(standing, host, True)
+    def is_free(self, health: ProxyHealth, host: str) -> bool:
+        """Tell whether a proxy that was picked before may be used again."""
+        self._end_benches()
+        return health in self._queue and self._is_usable(health, host, True)
 
-    def shortage(self, host: str) -> Shortage:
-        """Say why no proxy could be taken."""
-        if not self._line:
-            return Shortage.BENCHED
-        is_blocked = all(f"{one.way.name} {host}" in self._benched for one in self._line)
+    def shortage(self, host: str) -> ProxyShortage:
+        """Return why no proxy could be picked."""
+        if not self._queue:
+            return ProxyShortage.BENCHED
+        is_blocked = all(f"{one.proxy.name} {host}" in self._benched for one in self._queue)
         if is_blocked:
-            return Shortage.BLOCKED
-        return Shortage.TOO_SOON if self.free_in(host) else Shortage.BUSY
+            return ProxyShortage.BLOCKED
+        return ProxyShortage.TOO_SOON if self.free_in(host) else ProxyShortage.BUSY
 
     @property
     def back_in(self) -> float:
-        """How many seconds it takes until a benched proxy comes back."""
+        """The seconds until the next benched proxy returns."""
         ends = [until for unit, until in self._benched.items() if " " not in unit]
         return max(0.0, min(ends) - self._clock()) if ends else 0.0
 
-    def wait(self, standing: Standing, host: str) -> float:
-        """Return how many seconds it takes until a proxy may ask a host."""
-        return self._pace.wait(standing.way.name, host)
+    def wait(self, health: ProxyHealth, host: str) -> float:
+        """Return the seconds until a proxy may send to a host."""
+        return self._rate.wait(health.proxy.name, host)
 
     def free_in(self, host: str) -> float:
-        """Return how many seconds it takes until some proxy may ask a host."""
-        return min((self.wait(one, host) for one in self._line), default=0.0)
+        """Return the seconds until any proxy may send to a host."""
+        return min((self.wait(one, host) for one in self._queue), default=0.0)
 
-    def begin(self, standing: Standing, host: str) -> None:
-        """Count a request that goes out."""
-        self._pace.asked(standing.way.name, host)
-        self._in_hand += 1
-        standing.in_hand += 1
-        standing.used += 1
-        standing.turns += 1
+    def begin(self, health: ProxyHealth, host: str) -> None:
+        """Count a request that is sent."""
+        self._rate.record_request(health.proxy.name, host)
+        self._in_flight += 1
+        health.in_flight += 1
+        health.used += 1
+        health.turns += 1
 
-    def end(self, standing: Standing) -> None:
-        """Count a request that has come to its end."""
-        self._in_hand -= 1
-        standing.in_hand -= 1
+    def end(self, health: ProxyHealth) -> None:
+        """Count a request that has ended."""
+        self._in_flight -= 1
+        health.in_flight -= 1
         self.changed.set()
 
-    def served(self, standing: Standing, host: str, seconds: float) -> None:
-        """Remember a page."""
-        standing.served(seconds, self._clock())
-        self.hosts.served(standing.way.name, host)
+    def record_page(self, health: ProxyHealth, host: str, seconds: float) -> None:
+        """Record a page."""
+        health.record_page(seconds, self._clock())
+        self.hosts.record_page(health.proxy.name, host)
         if self._streaks:
-            self._streaks.pop(f"{standing.way.name} {host}", None)
+            self._streaks.pop(f"{health.proxy.name} {host}", None)
 
-    def failed(self, standing: Standing, fault: Fault) -> None:
-        """Remember a failure of a proxy; on trial it is one too many."""
-        standing.failed(fault)
-        self._held.add(standing.way.name)
-        self._reasons[standing.way.name] = fault
-        if standing.is_on_trial:
-            self._condemned[standing.way.name] = fault
-        self.troubled.set()
+    def record_failure(self, health: ProxyHealth, fault: ProxyFault) -> None:
+        """Record a failure of a proxy; on trial, one is enough to bench it."""
+        health.record_failure(fault)
+        self._unpublished.add(health.proxy.name)
+        self._reasons[health.proxy.name] = fault
+        if health.is_on_trial:
+            self._condemned[health.proxy.name] = fault
+        self.has_failures.set()
 
-    def blocked(self, standing: Standing, host: str) -> None:
-        """Remember that a host does not want to see a proxy."""
-        unit = f"{standing.way.name} {host}"
-        standing.note(Fault.BLOCKED)
-        self._held.add(unit)
+    def record_block(self, health: ProxyHealth, host: str) -> None:
+        """Record that a host rejected a proxy."""
+        unit = f"{health.proxy.name} {host}"
+        health.record_fault(ProxyFault.BLOCKED)
+        self._unpublished.add(unit)
         self._streaks[unit] = self._streaks.pop(unit, 0) + 1
-        if len(self._streaks) > MOST_STREAKS:
+        if len(self._streaks) > MAX_STREAKS:
             del self._streaks[next(iter(self._streaks))]
-        self.troubled.set()
+        self.has_failures.set()
 
-    # What the fleet is told, and hears
+    # What is exchanged with the fleet
 
-    def trouble(self) -> dict[str, int]:
-        """Return the units that have failed, and how often in a row."""
+    def failure_counts(self) -> dict[str, int]:
+        """Return the units that have failed, with their consecutive failures."""
         proxies = {name: one.streak for name, one in self._all.items() if one.streak}
         return proxies | self._streaks
 
-    def condemned(self) -> dict[str, Fault]:
-        """Return the units that are to be benched whatever others say, and forget them."""
+    def pop_condemned(self) -> dict[str, ProxyFault]:
+        """Return the units to bench whatever other workers report, and clear them."""
         found, self._condemned = self._condemned, {}
         return found
 
-    def reason(self, unit: str) -> Fault:
-        """Say why a unit has failed."""
-        return Fault.BLOCKED if " " in unit else self._reasons.get(unit, Fault.DEAD)
+    def reason(self, unit: str) -> ProxyFault:
+        """Return why a unit has failed."""
+        return ProxyFault.BLOCKED if " " in unit else self._reasons.get(unit, ProxyFault.DEAD)
 
     def bench(self, units: Mapping[str, float]) -> None:
-        """Leave these out for so many seconds."""
+        """Bench these units for this many seconds."""
         now, is_new = self._clock(), False
         for unit, seconds in units.items():
             is_new |= unit not in self._benched
             self._benched[unit] = now + seconds
             self._next_return = min(self._next_return, now + seconds)
             self._streaks.pop(unit, None)
-            if standing := self._all.get(unit):
-                standing.streak = 0
+            if health := self._all.get(unit):
+                health.streak = 0
         if is_new:
-            self._condemn_useless()
-            self._line_up()
+            self._condemn_blocked()
+            self._rebuild_queue()
 
-    def judge_alone(self) -> None:
-        """Bench what has failed too often here, where there is no fleet to ask."""
-        counts = self.trouble()
+    def bench_locally(self) -> None:
+        """Bench what has failed too often here, where there is no fleet to consult."""
+        counts = self.failure_counts()
         guilty = {unit for unit, count in counts.items() if count >= self.rules.threshold}
-        self.bench(dict.fromkeys(guilty | self.condemned().keys(), self.rules.duration.total_seconds()))
-        self.told(self.held())
+        self.bench(dict.fromkeys(guilty | self.pop_condemned().keys(), self.rules.duration.total_seconds()))
+        self.mark_published(self.unpublished())
 
-    def told(self, held: Iterable[str]) -> None:
-        """Let those units be taken again whose failures the fleet knows of now."""
-        self._held.difference_update(held)
+    def mark_published(self, unpublished: Iterable[str]) -> None:
+        """Make units usable again whose failures have been published."""
+        self._unpublished.difference_update(unpublished)
         self.changed.set()
 
-    def held(self) -> list[str]:
-        """Return the units that wait for the fleet to be told."""
-        return list(self._held)
+    def unpublished(self) -> list[str]:
+        """Return the units whose failures are not published yet."""
+        return list(self._unpublished)
 
-    def standings(self) -> Iterable[Standing]:
-        """Return all that is known."""
+    def records(self) -> Iterable[ProxyHealth]:
+        """Return the records of all proxies."""
         return self._all.values()
 
-    def _condemn_useless(self) -> None:
-        """Give up proxies that several hosts have blocked and that never gave a page: it is not the hosts."""
+    def _condemn_blocked(self) -> None:
+        """Bench proxies that several hosts blocked and that never returned a page: the proxy is at fault."""
         hosts = Counter(unit.partition(" ")[0] for unit in self._benched if " " in unit)
         for name, count in hosts.items():
-            standing = self._all.get(name)
-            if standing and count >= MOST_BLOCKS and not standing.has_worked and name not in self._benched:
-                self._condemned[name] = Fault.REFUSED
-                self.troubled.set()
+            health = self._all.get(name)
+            if health and count >= MAX_BLOCKS and not health.has_worked and name not in self._benched:
+                self._condemned[name] = ProxyFault.REFUSED
+                self.has_failures.set()
 
-    def _may(self, standing: Standing, host: str, is_sticky: bool) -> bool:
-        # Who is to see the same face always is not sent another one because the first is busy.
-        if standing.in_hand and standing.is_in_doubt and not is_sticky:
+    def _is_usable(self, health: ProxyHealth, host: str, is_sticky: bool) -> bool:
+        # A sticky key is not moved to another proxy because its own is busy.
+        if health.in_flight and health.is_suspect and not is_sticky:
             return False
-        if self._pace.gap and not is_sticky and self.wait(standing, host):
+        if self._rate.gap and not is_sticky and self.wait(health, host):
             return False
-        if self._is_even and not is_sticky and standing.in_hand >= self._fair_share():
+        if self._is_even and not is_sticky and health.in_flight >= self._fair_share():
             return False
-        if not self._benched and not self._held:
+        if not self._benched and not self._unpublished:
             return True
-        name = standing.way.name
+        name = health.proxy.name
         unit = f"{name} {host}"
-        return name not in self._held and unit not in self._held and unit not in self._benched
+        return name not in self._unpublished and unit not in self._unpublished and unit not in self._benched
 
     def _fair_share(self) -> int:
-        """Return how many requests one may have in hand; else the first to answer would be given them all."""
-        return 2 + 2 * self._in_hand // len(self._line)
+        """Return how many requests one may have in flight; else the fastest proxy would get them all."""
+        return 2 + 2 * self._in_flight // len(self._queue)
 
-    def _bring_back(self) -> None:
+    def _end_benches(self) -> None:
         now = self._clock()
         if now < self._next_return:
             return
         over = [unit for unit, until in self._benched.items() if until <= now]
         for unit in over:
             del self._benched[unit]
-            if standing := self._all.get(unit):
-                standing.returned()
+            if health := self._all.get(unit):
+                health.return_from_bench()
         self._next_return = min(self._benched.values(), default=float("inf"))
         if over:
-            self._line_up()
+            self._rebuild_queue()
 
-    def _line_up(self) -> None:
+    def _rebuild_queue(self) -> None:
         mine = shares(list(self._all), self._place, self._workers)
         wanted = {name for name in mine if name not in self._benched}
-        stay = [one for one in self._line if one.way.name in wanted and self._all[one.way.name] is one]
-        known = {one.way.name for one in stay}
+        stay = [one for one in self._queue if one.proxy.name in wanted and self._all[one.proxy.name] is one]
+        known = {one.proxy.name for one in stay}
         new = [self._all[name] for name in mine if name in wanted and name not in known]
-        # Each worker begins its turns somewhere else, so that the first in the list is not the most used.
-        self._pace.line_up((one.way.name for one in stay), (one.way.name for one in new))
+        # Each worker starts at a random proxy, so that the first in the list is not the most used.
+        self._rate.update((one.proxy.name for one in stay), (one.proxy.name for one in new))
         fewest = min((one.turns for one in stay), default=0)
         for one in new:
             one.turns = max(one.turns, fewest)
         turn = random.randrange(len(new)) if new else 0
-        self._line = deque(chain(stay, new[turn:], new[:turn]))
+        self._queue = deque(chain(stay, new[turn:], new[:turn]))
         self.changed.set()

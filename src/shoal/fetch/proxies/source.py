@@ -1,4 +1,4 @@
-"""Where a worker's proxies come from, and what is new there."""
+"""Where a worker's proxies come from, and when they change."""
 
 import asyncio
 import inspect
@@ -7,83 +7,83 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shoal.core.errors import InvalidSetting, ShoalError, shorten
-from shoal.core.exchange import Way
-from shoal.core.ways import MOST_PROXIES, Provider, ProxyRules, read_file, read_ways
+from shoal.core.http import Proxy
+from shoal.core.proxies import MAX_PROXIES, Provider, ProxyRules, read_file, read_proxy_list
 
-LOOK_EVERY = 2.0  # seconds between two looks at a file
-PATIENCE = 30.0  # seconds that a provider may take
+CHECK_INTERVAL = 2.0  # seconds between two checks of a file
+PROVIDER_TIMEOUT = 30.0  # seconds that a provider may take
 log = logging.getLogger("shoal.proxies")
 
 
-class Source:
-    """Reads the proxies that the rules name: from a list, a file, or a function."""
+class ProxySource:
+    """Reads the proxies of the rules: from a list, a file, or a function."""
 
     def __init__(self, rules: ProxyRules, *, salt: bytes = b"") -> None:
         self._rules, self._salt = rules, salt
         self._stamp: tuple[int, int] | None = None
-        self._complaint = ""
+        self._last_failure = ""
 
-    async def read(self) -> Sequence[Way]:
-        """Return the proxies of now; raises InvalidSetting."""
+    async def read(self) -> Sequence[Proxy]:
+        """Return the current proxies; raises InvalidSetting."""
         if self._rules.provider:
-            return await self._ask(self._rules.provider)
+            return await self._call_provider(self._rules.provider)
         if self._rules.file:
             self._stamp = _stamp(self._rules.file)
             return await asyncio.to_thread(read_file, self._rules.file, salt=self._salt)
-        return read_ways(self._rules.listed, what="entry", salt=self._salt)
+        return read_proxy_list(self._rules.listed, what="entry", salt=self._salt)
 
-    async def changes(self) -> Sequence[Way]:
-        """Wait for other proxies, and return them; what cannot be read is told, and the old ones stay."""
+    async def changes(self) -> Sequence[Proxy]:
+        """Wait for a change, and return the new proxies; one that cannot be read is logged and ignored."""
         while True:
-            await asyncio.sleep(self._pause())
+            await asyncio.sleep(self._interval())
             if self._rules.file and _stamp(self._rules.file) in (None, self._stamp):
                 continue
             try:
-                ways = await self.read()
+                proxies = await self.read()
             except ShoalError as error:
-                self._complain(str(error))
+                self._log_failure(str(error))
             else:
-                self._complaint = ""
-                return ways
+                self._last_failure = ""
+                return proxies
 
-    def _pause(self) -> float:
+    def _interval(self) -> float:
         if self._rules.provider:
             return self._rules.refresh.total_seconds()
-        return LOOK_EVERY if self._rules.file else float(1 << 30)
+        return CHECK_INTERVAL if self._rules.file else float(1 << 30)
 
-    async def _ask(self, provider: Provider) -> Sequence[Way]:
+    async def _call_provider(self, provider: Provider) -> Sequence[Proxy]:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PROVIDER_TIMEOUT):
                 if inspect.iscoroutinefunction(provider):
                     found = await provider()
                 else:
                     found = await asyncio.to_thread(provider)
                     found = await found if inspect.isawaitable(found) else found
         except TimeoutError:
-            raise InvalidSetting("proxies", f"did not come from their function in {PATIENCE:g} s") from None
-        except Exception as error:
-            # Its text may hold an address with a password.
             raise InvalidSetting(
-                "proxies", f"did not come from their function: {type(error).__name__}"
+                "proxies", f"function did not return within {PROVIDER_TIMEOUT:g} s"
             ) from None
-        return read_ways(_lines(found), what="entry", salt=self._salt)
+        except Exception as error:
+            # Its text may contain an address with a password.
+            raise InvalidSetting("proxies", f"function failed: {type(error).__name__}") from None
+        return read_proxy_list(_lines(found), what="entry", salt=self._salt)
 
-    def _complain(self, text: str) -> None:
-        if text != self._complaint:
+    def _log_failure(self, text: str) -> None:
+        if text != self._last_failure:
             log.warning("The old proxies stay in use: %s", shorten(text, 300))
-        self._complaint = text
+        self._last_failure = text
 
 
 def _lines(found: object) -> list[str]:
     if isinstance(found, str):
         return found.splitlines()
-    if not isinstance(found, (list, tuple, set, frozenset)) or len(found) > MOST_PROXIES:
-        raise InvalidSetting("proxies", "must come from their function as a list of addresses")
+    if not isinstance(found, (list, tuple, set, frozenset)) or len(found) > MAX_PROXIES:
+        raise InvalidSetting("proxies", "function must return a list of addresses")
     return list(found)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return by what a changed file is known; None where there is none."""
+    """Return what identifies a version of a file; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

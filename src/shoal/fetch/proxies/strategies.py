@@ -1,4 +1,4 @@
-"""Which of several proxies a request takes."""
+"""Which proxy a request uses."""
 
 import random
 from collections import deque
@@ -6,73 +6,77 @@ from collections.abc import Callable
 from hashlib import blake2b
 from itertools import islice
 
-from shoal.fetch.proxies.standing import Standing
-from shoal.fetch.shared import Shelf
+from shoal.fetch.proxies.health import ProxyHealth
+from shoal.fetch.singleflight import LruCache
 
-MOST_COMPARED = 64  # of more proxies than this, a random part is compared
-MOST_COUNTED = 1_000  # of more, the first that may be taken has its turn
-MOST_KEYS = 100_000
+MAX_COMPARED = 64  # of more proxies than this, a random sample is compared
+MAX_COUNTED = 1_000  # of more, the first usable one is picked
+MAX_KEYS = 100_000
 
-Line = deque[Standing]
-May = Callable[[Standing], bool]
+ProxyQueue = deque[ProxyHealth]
+IsUsable = Callable[[ProxyHealth], bool]
 
 
 class RoundRobin:
-    """Each in its turn: of those that may be taken, the one with the fewest turns, which waited longest."""
+    """Each in turn: of the usable ones, the one with the fewest turns that has waited longest."""
 
     def __init__(self) -> None:
-        self._turns = 0  # of the one that was taken last, before it was
+        self._turns = 0  # turns of the last pick, before it was picked
 
-    def pick(self, line: Line, may: May, key: str) -> Standing | None:
-        found: Standing | None = None
-        for standing in islice(line, MOST_COUNTED):
-            if may(standing) and (found is None or standing.turns < found.turns):
-                found = standing
-                # Nearly always the first has no more turns than the last one had, and the search is over.
+    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
+        found: ProxyHealth | None = None
+        for health in islice(queue, MAX_COUNTED):
+            if is_usable(health) and (found is None or health.turns < found.turns):
+                found = health
+                # Nearly always the first has no more turns than the last pick had, and the search ends.
                 if found.turns <= self._turns:
                     break
-        found = found or next(filter(may, line), None)
+        found = found or next(filter(is_usable, queue), None)
         if found:
             self._turns = found.turns
-            line.remove(found)
-            line.append(found)
+            queue.remove(found)
+            queue.append(found)
         return found
 
 
 class Random:
-    """Any of them."""
+    """Any usable one."""
 
-    def pick(self, line: Line, may: May, key: str) -> Standing | None:
-        return next(filter(may, _mixed(line)), None) or next(filter(may, line), None)
+    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
+        return next(filter(is_usable, _sample(queue)), None) or next(filter(is_usable, queue), None)
 
 
 class LeastUsed:
-    """The one that has the fewest requests in hand, and of those the one that was taken least often."""
+    """The one with the fewest requests in flight, and of those the one that was picked least often."""
 
-    def pick(self, line: Line, may: May, key: str) -> Standing | None:
-        return min(_some(line, may), key=lambda one: (one.in_hand, one.used), default=None)
+    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
+        return min(_usable_sample(queue, is_usable), key=lambda one: (one.in_flight, one.used), default=None)
 
 
 class Fastest:
-    """The one by which a page is likely to come first; each that was never taken is tried once."""
+    """The one with the shortest expected wait for a page; each unused one is tried once."""
 
-    def pick(self, line: Line, may: May, key: str) -> Standing | None:
-        return min(_some(line, may), key=lambda one: (one.seconds or 0.0) * (one.in_hand + 1), default=None)
+    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
+        return min(
+            _usable_sample(queue, is_usable),
+            key=lambda one: (one.seconds or 0.0) * (one.in_flight + 1),
+            default=None,
+        )
 
 
 class Sticky:
-    """The same for the same key, in every worker; when one is benched, only its own keys move."""
+    """The same for the same key, in every worker; when a proxy is benched, only its own keys move."""
 
     def __init__(self) -> None:
-        self._known: Shelf[Standing] = Shelf(MOST_KEYS)
+        self._known: LruCache[ProxyHealth] = LruCache(MAX_KEYS)
 
-    def pick(self, line: Line, may: May, key: str) -> Standing | None:
+    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
         known = self._known.get(key)
-        if known and known in line and may(known):
+        if known and known in queue and is_usable(known):
             return known
-        best = max(filter(may, line), key=lambda one: _weight(key, one), default=None)
-        # What is second best for now is not remembered: the best one may be back in a moment.
-        if best and best is max(line, key=lambda one: _weight(key, one)):
+        best = max(filter(is_usable, queue), key=lambda one: _weight(key, one), default=None)
+        # A second best is not remembered: the best one may be back in a moment.
+        if best and best is max(queue, key=lambda one: _weight(key, one)):
             self._known.put(key, best)
         return best
 
@@ -92,16 +96,16 @@ def strategy(name: str) -> Strategy:
     return _KINDS[name]()
 
 
-def _some(line: Line, may: May) -> list[Standing]:
-    if len(line) <= MOST_COMPARED:
-        return [one for one in line if may(one)]
-    few = [one for one in _mixed(line) if may(one)]
-    return few or list(islice(filter(may, line), MOST_COMPARED))
+def _usable_sample(queue: ProxyQueue, is_usable: IsUsable) -> list[ProxyHealth]:
+    if len(queue) <= MAX_COMPARED:
+        return [one for one in queue if is_usable(one)]
+    few = [one for one in _sample(queue) if is_usable(one)]
+    return few or list(islice(filter(is_usable, queue), MAX_COMPARED))
 
 
-def _mixed(line: Line) -> list[Standing]:
-    return random.sample(line, min(len(line), MOST_COMPARED))
+def _sample(queue: ProxyQueue) -> list[ProxyHealth]:
+    return random.sample(queue, min(len(queue), MAX_COMPARED))
 
 
-def _weight(key: str, standing: Standing) -> bytes:
-    return blake2b(f"{key}\0{standing.way.url}".encode(), digest_size=8).digest()
+def _weight(key: str, health: ProxyHealth) -> bytes:
+    return blake2b(f"{key}\0{health.proxy.url}".encode(), digest_size=8).digest()

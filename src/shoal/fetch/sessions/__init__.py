@@ -1,1 +1,1 @@
-"""Visitors: what belongs to each of them, how well they are received, and when they are replaced."""
+"""Sessions: the cookies, headers and browser profile of a client, their score, and when they are retired."""

@@ -1,4 +1,4 @@
-"""The visitors of one host: made when needed, logged in one at a time, replaced when they are worn."""
+"""The sessions of one host: created when needed, logged in one at a time, replaced when retired."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ from shoal.fetch.sessions.session import Clock, Session, now
 log = logging.getLogger("shoal.sessions")
 
 LOGIN_TIMEOUT = timedelta(minutes=2)
-FIRST_WAIT, LONGEST_WAIT = 5 * SECOND, timedelta(minutes=10)  # after logins that failed
+MIN_WAIT, MAX_WAIT = 5 * SECOND, timedelta(minutes=10)  # after failed logins
 
-Login = Callable[[Session], Awaitable[None]]  # fills it; raises if it cannot
+Login = Callable[[Session], Awaitable[None]]  # logs a session in; raises if it cannot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRules:
-    """How many visitors there are, and how long each is used."""
+    """How many sessions there are, and how long each is used."""
 
     size: int = 10
     max_uses: int | None = None
@@ -32,7 +32,7 @@ class SessionRules:
 
 
 class SessionPool:
-    """Hands out the visitor that has rested longest; one that needs a login is not handed out before it."""
+    """Returns the least recently used session; one that needs a login is not returned before it."""
 
     def __init__(self, rules: SessionRules, login: Login | None = None, *, clock: Clock = now) -> None:
         self._rules, self._login, self._clock = rules, login, clock
@@ -43,42 +43,42 @@ class SessionPool:
 
     @property
     def sessions(self) -> list[Session]:
-        """The visitors that there are now."""
+        """The current sessions."""
         return list(self._sessions.values())
 
     async def take(self) -> Session:
-        """Return a visitor to send; raises NoSession when none can be had at the moment."""
+        """Return a session to use; raises NoSession if none is available at the moment."""
         while True:
-            self._retire_worn()
-            self._grow()
+            self._retire_expired()
+            self._add_session()
             ready = [session for session in self._sessions.values() if session.is_ready]
             if ready:
-                return self._used(min(ready, key=lambda one: (one.last_used, one.number)))
+                return self._mark_used(min(ready, key=lambda one: (one.last_used, one.number)))
             if not self._logins:
-                raise self._none()
+                raise self._no_session()
             await asyncio.wait(self._logins, return_when=asyncio.FIRST_COMPLETED)
 
     def log_out(self, session: Session) -> None:
-        """Let a visitor be replaced by one who is logged in anew."""
-        self._retire(session, "it is logged in no longer")
+        """Replace a session by one with a new login."""
+        self._retire(session, "it is no longer logged in")
 
     async def close(self) -> None:
-        """End logins that are under way."""
+        """Cancel logins in progress."""
         for task in self._logins:
             task.cancel()
         if self._logins:
             await asyncio.wait(self._logins)
 
-    def _used(self, session: Session) -> Session:
+    def _mark_used(self, session: Session) -> Session:
         session.uses += 1
         session.last_used = self._clock()
         return session
 
-    def _retire_worn(self) -> None:
+    def _retire_expired(self) -> None:
         age = self._rules.max_age.total_seconds() if self._rules.max_age else None
         for session in list(self._sessions.values()):
-            if session.is_ready and session.is_worn(self._clock(), self._rules.max_uses, age):
-                self._retire(session, "it was turned away" if session.score <= 0 else "it is worn")
+            if session.is_ready and session.is_expired(self._clock(), self._rules.max_uses, age):
+                self._retire(session, "it was blocked" if session.score <= 0 else "it reached its limit")
 
     def _retire(self, session: Session, why: str) -> None:
         if self._sessions.get(session.number) is session:
@@ -86,7 +86,7 @@ class SessionPool:
             session.is_retired = True
             log.debug("session %s was retired after %d uses: %s", session.key[:6], session.uses, why)
 
-    def _grow(self) -> None:
+    def _add_session(self) -> None:
         if len(self._sessions) >= self._rules.size:
             return
         if self._login is None:
@@ -100,7 +100,7 @@ class SessionPool:
         number = next(number for number in range(self._rules.size) if number not in self._sessions)
         profiles = self._rules.profiles
         profile = profiles[number % len(profiles)] if profiles else None
-        session = self._sessions[number] = Session(number, profile, born=self._clock())
+        session = self._sessions[number] = Session(number, profile, created_at=self._clock())
         return session
 
     async def _log_in(self, login: Login, session: Session) -> None:
@@ -108,22 +108,22 @@ class SessionPool:
             async with asyncio.timeout(LOGIN_TIMEOUT.total_seconds()):
                 await login(session)
         except Exception as error:
-            self._bench(session, error)
+            self._login_failed(session, error)
         except asyncio.CancelledError:
             self._retire(session, "its login was cancelled")
             raise
         else:
             session.is_ready, self._failures = True, 0
 
-    def _bench(self, session: Session, error: Exception) -> None:
+    def _login_failed(self, session: Session, error: Exception) -> None:
         self._retire(session, "its login failed")
-        wait = min(FIRST_WAIT * 2 ** min(self._failures, 20), LONGEST_WAIT)
+        wait = min(MIN_WAIT * 2 ** min(self._failures, 20), MAX_WAIT)
         self._failures += 1
         self._next_login = self._clock() + wait.total_seconds()
         self._reason = redacted(f"{type(error).__name__}: {error}")
         log.warning("A login failed, the next is in %.0f s: %s", wait.total_seconds(), self._reason)
 
-    def _none(self) -> NoSession:
+    def _no_session(self) -> NoSession:
         seconds = max(0.0, self._next_login - self._clock())
         why = f" The last login failed: {self._reason}" if self._reason else ""
         return NoSession(

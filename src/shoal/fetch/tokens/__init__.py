@@ -1,1 +1,1 @@
-"""A pool of API tokens that a fleet shares out: none is asked for more than its host allows."""
+"""A pool of API tokens that a fleet shares, within the rate limit of each token."""

@@ -1,4 +1,4 @@
-"""A fetcher that sends tokens along, and never more often than their host allows."""
+"""A fetcher that sends API tokens, and stays within their rate limits."""
 
 import re
 from collections.abc import Iterable
@@ -7,21 +7,21 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from shoal.core.errors import FetchError, NotNow, OutOfScope, TokenSetAside, TokensResting
-from shoal.core.exchange import Headers, Request, Response
+from shoal.core.http import Headers, Request, Response
 from shoal.core.model import ZERO
 from shoal.core.redact import HIDDEN
 from shoal.core.secrets import current_secrets
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.shared import Shelf
-from shoal.fetch.sparing import HostPauses, Sparing
-from shoal.fetch.tokens.pool import Draw, TokenPool
-from shoal.fetch.tokens.token import Placement, key_of, origin_of
-from shoal.fetch.tokens.told import Told, told_by
+from shoal.fetch.host_pause import HostPauser, HostPauses
+from shoal.fetch.singleflight import LruCache
+from shoal.fetch.tokens.pool import Permit, TokenPool
+from shoal.fetch.tokens.rate_limit_headers import RateLimit, rate_limit_in
+from shoal.fetch.tokens.token import TokenPlacement, key_of, origin_of
 
-MOST_RETURNS = 3  # beyond one for each token, of a page that blames them; then the page is blamed
-MOST_PAGES = 10_000  # that are remembered for it
-LOOKED_AT = 2_000  # bytes of an answer in which a reason is looked for
+MAX_REQUEUES = 3  # requeues of a page that rejects tokens, plus one per token; then the page is at fault
+MAX_PAGES = 10_000  # whose requeues are counted
+SEARCHED_BYTES = 2_000  # bytes of a response that are searched for a reason
 _REFUSED = re.compile(
     rb"(?i)bad credentials|invalid_token"
     rb"|(?:invalid|revoked|expired|unknown)[ _-](?:api[ _-]?key|access[ _-]?token|token)"
@@ -30,157 +30,164 @@ _REFUSED = re.compile(
 
 
 class TokenFetcher:
-    """Fetches with a token what is for its origins, and everything else without."""
+    """Sends a token to its origins, and fetches everything else without."""
 
-    def __init__(self, fetcher: Fetcher, pool: TokenPool, placement: Placement, *, queue: HostPauses) -> None:
+    def __init__(
+        self, fetcher: Fetcher, pool: TokenPool, placement: TokenPlacement, *, queue: HostPauses
+    ) -> None:
         self._fetcher, self._pool, self._placement = fetcher, pool, placement
-        self._sparing = Sparing(queue)
-        self._returned: Shelf[int] = Shelf(MOST_PAGES)
+        self._pauser = HostPauser(queue)
+        self._requeues: LruCache[int] = LruCache(MAX_PAGES)
 
     async def fetch(self, request: Request) -> Response:
-        """Return the answer; raises NotNow when a token, and not the page, is why there is none."""
+        """Return the response; raises NotNow if the token, not the page, is why there is none."""
         url = canonical(request.url)
-        if not self._placement.admits(url):
+        if not self._placement.covers(url):
             return await self._fetcher.fetch(request)
-        desk = self._pool.desk
-        desk.hold = max(desk.hold, request.timeout.total_seconds() + 10)
+        shared = self._pool.shared
+        shared.hold = max(shared.hold, request.timeout.total_seconds() + 10)
         try:
-            draw = await self._pool.draw()
+            permit = await self._pool.acquire()
         except NotNow as wait:
-            await self._sparing.spare(host_of(url), wait.after)
+            await self._pauser.pause(host_of(url), wait.after)
             raise
-        return await self._sent(replace(request, url=url), draw)
+        return await self._send(replace(request, url=url), permit)
 
     async def close(self) -> None:
-        """Hand back what was reserved, and let go of every connection."""
+        """Return unused reservations, and close every connection."""
         await self._pool.close()
         await self._fetcher.close()
 
-    async def _sent(self, request: Request, draw: Draw) -> Response:
+    async def _send(self, request: Request, permit: Permit) -> Response:
         if secrets := current_secrets():
-            secrets.add(draw.token.text)  # which may stand in the URL alone
-        trip = _Trip(request, draw, self._pool, self._placement)
+            secrets.add(permit.token.text)  # which may be only in the URL
+        token_request = _TokenRequest(request, permit, self._pool, self._placement)
         try:
-            response = await self._fetcher.fetch(trip.request())
+            response = await self._fetcher.fetch(token_request.request())
         except NotNow:
-            self._pool.unsent(trip.draw)
+            self._pool.give_back(token_request.permit)
             raise
         except BaseException as error:
-            await self._pool.over(trip.draw)
-            if isinstance(error, FetchError) and (clean := _without(draw.token.text, error)):
+            await self._pool.finish(token_request.permit)
+            if isinstance(error, FetchError) and (clean := _without_secret(permit.token.text, error)):
                 raise clean from None
             raise
-        return await self._judged(trip, response)
+        return await self._check_response(token_request, response)
 
-    async def _judged(self, trip: "_Trip", response: Response) -> Response:
-        """Tell the pool what an answer says of the token; return it, unless another token may do better."""
-        draw, bare = trip.draw, self._bare(response, trip.draw.token.text)
-        if not trip.stayed(response):
-            await self._pool.over(draw)
-            return bare
-        told = told_by(response)
-        if _is_exhausted(response, told):
-            await self._pool.rest(draw, told)
-            return self._set_aside(trip, bare, f"{draw.token.name} is exhausted")
+    async def _check_response(self, token_request: "_TokenRequest", response: Response) -> Response:
+        """Report the rate limit in a response to the pool; return it, unless another token may do better."""
+        permit, remove_token = (
+            token_request.permit,
+            self._remove_token(response, token_request.permit.token.text),
+        )
+        if not token_request.stayed(response):
+            await self._pool.finish(permit)
+            return remove_token
+        rate_limit = rate_limit_in(response)
+        if _is_exhausted(response, rate_limit):
+            await self._pool.rest(permit, rate_limit)
+            return self._requeue(token_request, remove_token, f"{permit.token.name} is exhausted")
         if _is_refused(response):
-            page = key_of(trip.url, b"page")
-            await self._pool.doubt(draw, page, f"status {response.status} from two pages in a row")
-            return self._set_aside(trip, bare, f"{draw.token.name} was refused")
-        await self._pool.over(draw, told if response.status < 500 else None)
-        return bare
+            page = key_of(token_request.url, b"page")
+            await self._pool.doubt(permit, page, f"status {response.status} from two pages in a row")
+            return self._requeue(token_request, remove_token, f"{permit.token.name} was rejected")
+        await self._pool.finish(permit, rate_limit if response.status < 500 else None)
+        return remove_token
 
-    def _set_aside(self, trip: "_Trip", response: Response, why: str) -> Response:
-        times = (self._returned.get(trip.url) or 0) + 1
-        self._returned.put(trip.url, times)
-        if times > MOST_RETURNS + len(self._pool.tokens):
+    def _requeue(self, token_request: "_TokenRequest", response: Response, why: str) -> Response:
+        times = (self._requeues.get(token_request.url) or 0) + 1
+        self._requeues.put(token_request.url, times)
+        if times > MAX_REQUEUES + len(self._pool.tokens):
             return response
         raise TokenSetAside(f"{why}; another is tried", ZERO)
 
-    def _bare(self, response: Response, secret: str) -> Response:
-        """Return an answer without the token that was in its URL, wherever the host repeats it."""
-        bare = self._placement.bare
+    def _remove_token(self, response: Response, secret: str) -> Response:
+        """Return a response without the token that was in its URL, wherever the host repeats it."""
+        remove_token = self._placement.remove_token
         if self._placement.query is None:
             return response
         hops = [
-            replace(hop, url=bare(hop.url), headers=_hidden(hop.headers, secret)) for hop in response.hops
+            replace(hop, url=remove_token(hop.url), headers=_hide(hop.headers, secret))
+            for hop in response.hops
         ]
         return replace(
             response,
-            url=bare(response.url),
-            headers=_hidden(response.headers, secret),
-            redirects=tuple(map(bare, response.redirects)),
+            url=remove_token(response.url),
+            headers=_hide(response.headers, secret),
+            redirects=tuple(map(remove_token, response.redirects)),
             hops=tuple(hops),
         )
 
 
-class _Trip:
-    """One fetch with a token, from its URL to where redirects lead."""
+class _TokenRequest:
+    """One fetch with a token, including its redirects."""
 
-    def __init__(self, request: Request, draw: Draw, pool: TokenPool, placement: Placement) -> None:
+    def __init__(self, request: Request, permit: Permit, pool: TokenPool, placement: TokenPlacement) -> None:
         self._request, self._pool, self._placement = request, pool, placement
-        self.draw, self.url, self._origin = draw, request.url, origin_of(request.url)
+        self.permit, self.url, self._origin = permit, request.url, origin_of(request.url)
         self._is_away = False
 
     def request(self) -> Request:
         """Return the request with the token in it."""
-        url, headers = self._placement.dressed(self.url, self._request.headers, self.draw.token)
+        url, headers = self._placement.add_token(self.url, self._request.headers, self.permit.token)
         return replace(self._request, url=url, headers=headers, on_hop=self._hop)
 
     def stayed(self, response: Response) -> bool:
-        """Tell whether the answer is one to this token, all the way."""
+        """Tell whether every response on the way was to this token."""
         lost = self._placement.query is not None and response.hops
         return not (self._is_away or lost) and origin_of(response.url) == self._origin
 
     async def _hop(self, url: str) -> None:
-        """Let a redirect go on: within the origin it is one more request with the token."""
+        """Handle a redirect: within the origin it is one more request with the token."""
         if origin_of(url) != self._origin:
             self._is_away = True
-            if self.draw.token.text in url or self._placement.bare(url) != url:
-                raise OutOfScope("The host redirects to another one with the token in the URL")
+            if self.permit.token.text in url or self._placement.remove_token(url) != url:
+                raise OutOfScope("The host redirects to another host with the token in the URL")
         elif not self._is_away:
-            await self._pay()
+            await self._take_permit()
         if self._request.on_hop:
-            await self._request.on_hop(self._placement.bare(url))
+            await self._request.on_hop(self._placement.remove_token(url))
 
-    async def _pay(self) -> None:
-        further = self._pool.another(self.draw)
+    async def _take_permit(self) -> None:
+        further = self._pool.take_another(self.permit)
         if further is None:
-            raise TokensResting(f"{self.draw.token.name} has no request left for a redirect", ZERO)
-        await self._pool.over(self.draw)
-        self.draw = further
+            raise TokensResting(f"{self.permit.token.name} has no request left for a redirect", ZERO)
+        await self._pool.finish(self.permit)
+        self.permit = further
 
 
-def _is_exhausted(response: Response, told: Told) -> bool:
+def _is_exhausted(response: Response, rate_limit: RateLimit) -> bool:
     return response.status == 429 or (
-        response.status == 403 and (told.left == 0 or (told.rest is not None and told.rest > ZERO))
+        response.status == 403
+        and (rate_limit.left == 0 or (rate_limit.rest is not None and rate_limit.rest > ZERO))
     )
 
 
 def _is_refused(response: Response) -> bool:
     if response.status == 401:
         return True
-    said = response.headers.get("www-authenticate", "").encode() + response.body[:LOOKED_AT]
-    return response.status == 403 and bool(_REFUSED.search(said))
+    text = response.headers.get("www-authenticate", "").encode() + response.body[:SEARCHED_BYTES]
+    return response.status == 403 and bool(_REFUSED.search(text))
 
 
-def _hidden(headers: Headers, secret: str) -> Headers:
+def _hide(headers: Headers, secret: str) -> Headers:
     spellings = {secret, quote(secret, safe="")}
     if not any(text in value for _, value in headers.fields for text in spellings):
         return headers
-    return Headers((name, _struck(value, spellings)) for name, value in headers.fields)
+    return Headers((name, _redact(value, spellings)) for name, value in headers.fields)
 
 
-def _struck(text: str, secrets: Iterable[str]) -> str:
+def _redact(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return text
 
 
-def _without(secret: str, error: FetchError) -> FetchError | None:
-    """Return an error without a secret in its text; None if it has none."""
+def _without_secret(secret: str, error: FetchError) -> FetchError | None:
+    """Return an error without a secret in its text; None if it contains none."""
     spellings = {secret, quote(secret, safe="")}
     if not any(text in str(error) for text in spellings):
         return None
     clean = copy(error)
-    clean.args = (_struck(str(error), spellings),)
+    clean.args = (_redact(str(error), spellings),)
     return clean

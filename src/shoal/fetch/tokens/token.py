@@ -1,4 +1,4 @@
-"""A token, where it goes, and where it comes from."""
+"""An API token, where it is sent, and where it comes from."""
 
 import asyncio
 import inspect
@@ -12,52 +12,52 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from shoal.core.errors import InvalidSetting
 
-MOST_TOKENS = 10_000
-LONGEST_TOKEN = 8_192
+MAX_TOKENS = 10_000
+MAX_TOKEN_LENGTH = 8_192
 
 Provider = Callable[[], Any]  # returns tokens, or an awaitable of them
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A secret, and the names by which it is spoken of."""
+    """A secret, and its names that may be shown."""
 
     number: int
     text: str = field(repr=False)
-    key: str  # the same for every worker, and no way back to the text
+    key: str  # the same for every worker; the text cannot be derived from it
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name to show."""
         return f"token {self.number} ({self.key[:6]})"
 
 
-def numbered(texts: Iterable[str], salt: bytes, bucket: str = "") -> list[Token]:
-    """Return tokens by their texts, each once; those of another bucket have other names."""
+def make_tokens(texts: Iterable[str], salt: bytes, bucket: str = "") -> list[Token]:
+    """Return tokens by their texts, without duplicates; those of another bucket have other keys."""
     unique = list(dict.fromkeys(texts))
     return [Token(number, text, key_of(bucket + text, salt)) for number, text in enumerate(unique, 1)]
 
 
 def key_of(text: str, salt: bytes) -> str:
-    """Return what stands for a secret where others may read."""
+    """Return a keyed hash that stands for a secret where others may read it."""
     return blake2b(text.encode(), key=salt, digest_size=10).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Where in a request a token goes, and to which origins: it is sent to no other."""
+class TokenPlacement:
+    """Where in a request a token is put, and the origins that it is sent to: no others."""
 
     origins: frozenset[str]  # such as https://api.example.com
     header: str = "Authorization"
     form: str = "Bearer {}"
-    query: str | None = None  # the name of a parameter, which takes the place of the header
+    query: str | None = None  # the name of a parameter, which replaces the header
 
-    def admits(self, url: str) -> bool:
-        """Tell whether a URL is one of those that the tokens are for; robots.txt is asked for without."""
+    def covers(self, url: str) -> bool:
+        """Tell whether tokens are sent to this URL; robots.txt is fetched without."""
         return origin_of(url) in self.origins and urlsplit(url).path != "/robots.txt"
 
-    def dressed(self, url: str, headers: Mapping[str, str], token: Token) -> tuple[str, Mapping[str, str]]:
-        """Return the URL and the headers that carry a token."""
+    def add_token(self, url: str, headers: Mapping[str, str], token: Token) -> tuple[str, Mapping[str, str]]:
+        """Return the URL and the headers with a token."""
         if self.query is None:
             others = {name: text for name, text in headers.items() if name.lower() != self.header.lower()}
             return url, {**others, self.header: self.form.format(token.text)}
@@ -66,7 +66,7 @@ class Placement:
         query = "&".join([*self._others(parts.query), mine])
         return urlunsplit(parts._replace(query=query)), headers
 
-    def bare(self, url: str) -> str:
+    def remove_token(self, url: str) -> str:
         """Return a URL without the parameter that holds a token."""
         if self.query is None:
             return url
@@ -84,8 +84,8 @@ def origin_of(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where tokens come from: a list, a file, a variable of the environment, or a function."""
+class TokenSource:
+    """Where tokens come from: a list, a file, an environment variable, or a function."""
 
     given: Sequence[str] = field(default=(), repr=False)
     file: Path | None = None
@@ -95,7 +95,7 @@ class Source:
 
     @property
     def read_again(self) -> float:
-        """After how many seconds it is worth asking again."""
+        """After how many seconds the source is read again."""
         if self.file:
             return 5.0
         return 60.0 if self.provider else float("inf")
@@ -104,50 +104,50 @@ class Source:
     def advice(self) -> str:
         """What to do when no token is left."""
         if self.file:
-            return f"Write new ones into {self.file}: they are found there within seconds"
+            return f"Write new ones into {self.file}: the file is read again within seconds"
         if self.provider:
-            return "New ones are asked for within a minute"
-        return "Give new ones, and go on with: shoal run … --resume"
+            return "The function is called again within a minute"
+        return "Provide new ones, and continue with: shoal run … --resume"
 
     async def read(self) -> list[str]:
-        """Return the tokens; raises InvalidSetting, which shows none."""
+        """Return the tokens; raises InvalidSetting, whose text contains none."""
         if self.provider:
-            return checked(await _provided(self.provider))
+            return check_tokens(await _call_provider(self.provider))
         if self.file:
-            return checked(split(_text(self.file)))
+            return check_tokens(split(_text(self.file)))
         if self.variable:
             found = split(os.environ.get(self.variable, ""))
             if not found:
                 raise InvalidSetting(
-                    self.variable, "holds no token. Set it to one, or to several with commas"
+                    self.variable, "holds no token. Set it to one, or to several separated by commas"
                 )
-            return checked(found)
-        return checked(self.given)
+            return check_tokens(found)
+        return check_tokens(self.given)
 
 
 def split(text: str) -> list[str]:
-    """Return the tokens of a text: one a line, or with commas or spaces between them; # begins a comment."""
+    """Return the tokens of a text, separated by lines, commas or spaces; # starts a comment."""
     lines = (line.partition("#")[0] for line in text.splitlines())
     return [word for line in lines for word in line.replace(",", " ").split()]
 
 
-def checked(tokens: Any) -> list[str]:
-    """Return tokens that can be sent; raises InvalidSetting, which shows none."""
+def check_tokens(tokens: Any) -> list[str]:
+    """Return tokens that can be sent; raises InvalidSetting, whose text contains none."""
     if isinstance(tokens, str) or not isinstance(tokens, Iterable):
         raise InvalidSetting("tokens", "must give a list of tokens")
     found = list(tokens)
     for number, token in enumerate(found, 1):
         if not isinstance(token, str) or not _can_be_sent(token):
-            raise InvalidSetting("tokens", f"hold one that cannot be sent: the one in place {number}")
+            raise InvalidSetting("tokens", f"contain one that cannot be sent: number {number}")
     if not found:
-        raise InvalidSetting("tokens", "hold no token")
-    if len(found) > MOST_TOKENS:
-        raise InvalidSetting("tokens", f"are more than {MOST_TOKENS:,}")
+        raise InvalidSetting("tokens", "are empty")
+    if len(found) > MAX_TOKENS:
+        raise InvalidSetting("tokens", f"are more than {MAX_TOKENS:,}")
     return found
 
 
 def _can_be_sent(token: str) -> bool:
-    return 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
+    return 0 < len(token) <= MAX_TOKEN_LENGTH and token.isascii() and token.isprintable() and " " not in token
 
 
 def _text(file: Path) -> str:
@@ -158,12 +158,12 @@ def _text(file: Path) -> str:
         raise InvalidSetting("tokens", f"cannot be read from {file}: {reason}") from error
 
 
-async def _provided(provider: Provider) -> Any:
+async def _call_provider(provider: Provider) -> Any:
     try:
         if inspect.iscoroutinefunction(provider):
             return await provider()
         found = await asyncio.to_thread(provider)
         return await found if inspect.isawaitable(found) else found
     except Exception as error:
-        # Not what it says, which may hold a secret.
-        raise InvalidSetting("tokens", f"are not given: the function raised {type(error).__name__}") from None
+        # Not its text, which may contain a secret.
+        raise InvalidSetting("tokens", f"function raised {type(error).__name__}") from None

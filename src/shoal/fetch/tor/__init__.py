@@ -1,1 +1,1 @@
-"""Fetching by Tor: a Tor process for each worker, and a circuit for each host."""
+"""Fetching through Tor: a Tor process for each worker, and a circuit for each host."""

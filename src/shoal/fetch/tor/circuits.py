@@ -1,75 +1,75 @@
-"""Which circuit a host is asked by: one for each host and visitor, and another one when it is renewed."""
+"""Which circuit a request uses: one for each host and session, replaced when it is renewed."""
 
 import secrets
 from dataclasses import dataclass, field
 from itertools import count
 
-from shoal.core.exchange import Guise
-from shoal.fetch.cookies import CookieJar
-from shoal.fetch.shared import Shelf
+from shoal.core.http import Identity
+from shoal.fetch.http.cookies import CookieJar
+from shoal.fetch.singleflight import LruCache
 
-MOST_HOSTS = 10_000
-MOST_VISITORS = 1_000  # of one host
-ANYBODY = ""
+MAX_HOSTS = 10_000
+MAX_SESSIONS = 1_000  # of one host
+NO_SESSION = ""
 
 
 @dataclass(eq=False, slots=True)
 class Circuit:
-    """A name under which Tor shares circuits with no other, and the visitor who is seen to come by them."""
+    """A SOCKS user name whose streams share no circuit with another, and the identity that goes with it."""
 
     host: str
-    visitor: str
+    session: str
     name: str
-    guise: Guise = field(repr=False)
+    identity: Identity = field(repr=False)
     uses: int = 0
 
 
 class Circuits:
-    """Knows the circuits of every host; after `renew` requests by one, the host gets another."""
+    """The circuits of every host; after `renew` requests through one, the host gets another."""
 
     def __init__(self, renew: int | None = None) -> None:
         self._renew, self._numbers = renew, count(1)
         self._salt = secrets.token_hex(4)
-        self._known: Shelf[dict[str, Circuit]] = Shelf(MOST_HOSTS)
+        self._known: LruCache[dict[str, Circuit]] = LruCache(MAX_HOSTS)
         self.renewed = 0
 
-    def take(self, host: str, guise: Guise | None = None) -> Circuit:
-        """Return the circuit for one more request to a host, as this visitor."""
-        visitor = guise.key if guise else ANYBODY
-        circuit = self._of(host).get(visitor)
+    def take(self, host: str, identity: Identity | None = None) -> Circuit:
+        """Return the circuit for one more request to a host in this session."""
+        session = identity.key if identity else NO_SESSION
+        circuit = self._of(host).get(session)
         if circuit and self._renew and circuit.uses >= self._renew:
             self.renew(circuit)
-        circuit = self._of(host).get(visitor) or self._put(host, visitor)
+        circuit = self._of(host).get(session) or self._put(host, session)
         circuit.uses += 1
         return circuit
 
     def renew(self, circuit: Circuit) -> bool:
-        """Let its host have another one from now on; return whether it had not yet."""
-        # Of many requests that fail together by one circuit, the first renews it.
-        if self._of(circuit.host).get(circuit.visitor) is not circuit:
+        """Replace the circuit of its host; return False if that was already done."""
+        # Of many requests that fail together through one circuit, the first renews it.
+        if self._of(circuit.host).get(circuit.session) is not circuit:
             return False
-        self._put(circuit.host, circuit.visitor)
+        self._put(circuit.host, circuit.session)
         self.renewed += 1
         return True
 
     def renew_host(self, host: str) -> None:
-        """Let a host have other circuits from now on, whoever visits it."""
+        """Replace the circuits of a host, in every session."""
         self.renewed += len(self._of(host))
         self._known.put(host, {})
 
     def renew_all(self) -> None:
-        """Let every host have other circuits from now on."""
+        """Replace the circuits of every host."""
         self.renewed += len(self._known)
-        self._known = Shelf(MOST_HOSTS)
+        self._known = LruCache(MAX_HOSTS)
 
     def _of(self, host: str) -> dict[str, Circuit]:
         return self._known.get(host) or {}
 
-    def _put(self, host: str, visitor: str) -> Circuit:
-        visitors = self._of(host)
-        if not visitors or len(visitors) >= MOST_VISITORS:
-            visitors = self._known.put(host, {})
+    def _put(self, host: str, session: str) -> Circuit:
+        sessions = self._of(host)
+        if not sessions or len(sessions) >= MAX_SESSIONS:
+            sessions = self._known.put(host, {})
         name = f"{self._salt}-{next(self._numbers)}"
-        # Cookies of the old circuit would tell a host who comes by the new one.
-        visitors[visitor] = Circuit(host, visitor, name, Guise(key=name, cookies=CookieJar()))
-        return visitors[visitor]
+        # Cookies of the old circuit would identify the client that uses the new one.
+        sessions[session] = Circuit(host, session, name, Identity(key=name, cookies=CookieJar()))
+        return sessions[session]

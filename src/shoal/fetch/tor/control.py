@@ -1,4 +1,4 @@
-"""Talking to a Tor process over its control port, a unix socket in its folder."""
+"""A client for Tor's control port, a unix socket in its folder."""
 
 import asyncio
 from collections import deque
@@ -9,74 +9,74 @@ from typing import NamedTuple, Self
 
 from shoal.core.tasks import watched
 
-PATIENCE = 5.0  # seconds for an answer
-MOST_LINES = 10_000  # of one answer
+REPLY_TIMEOUT = 5.0  # seconds for a reply
+MAX_LINES = 10_000  # of one reply
 EVENT = "650"
 
 OnEvent = Callable[[str], None]
 
 
 class ControlFailed(Exception):
-    """Tor did not do what it was asked over its control port."""
+    """Tor did not carry out a control command."""
 
 
-class _Reply(NamedTuple):
+class _ControlReply(NamedTuple):
     code: str
     lines: list[str]
 
 
 class Control:
-    """A connection to a control port: questions are answered in their order, and events told as they come."""
+    """A connection to a control port: replies come in the order of the commands, events at any time."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_event: OnEvent | None = None
     ) -> None:
         self._reader, self._writer, self._on_event = reader, writer, on_event or _ignore
-        self._waiting: deque[asyncio.Future[_Reply]] = deque()
+        self._waiting: deque[asyncio.Future[_ControlReply]] = deque()
         self._reading = watched(asyncio.create_task(self._read()))
 
     @classmethod
     async def open(cls, socket: Path, cookie: Path, on_event: OnEvent | None = None) -> Self:
-        """Connect, and show that we may read Tor's cookie; raises OSError or ControlFailed."""
+        """Connect, and authenticate with Tor's cookie; raises OSError or ControlFailed."""
         control = cls(*await asyncio.open_unix_connection(socket), on_event)
         try:
-            await control.ask(f"AUTHENTICATE {cookie.read_bytes().hex()}")
+            await control.send_command(f"AUTHENTICATE {cookie.read_bytes().hex()}")
         except BaseException:
             await control.close()
             raise
         return control
 
-    async def ask(self, line: str) -> list[str]:
-        """Return the lines of the answer, without their codes; raises ControlFailed."""
+    async def send_command(self, line: str) -> list[str]:
+        """Send a command and return the lines of the reply, without their codes; raises ControlFailed."""
         verb = line.partition(" ")[0]
         if self._reading.done():
-            raise ControlFailed(f"Tor has hung up before {verb}")
-        answer: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
+            raise ControlFailed(f"Tor closed the control connection before {verb}")
+        future: asyncio.Future[_ControlReply] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
         self._writer.write(f"{line}\r\n".encode())
         try:
-            async with asyncio.timeout(PATIENCE):
-                reply = await answer
+            async with asyncio.timeout(REPLY_TIMEOUT):
+                reply = await future
         except TimeoutError as error:
-            raise ControlFailed(f"Tor did not answer {verb} in {PATIENCE:g} s") from error
+            raise ControlFailed(f"Tor did not reply to {verb} in {REPLY_TIMEOUT:g} s") from error
         if not reply.code.startswith("2"):
-            raise ControlFailed(f"Tor refused {verb}: {reply.code} {reply.lines[-1]}")
+            raise ControlFailed(f"Tor rejected {verb}: {reply.code} {reply.lines[-1]}")
         return reply.lines
 
     async def info(self, key: str) -> str:
-        """Return one of the things that Tor knows; raises ControlFailed."""
-        for line in await self.ask(f"GETINFO {key}"):
+        """Return a value of GETINFO; raises ControlFailed."""
+        for line in await self.send_command(f"GETINFO {key}"):
             name, equals, value = line.partition("=")
             if equals and name == key:
                 return value
-        raise ControlFailed(f"Tor did not say {key}")
+        raise ControlFailed(f"Tor did not report {key}")
 
     async def until_closed(self) -> None:
-        """Return when Tor has hung up."""
+        """Return when Tor has closed the connection."""
         await asyncio.wait([self._reading])
 
     async def close(self) -> None:
-        """Hang up; a Tor that is owned through this connection ends."""
+        """Close the connection; a Tor that is owned through it exits."""
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.close()
@@ -89,30 +89,30 @@ class Control:
                 reply = await self._reply()
                 if reply.code == EVENT:
                     self._on_event(reply.lines[0])
-                elif self._waiting and not (answer := self._waiting.popleft()).done():
-                    answer.set_result(reply)
+                elif self._waiting and not (future := self._waiting.popleft()).done():
+                    future.set_result(reply)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ControlFailed):
-            pass  # whoever waits is told below
+            pass  # waiting commands fail below
         finally:
-            for answer in self._waiting:
-                if not answer.done():
-                    answer.set_exception(ControlFailed("Tor has hung up"))
+            for future in self._waiting:
+                if not future.done():
+                    future.set_exception(ControlFailed("Tor closed the control connection"))
 
-    async def _reply(self) -> _Reply:
+    async def _reply(self) -> _ControlReply:
         lines: list[str] = []
-        while len(lines) < MOST_LINES:
+        while len(lines) < MAX_LINES:
             line = await self._line()
             code, mark, text = line[:3], line[3:4], line[4:]
             lines.append(text)
             if mark == "+":
                 lines += await self._data()
             elif mark != "-":
-                return _Reply(code, lines)
-        raise ControlFailed("Tor's answer has no end")
+                return _ControlReply(code, lines)
+        raise ControlFailed("Tor's reply does not end")
 
     async def _data(self) -> list[str]:
         found: list[str] = []
-        while (line := await self._line()) != "." and len(found) < MOST_LINES:
+        while (line := await self._line()) != "." and len(found) < MAX_LINES:
             found.append(line.removeprefix("."))
         return found
 
@@ -121,4 +121,4 @@ class Control:
 
 
 def _ignore(event: str) -> None:
-    """Nobody listens."""
+    """Ignore an event."""

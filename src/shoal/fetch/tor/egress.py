@@ -1,14 +1,14 @@
-"""The door of a worker that goes by Tor: nothing is asked directly."""
+"""The egress of a worker that uses Tor: no direct connections."""
 
 from shoal.core.errors import OutOfScope
-from shoal.fetch.egress import Egress, Target
+from shoal.fetch.egress import AllowedTarget, Egress
 
 
 class TorEgress(Egress):
-    """Admits what may be asked by Tor, onion services too, and nothing by any other way."""
+    """Allows what may be fetched through Tor, onion services included, and nothing directly."""
 
     reaches_onions = True
 
-    async def admit(self, url: str) -> Target:
-        """Refuse: whoever asks here is about to go around Tor; raises OutOfScope."""
-        raise OutOfScope("Nothing is asked directly in a run that goes by Tor")
+    async def admit(self, url: str) -> AllowedTarget:
+        """Refuse: the caller is about to bypass Tor; raises OutOfScope."""
+        raise OutOfScope("Direct connections are not allowed in a run that uses Tor")

@@ -1,4 +1,4 @@
-"""The folder of one Tor: for our eyes only, and gone when we are, at the latest when another one is made."""
+"""The folder of one Tor process: private, and removed with us, or else when the next one is created."""
 
 import fcntl
 import os
@@ -12,20 +12,20 @@ LOCK = "owner"
 
 
 class TorFolder:
-    """A folder that is ours for as long as we live and do not remove it."""
+    """A folder that belongs to this process until it ends or removes it."""
 
     def __init__(self) -> None:
         sweep()
         fresh = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # with mode 700
-        # Not inherited by Tor, and let go of by the system however we end.
+        # Not inherited by Tor, and released by the system however we end.
         self._lock = os.open(fresh / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        # Only now by the name that others sweep away when nobody holds its lock.
+        # Renamed only now to the name that others remove when nothing holds its lock.
         self.path = fresh.rename(fresh.with_name(fresh.name.removeprefix(".")))
         (self.path / "data").mkdir(mode=0o700)
 
     def remove(self) -> None:
-        """Remove the folder with all that Tor has written there; nothing happens the second time."""
+        """Remove the folder with all that Tor wrote there; a second call does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             os.close(self._lock)
@@ -33,13 +33,13 @@ class TorFolder:
 
 
 def sweep() -> None:
-    """Remove the folders of those who were killed before they could."""
+    """Remove the folders of processes that were killed before they could."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        if _is_deserted(folder):
+        if _is_abandoned(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_deserted(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     with suppress(OSError):
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
             return False

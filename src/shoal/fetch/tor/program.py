@@ -1,4 +1,4 @@
-"""The Tor program: where it is, which version it has, and what it is told."""
+"""The Tor program: its path, its version, and its configuration."""
 
 import asyncio
 import os
@@ -9,86 +9,86 @@ from pathlib import Path
 
 from shoal.core.errors import InvalidSetting, shorten
 
-# Debian keeps daemons where an ordinary user's PATH does not look.
-_MORE_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-PATIENCE = 30.0  # seconds for a program that only looks at its configuration
+# Debian installs daemons where an ordinary user's PATH does not look.
+_SBIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+CHECK_TIMEOUT = 30.0  # seconds for a program that only checks its configuration
 _COMPLAINT = re.compile(r"\[(?:warn|err)\] (.*)")
 
 
 def find_tor() -> Path:
-    """Return where the program lies; raises InvalidSetting."""
-    places = os.pathsep.join([os.environ.get("PATH", os.defpath), *_MORE_PLACES])
-    if found := shutil.which("tor", path=places):
+    """Return the path of the program; raises InvalidSetting."""
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN_FOLDERS])
+    if found := shutil.which("tor", path=folders):
         return Path(found)
     raise InvalidSetting("tor", "needs the program tor, which is not installed. Run: apt-get install tor")
 
 
 async def version_of(program: Path) -> str:
     """Return the version of a Tor program; raises InvalidSetting."""
-    said = await _output(program, "--version")
-    found = re.search(r"Tor version ([\w.-]*\w)", said)
+    output = await _output(program, "--version")
+    found = re.search(r"Tor version ([\w.-]*\w)", output)
     if not found:
-        raise InvalidSetting("tor", f"does not know what {program} is: it says {shorten(said)!r}")
+        raise InvalidSetting("tor", f"cannot find a version in the output of {program}: {shorten(output)!r}")
     return found[1]
 
 
 def torrc_text(folder: Path, version: str) -> str:
-    """Return what a Tor of ours is told: to be a client, for nobody but us, for as long as we live."""
+    """Return the torrc of a worker's Tor: a client, for this process only, for as long as it lives."""
     has_conflux = [int(number) for number in re.findall(r"[0-9]+", version)][:3] >= [0, 4, 8]
     lines = [
-        f"DataDirectory {_quoted(folder / 'data')}",
-        f"ControlSocket {_quoted(folder / 'control')}",
+        f"DataDirectory {_quote(folder / 'data')}",
+        f"ControlSocket {_quote(folder / 'control')}",
         "CookieAuthentication 1",
-        f"CookieAuthFile {_quoted(folder / 'cookie')}",
-        # A port that the system finds free. Streams of different names or hosts never share a circuit.
+        f"CookieAuthFile {_quote(folder / 'cookie')}",
+        # Any free port. Streams of different user names or hosts never share a circuit.
         "SocksPort 127.0.0.1:auto IsolateSOCKSAuth IsolateDestAddr",
         "ClientOnly 1",
-        # Whatever the operator's own lines say: no door but that one.
+        # Whatever the operator's own lines say: no other port.
         *(f"{port} 0" for port in ("ControlPort", "DNSPort", "HTTPTunnelPort", "NATDPort", "TransPort")),
         *(f"{port} 0" for port in ("DirPort", "ExtORPort", "ORPort")),
-        # In case that we die before we have taken ownership over the control socket.
+        # In case we die before we have taken ownership over the control socket.
         f"__OwningControllerProcess {os.getpid()}",
         "RunAsDaemon 0",
         "SafeLogging 1",
         "Log notice stdout",
         "AvoidDiskWrites 1",
         "ShutdownWaitLength 0",
-        # It would join a second circuit to the first after a while, by another exit.
+        # It would add a second circuit to the first after a while, through another exit.
         *(["ConfluxEnabled 0"] if has_conflux else []),
     ]
     return "\n".join([*lines, ""])
 
 
 def command(program: Path, torrc: Path, defaults: Path) -> list[str]:
-    """Return the command that starts a Tor; what `torrc` says is stronger than the defaults."""
+    """Return the command that starts a Tor; `torrc` overrides the defaults."""
     return [str(program), "--defaults-torrc", str(defaults), "-f", str(torrc)]
 
 
 async def verify(program: Path, torrc: Path, defaults: Path) -> None:
-    """Have Tor look at its configuration; raises InvalidSetting with what it says."""
-    said = await _output(*command(program, torrc, defaults), "--verify-config")
-    if "Configuration was valid" not in said:
-        raise InvalidSetting("tor", f"is configured in a way that Tor refuses: {complaint(said)}")
+    """Have Tor check its configuration; raises InvalidSetting with its message."""
+    output = await _output(*command(program, torrc, defaults), "--verify-config")
+    if "Configuration was valid" not in output:
+        raise InvalidSetting("tor", f"is configured in a way that Tor rejects: {failure_reason(output)}")
 
 
-def complaint(said: str) -> str:
-    """Return the reason out of what Tor said when it gave up."""
-    complaints = [line for line in _COMPLAINT.findall(said) if "see warnings above" not in line]
-    return shorten(complaints[-1] if complaints else said.strip() or "it says nothing", 300)
+def failure_reason(output: str) -> str:
+    """Return the reason from the output of a Tor that exited."""
+    reasons = [line for line in _COMPLAINT.findall(output) if "see warnings above" not in line]
+    return shorten(reasons[-1] if reasons else output.strip() or "no output", 300)
 
 
-async def _output(*words: str | Path) -> str:
-    process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+async def _output(*command_line: str | Path) -> str:
+    process = await asyncio.create_subprocess_exec(*command_line, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     try:
-        async with asyncio.timeout(PATIENCE):
-            said, _ = await process.communicate()
+        async with asyncio.timeout(CHECK_TIMEOUT):
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise InvalidSetting("tor", f"needs a program that answers; {words[0]} did not") from None
-    return said.decode(errors="replace")
+        raise InvalidSetting("tor", f"needs a working program; {command_line[0]} did not respond") from None
+    return output.decode(errors="replace")
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'

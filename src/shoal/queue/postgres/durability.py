@@ -1,19 +1,27 @@
-"""What a crash of the server can cost, from its own settings."""
+"""What a crash of the server can cost, read from its settings."""
 
-from shoal.queue.postgres.server import Server
+from shoal.core.model import Durability
+from shoal.queue.postgres.server import PostgresServer
 
 
-async def durability(server: Server) -> str:
-    """Say in one sentence what a crash of the server can cost."""
+async def durability(server: PostgresServer) -> Durability:
+    """Return what a crash of the server can cost."""
     if not await _is_on(server, "fsync"):
-        return "The server has fsync off, so a power cut can cost the whole database; turn it on."
+        return Durability(
+            False, "The server has fsync off, so a power cut can cost the whole database; turn it on."
+        )
     if not await _is_on(server, "full_page_writes"):
-        return "The server has full_page_writes off, so a power cut can cost the whole database; turn it on."
+        return Durability(
+            False,
+            "The server has full_page_writes off, so a power cut can cost the whole database; turn it on.",
+        )
     commit = await server.value("SELECT current_setting('synchronous_commit')")
     if commit == "off":
-        return "The server has synchronous_commit off, so a crash can cost the last moments."
-    return "Every answer is on the server's disk first, so a crash costs nothing."
+        return Durability(
+            False, "The server has synchronous_commit off, so a crash can cost the last moments."
+        )
+    return Durability(True, "Every answer is on the server's disk first, so a crash costs nothing.")
 
 
-async def _is_on(server: Server, setting: str) -> bool:
+async def _is_on(server: PostgresServer, setting: str) -> bool:
     return bool(await server.value("SELECT current_setting($1)::bool", setting))

@@ -1,17 +1,17 @@
-"""Bringing a database to this Shoal's schema."""
+"""Migrate a database to the current schema."""
 
 from functools import partial
 
 from shoal.core.errors import SchemaTooNew
-from shoal.queue.postgres.server import Connection, Server
+from shoal.queue.postgres.server import Connection, PostgresServer
 from shoal.queue.postgres.sql import in_schema, scripts
 
 MIGRATIONS = {int(name[:4]): script for name, script in scripts("migrations")}
 NEWEST = max(MIGRATIONS)
 
 
-async def migrate(server: Server) -> int:
-    """Bring the schema to the newest version, if it is not there; many may do so at once."""
+async def migrate(server: PostgresServer) -> int:
+    """Migrate the schema to the newest version if necessary; safe to run concurrently."""
     found = await version(server)
     if found < NEWEST:
         await server.in_transaction(partial(_upgrade, server.schema))
@@ -20,8 +20,8 @@ async def migrate(server: Server) -> int:
     return NEWEST
 
 
-async def version(server: Server) -> int:
-    """Return the version of the schema, 0 when there is none."""
+async def version(server: PostgresServer) -> int:
+    """Return the version of the schema, 0 if there is none."""
     if await server.value("SELECT to_regclass('shoal.migration')") is None:
         return 0
     return int(await server.value("SELECT coalesce(max(version), 0) FROM shoal.migration"))
@@ -31,9 +31,9 @@ async def _upgrade(schema: str, connection: Connection) -> None:
     async def execute(text: str) -> None:
         await connection.execute(in_schema(text, schema))
 
-    # One at a time; whoever waited here finds the work done.
+    # One client at a time; those that waited here find the work done.
     await execute("SELECT pg_advisory_xact_lock(hashtextextended('shoal.migrate', 0))")
-    # IF NOT EXISTS would still ask for the right to create one.
+    # IF NOT EXISTS would still require the privilege to create a schema.
     if await connection.fetchval("SELECT to_regnamespace($1::text)", schema) is None:
         await execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     await execute(

@@ -1,4 +1,4 @@
-"""The queue on PostgreSQL: the contract's verbs, each one call of a function in the database."""
+"""The PostgreSQL backend: each verb of the queue contract is one call of a database function."""
 
 import asyncio
 import time
@@ -12,6 +12,7 @@ from shoal.core.model import (
     SECOND,
     DeadFilter,
     DeadLetter,
+    Durability,
     EnqueueReport,
     ExpiredTask,
     Fate,
@@ -33,13 +34,13 @@ from shoal.core.model import (
 )
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
-from shoal.queue.intake import Entry, Intake, encode_item, ids_of
-from shoal.queue.places import check_keys
-from shoal.queue.postgres import notes, reading, sql
+from shoal.queue.cursors import check_keys
+from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
+from shoal.queue.postgres import notes, read, sql
 from shoal.queue.postgres.durability import durability
-from shoal.queue.postgres.listing import Listing
 from shoal.queue.postgres.migrate import migrate
-from shoal.queue.postgres.server import Server
+from shoal.queue.postgres.server import PostgresServer
+from shoal.queue.postgres.task_list import PostgresTaskList
 from shoal.queue.postgres.wire import (
     entry_columns,
     filter_columns,
@@ -61,23 +62,23 @@ from shoal.queue.rules import (
     steered,
 )
 
-PATIENCE = 30 * SECOND
-SWEEP = 1_000
-FLOORS_KEPT = 10.0  # seconds
+RETRY_TIMEOUT = 30 * SECOND
+BATCH = 1_000  # rows of one call of a sweep
+FLOORS_TTL = 10.0  # seconds
 
 
 class PostgresQueue(Queue):
     """A queue in a PostgreSQL database, for any number of workers on any number of machines."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._intakes: dict[str, Intake] = {}
         self._floors: dict[tuple[Any, ...], _Floors] = {}
 
     @classmethod
-    async def open(cls, url: str, *, patience: timedelta = PATIENCE) -> Self:
-        """Connect, and bring the schema up to date; raises QueueUnavailable once patience is over."""
-        server = Server(url, patience=patience)
+    async def open(cls, url: str, *, patience: timedelta = RETRY_TIMEOUT) -> Self:
+        """Connect and migrate the schema; raises QueueUnavailable after `patience`."""
+        server = PostgresServer(url, patience=patience)
         await server.open()
         try:
             await migrate(server)
@@ -92,7 +93,7 @@ class PostgresQueue(Queue):
     async def migrate(self) -> int:
         return await migrate(self._server)
 
-    async def durability(self) -> str:
+    async def durability(self) -> Durability:
         return await durability(self._server)
 
     # Runs
@@ -151,7 +152,7 @@ class PostgresQueue(Queue):
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)
         self._intakes.pop(run_id, None)
-        await self._server.at_length(sql.PURGE, run_id)
+        await self._server.fetch_long(sql.PURGE, run_id)
 
     # Work
 
@@ -160,36 +161,36 @@ class PostgresQueue(Queue):
     ) -> EnqueueReport:
         intake = await self._intake(run_id)
         report = EnqueueReport()
-        sending: asyncio.Task[EnqueueReport] | None = None
-        # While the server stores one batch, the next is being made.
+        storing: asyncio.Task[EnqueueReport] | None = None
+        # The next batch is prepared while the server stores the last one.
         async for batch, invalid in intake.batches(tasks, on_invalid):
             report += EnqueueReport(invalid=invalid)
-            if sending:
-                report += await sending
-            sending = asyncio.create_task(self._put(run_id, batch))
+            if storing:
+                report += await storing
+            storing = asyncio.create_task(self._send_batch(run_id, batch))
             await asyncio.sleep(0)
-        return report + await sending if sending else report
+        return report + await storing if storing else report
 
-    async def _put(self, run_id: str, batch: list[Entry]) -> EnqueueReport:
-        fresh = {entry.id: entry for entry in reversed(batch)}
-        if not fresh:
+    async def _send_batch(self, run_id: str, batch: list[QueuedTask]) -> EnqueueReport:
+        first_of_id = {entry.id: entry for entry in reversed(batch)}
+        if not first_of_id:
             return EnqueueReport()
-        entries = list(fresh.values())
+        entries = list(first_of_id.values())
         keys = scraper_keys(entries)
         rows = await self._server.once(sql.ENQUEUE, run_id, *entry_columns(entries), keys)
         added, known = map(int, rows[0])
         report = EnqueueReport(added=added, duplicate=len(entries) - added - known, known=known)
         if keys is None or len(entries) == len(batch):
             return report + EnqueueReport(duplicate=len(batch) - len(entries))
-        # Those that come twice are known or duplicates, as the first was: the server tells.
+        # Repeated tasks are known or duplicates, as their first occurrence was: the server decides.
         firsts = {id(entry) for entry in entries}
-        return report + await self._put(run_id, [entry for entry in batch if id(entry) not in firsts])
+        return report + await self._send_batch(run_id, [entry for entry in batch if id(entry) not in firsts])
 
     async def forget(self, scraper: str) -> int:
         count = 0
         after: bytes | None = b""
         while after is not None:
-            known, after = (await self._server.fetch(sql.QUERIES["forget"], scraper, after, SWEEP))[0]
+            known, after = (await self._server.fetch(sql.QUERIES["forget"], scraper, after, BATCH))[0]
             count += known
         return count
 
@@ -232,7 +233,11 @@ class PostgresQueue(Queue):
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
         fates = [Fate.STALE] * len(outcomes)
         calls = [
-            (run_id, positions, outcome_columns([outcomes[p] for p in positions], await self._door(run_id)))
+            (
+                run_id,
+                positions,
+                outcome_columns([outcomes[p] for p in positions], await self._intake_or_default(run_id)),
+            )
             for run_id, positions in in_runs(outcomes)
         ]
         for run_id, positions, columns in calls:
@@ -252,16 +257,18 @@ class PostgresQueue(Queue):
 
     async def reclaim(self) -> int:
         count = 0
-        while lost := (await self._server.once(sql.RECLAIM, SWEEP))[0][0]:
+        while lost := (await self._server.once(sql.RECLAIM, BATCH))[0][0]:
             count += int(lost)
-        while await self._server.value(sql.TIDY, SWEEP):
+        while await self._server.value(sql.TIDY, BATCH):
             pass
         return count
 
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
         newest = await self._server.value(sql.QUERIES["newest_token"])
-        count, how = 0, (list(once), error_text(reason))
-        while ended := (await self._server.once(sql.ABANDON, worker_id, newest, SWEEP, *how))[0][0]:
+        count, steps_and_reason = 0, (list(once), error_text(reason))
+        while ended := (await self._server.once(sql.ABANDON, worker_id, newest, BATCH, *steps_and_reason))[0][
+            0
+        ]:
             count += int(ended)
         return count
 
@@ -269,7 +276,7 @@ class PostgresQueue(Queue):
         try:
             return await self._server.once(query, run_id, *args)
         except UnknownRun:
-            await self.run(run_id)  # says the same, and which name is near
+            await self.run(run_id)  # raises the same error with the nearest run id
             raise
 
     async def _intake(self, run_id: str) -> Intake:
@@ -278,8 +285,8 @@ class PostgresQueue(Queue):
             self._intakes[run_id] = Intake(run_id, run.settings, run.scraper)
         return self._intakes[run_id]
 
-    async def _door(self, run_id: str) -> Intake:
-        """Return a run's intake, also for a run that was purged: its outcomes are stale, not wrong."""
+    async def _intake_or_default(self, run_id: str) -> Intake:
+        """Return a run's intake, also for a purged run: its outcomes are stale, not errors."""
         try:
             return await self._intake(run_id)
         except UnknownRun:
@@ -290,20 +297,20 @@ class PostgresQueue(Queue):
     ) -> "_Floors":
         key = (run_id, *(names if names is None else tuple(names) for names in (steps, partitions)))
         floors = self._floors.get(key)
-        if floors is None or floors.made + FLOORS_KEPT < time.monotonic():
+        if floors is None or floors.created_at + FLOORS_TTL < time.monotonic():
             floors = self._floors[key] = _Floors()
         return floors
 
-    # Looking
+    # Reports
 
     async def stats(self, run_id: str) -> Stats:
-        return await reading.stats(self._server, await self.run(run_id))
+        return await read.stats(self._server, await self.run(run_id))
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
-        return reading.items(self._server, self.run(run_id), step, after)
+        return read.items(self._server, self.run(run_id), step, after)
 
     def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
-        return reading.rejects(self._server, self.run(run_id), step, after)
+        return read.rejects(self._server, self.run(run_id), step, after)
 
     def dead(
         self,
@@ -314,11 +321,11 @@ class PostgresQueue(Queue):
         after: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
         if ids is not None:
-            return reading.named_letters(self._server, self.run(run_id), known_ids(ids), where, after)
-        return reading.dead(self._server, self.run(run_id), where, after)
+            return read.dead_letters_by_id(self._server, self.run(run_id), known_ids(ids), where, after)
+        return read.dead(self._server, self.run(run_id), where, after)
 
     def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
-        return reading.expired(self._server, self.run(run_id), after)
+        return read.expired(self._server, self.run(run_id), after)
 
     async def tasks(
         self,
@@ -332,11 +339,11 @@ class PostgresQueue(Queue):
         check_keys(keys, after)
         run = await self.run(run_id)
         ids = None if keys is None else ids_of(run, step, keys, (await self.stats(run_id)).steps)
-        async for status in Listing(self._server, run_id, step, ids).tasks(states, after):
+        async for status in PostgresTaskList(self._server, run_id, step, ids).tasks(states, after):
             yield status
 
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        return await reading.entered(self._server, self.run(run_id), known_ids(ids))
+        return await read.entered(self._server, self.run(run_id), known_ids(ids))
 
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
@@ -349,14 +356,14 @@ class PostgresQueue(Queue):
         return await self._dead_call(sql.DROP, run_id, ids, where)
 
     async def _dead_call(self, query: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
-        await self.run(run_id)  # names the nearest one, where there is none
-        rows = await self._server.once_at_length(query, run_id, *filter_columns(ids, where))
+        await self.run(run_id)  # raises with the nearest run id if there is none
+        rows = await self._server.once_long(query, run_id, *filter_columns(ids, where))
         return int(rows[0][0])
 
     # Hosts and workers
 
     def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
-        return reading.hosts(self._server, None if run_id is None else self.run(run_id), after)
+        return read.hosts(self._server, None if run_id is None else self.run(run_id), after)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         await self._server.fetch(sql.PAUSE_HOST, host, duration)
@@ -370,11 +377,11 @@ class PostgresQueue(Queue):
         info_text = encode_item(dict(info))
         rows = await self._server.fetch(sql.QUERIES["beat"], worker_id, run_id, state, info_text)
         if not rows:
-            await self.run(run_id)  # says that there is none
+            await self.run(run_id)  # raises UnknownRun
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         run = None if run_id is None else await self.run(run_id)
-        return await reading.workers(self._server, run)
+        return await read.workers(self._server, run)
 
     # Notes
 
@@ -406,8 +413,8 @@ class PostgresQueue(Queue):
 
 
 class _Floors:
-    """Moments before which a claim found nothing; now and then forgotten, for late commits lie behind."""
+    """Times before which a claim found nothing; dropped after FLOORS_TTL, because of late commits."""
 
     def __init__(self) -> None:
-        self.made = time.monotonic()
+        self.created_at = time.monotonic()
         self.known: dict[int, datetime] = {}

@@ -1,6 +1,7 @@
-"""The connections to one PostgreSQL, and what to do when one is lost."""
+"""Connections to a PostgreSQL server: pool, keepalive, retries when a connection is lost."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -17,36 +18,75 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.queue.namespace import take_namespace, with_namespace
-from shoal.queue.patience import Obedience, Outage, Patience
-from shoal.queue.postgres.alive import (
-    ANSWER_WITHIN,
-    CLOSE_WITHIN,
-    CONNECT_WITHIN,
-    SESSION,
-    AliveConnection,
-)
 from shoal.queue.postgres.sql import in_schema, schema_of
+from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
 
-Answer = TypeVar("Answer")
+# Of a call that usually takes milliseconds. A lease lasts a minute and is extended three times in it, so an
+# extension that was lost to this timeout is repeated before it is too late.
+QUERY_TIMEOUT = 20.0  # seconds
+CONNECT_TIMEOUT = 10.0  # seconds
+CLOSE_TIMEOUT = 5.0  # seconds
+
+KEEPALIVE_IDLE = 10  # seconds of silence before the first probe
+KEEPALIVE_INTERVAL = 5  # seconds between probes
+KEEPALIVE_PROBES = 2  # failed probes before the connection is closed
+USER_TIMEOUT = KEEPALIVE_IDLE + KEEPALIVE_PROBES * KEEPALIVE_INTERVAL  # seconds without an acknowledgement
+
+# Session settings, so that other clients do not wait for the locks of a client that has vanished.
+SESSION = {
+    "tcp_keepalives_idle": f"{KEEPALIVE_IDLE}s",
+    "tcp_keepalives_interval": f"{KEEPALIVE_INTERVAL}s",
+    "tcp_keepalives_count": f"{KEEPALIVE_PROBES}",
+    "tcp_user_timeout": f"{USER_TIMEOUT}s",
+    "idle_in_transaction_session_timeout": "60s",  # for a client that is reachable but stopped
+}
+
+_OPTIONS = (
+    ("SOL_SOCKET", "SO_KEEPALIVE", 1),
+    ("IPPROTO_TCP", "TCP_KEEPIDLE", KEEPALIVE_IDLE),
+    ("IPPROTO_TCP", "TCP_KEEPINTVL", KEEPALIVE_INTERVAL),
+    ("IPPROTO_TCP", "TCP_KEEPCNT", KEEPALIVE_PROBES),
+    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", USER_TIMEOUT * 1_000),
+)
+
+
+class KeepaliveConnection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that closes itself when its server is no longer reachable."""
+
+    def __init__(self, protocol: Any, transport: Any, *more: Any) -> None:
+        super().__init__(protocol, transport, *more)
+        enable_keepalive(transport.get_extra_info("socket"))
+
+
+def enable_keepalive(sock: Any) -> None:
+    """Enable keepalive on a TCP socket; options that the system lacks are skipped."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    for level, name, value in _OPTIONS:
+        if hasattr(socket, name):
+            sock.setsockopt(getattr(socket, level), getattr(socket, name), value)
+
+
+Result = TypeVar("Result")
 Connection = Any  # asyncpg has no types
 
-MOST_CONNECTIONS = 6
+MAX_CONNECTIONS = 6
 
 _UNKNOWN_RUN = "SH001"
-_PASSING = (
+_TEMPORARY = (
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # what a connection says whose server has said goodbye between two messages
+    asyncpg.InternalClientError,  # raised if the server closes the connection between two messages
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
-    asyncpg.QueryCanceledError,  # by the role's statement_timeout, or by hand
-    asyncpg.LockNotAvailableError,  # within the role's lock_timeout
+    asyncpg.QueryCanceledError,  # by the role's statement_timeout, or manually
+    asyncpg.LockNotAvailableError,  # after the role's lock_timeout
 )
 _REFUSALS = (
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -55,8 +95,8 @@ _REFUSALS = (
 )
 
 
-class Server:
-    """A few connections that are opened when needed; a call whose connection is lost is repeated."""
+class PostgresServer:
+    """A small connection pool; a call whose connection is lost is repeated."""
 
     def __init__(self, url: str, *, patience: timedelta) -> None:
         self._url, namespace = _split(url)
@@ -66,46 +106,46 @@ class Server:
         self._pool: Any = None
 
     async def open(self) -> None:
-        """Make sure that the server answers; raises QueueUnavailable or QueueRefused."""
-        await self._persist(lambda again: self._open())
+        """Connect to the server; raises QueueUnavailable or QueueRefused."""
+        await self._retry(lambda is_retry: self._open())
 
     async def close(self) -> None:
-        """Close every connection; calls under way are given a moment."""
+        """Close every connection; running calls may take up to CLOSE_TIMEOUT."""
         if self._pool is None:
             return
         pool, self._pool = self._pool, None
         try:
-            async with asyncio.timeout(CLOSE_WITHIN):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
                 await pool.close()
         except TimeoutError:
             pool.terminate()
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
         """Run a query that is safe to repeat."""
-        return await self._persist(lambda again: self._fetch(query, *args))
+        return await self._retry(lambda is_retry: self._fetch(query, *args))
 
-    async def at_length(self, query: str, *args: Any) -> list[Any]:
-        """Run a query that is safe to repeat, and that may take as long as it takes."""
-        return await self._persist(lambda again: self._fetch(query, *args, within=None))
+    async def fetch_long(self, query: str, *args: Any) -> list[Any]:
+        """Run a query that is safe to repeat, without a timeout."""
+        return await self._retry(lambda is_retry: self._fetch(query, *args, timeout=None))
 
     async def value(self, query: str, *args: Any) -> Any:
-        """Run a query that is safe to repeat, and return its only value."""
+        """Run a query that is safe to repeat, and return its single value."""
         rows = await self.fetch(query, *args)
         return rows[0][0]
 
     async def once(self, query: str, *args: Any) -> list[Any]:
-        """Run a query that must take effect once; it is handed its call's id and whether it is repeated."""
+        """Run a query that must take effect once; its first arguments are a call id and if it is a retry."""
         call = uuid4()
-        return await self._persist(lambda again: self._fetch(query, call, again, *args))
+        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args))
 
-    async def once_at_length(self, query: str, *args: Any) -> list[Any]:
-        """Run a query as `once` does, one that may take as long as it takes."""
+    async def once_long(self, query: str, *args: Any) -> list[Any]:
+        """Run a query like `once`, without a timeout."""
         call = uuid4()
-        return await self._persist(lambda again: self._fetch(query, call, again, *args, within=None))
+        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args, timeout=None))
 
     async def in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Do some work that is safe to repeat, in one transaction."""
-        await self._persist(lambda again: self._in_transaction(work))
+        """Run work that is safe to repeat in one transaction."""
+        await self._retry(lambda is_retry: self._in_transaction(work))
 
     @property
     def _connections(self) -> Any:
@@ -117,43 +157,43 @@ class Server:
         try:
             await self._connect()
         except (ValueError, asyncpg.ClientConfigurationError):
-            # Not the error's own text: it quotes the address, and with it the password.
+            # Not the error's own text: it quotes the URL, and with it the password.
             raise InvalidSetting(
-                "queue", "is no address of a PostgreSQL; in a password, write / as %2F and @ as %40"
+                "queue", "is not a PostgreSQL URL; in a password, write / as %2F and @ as %40"
             ) from None
 
     async def _connect(self) -> None:
-        pooled = await self._behind_a_pooler()
-        # A pooler hands every transaction to another server process, so nothing may be left behind in one.
+        has_pooler = await self._uses_pooler()
+        # A pooler may run each transaction in another server process, so no session state may remain.
         pool = await asyncpg.create_pool(
             self._url,
             min_size=0,
-            max_size=MOST_CONNECTIONS,
-            statement_cache_size=0 if pooled else 100,
-            reset=_keep,
-            timeout=CONNECT_WITHIN,
-            connection_class=AliveConnection,
-            server_settings={} if pooled else SESSION,
+            max_size=MAX_CONNECTIONS,
+            statement_cache_size=0 if has_pooler else 100,
+            reset=_reset_nothing,
+            timeout=CONNECT_TIMEOUT,
+            connection_class=KeepaliveConnection,
+            server_settings={} if has_pooler else SESSION,
         )
         self._pool = pool
 
-    async def _behind_a_pooler(self) -> bool:
+    async def _uses_pooler(self) -> bool:
         connection = await asyncpg.connect(
-            self._url, statement_cache_size=0, timeout=CONNECT_WITHIN, command_timeout=CONNECT_WITHIN
+            self._url, statement_cache_size=0, timeout=CONNECT_TIMEOUT, command_timeout=CONNECT_TIMEOUT
         )
         try:
-            # A pooler makes up its own process number; the server's own is another.
+            # A pooler reports a process id of its own; the server's differs.
             return bool(await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid())
         finally:
-            await connection.close(timeout=CLOSE_WITHIN)
+            await connection.close(timeout=CLOSE_TIMEOUT)
 
-    async def _fetch(self, query: str, *args: Any, within: float | None = ANSWER_WITHIN) -> list[Any]:
-        async with self._connections.acquire(timeout=within) as connection:
+    async def _fetch(self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT) -> list[Any]:
+        async with self._connections.acquire(timeout=timeout) as connection:
             try:
-                return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=within))
+                return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=timeout))
             except TimeoutError:
-                # Left, not called off: who is frozen hears nothing, and who is only slow may be about to end.
-                # The next try waits for that, and hears what this one has done.
+                # Closed, not cancelled: a frozen server gets no cancellation, and a slow one may be
+                # about to finish. The next attempt waits for that, and gets the result of this one.
                 connection.terminate()
                 raise
 
@@ -161,21 +201,21 @@ class Server:
         async with self._connections.acquire() as connection, connection.transaction():
             await work(connection)
 
-    async def _persist(self, attempt: Callable[[bool], Awaitable[Answer]]) -> Answer:
-        """Try until there is an answer or patience is over."""
-        patience, obedience = Patience(self._outage, self._patience), Obedience()
+    async def _retry(self, attempt: Callable[[bool], Awaitable[Result]]) -> Result:
+        """Retry until the attempt succeeds or the retry timeout is over."""
+        retries, cancellation = RetryUntil(self._outage, self._patience), CancellationCheck()
         while True:
             try:
-                answer = await attempt(patience.tries > 0)
+                result = await attempt(retries.tries > 0)
                 self._outage.end()
-                return answer
-            except _PASSING as error:
-                obedience.check()
-                await patience.again(_reason(error), error)
+                return result
+            except _TEMPORARY as error:
+                cancellation.check()
+                await retries.again(_reason(error), error)
             except asyncpg.PostgresError as error:
                 if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and self._pool is not None:
-                    # After a failover these connections may lead to what was the primary. The next call makes
-                    # new ones, and finds the server that is the primary now.
+                    # After a failover these connections may lead to the former primary. The next call opens
+                    # new ones, and finds the current primary.
                     await self._pool.expire_connections()
                 raise self._translate(error) from error
 
@@ -192,23 +232,23 @@ class Server:
         return QueueError(f"The queue at {self.address} failed: {reason}")
 
 
-async def _keep(connection: Connection) -> None:
-    """Reset nothing: no call leaves anything behind in its session."""
+async def _reset_nothing(connection: Connection) -> None:
+    """Reset nothing: no call leaves state in its session."""
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
-        return "it does not answer"
+        return "it does not respond"
     if isinstance(error, asyncpg.TooManyConnectionsError):
-        return "it has no connection left; raise its max_connections, or put PgBouncer in between"
+        return "it has no connection left; raise its max_connections, or use PgBouncer"
     if isinstance(error, asyncpg.QueryCanceledError):
         return f"{error}; raise this user's statement_timeout"
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _split(url: str) -> tuple[str, str]:
-    """Return an address as the driver takes it, and the namespace in it."""
-    # Behind the last "?" of all: a password may hold one.
+    """Return the URL for the driver, and the namespace in it."""
+    # After the last "?": a password may contain one.
     place, mark, query = url.rpartition("?")
     if not mark:
         return url, ""
@@ -217,9 +257,9 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def _without_password(url: str) -> str:
-    """Return an address that may be shown: its user, host and path, nothing else."""
+    """Return a URL that may be shown: user, host and path only."""
     scheme, _, rest = url.partition("://")
-    # By the last @ of all: someone may have forgotten to escape a slash in the password.
+    # By the last "@": a slash in the password may not have been escaped.
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
     return f"{scheme}://{name}{colon and ':…'}{at}{place.partition('?')[0]}"

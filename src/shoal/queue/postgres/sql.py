@@ -1,4 +1,4 @@
-"""The named queries, and how the functions of the schema are called."""
+"""The named queries, and the calls of the schema's functions."""
 
 import re
 from collections.abc import Iterator
@@ -13,22 +13,22 @@ _IN_SCHEMA = re.compile(r"\bshoal\.")
 
 
 def schema_of(namespace: str) -> str:
-    """Return the schema of a namespace, as SQL writes it."""
+    """Return the schema of a namespace as an SQL identifier."""
     return f'"{SCHEMA}_{namespace}"' if namespace else SCHEMA
 
 
 def in_schema(text: str, schema: str) -> str:
-    """Return an SQL text written for the schema `shoal` as it is for another; so are its locks."""
-    return text if schema == SCHEMA else _moved(text, schema)
+    """Return an SQL text written for the schema `shoal` for another one, including its lock names."""
+    return text if schema == SCHEMA else _replace_schema(text, schema)
 
 
 @lru_cache(maxsize=512)
-def _moved(text: str, schema: str) -> str:
+def _replace_schema(text: str, schema: str) -> str:
     return _IN_SCHEMA.sub(f"{schema}.", text)
 
 
 def scripts(folder: str) -> Iterator[tuple[str, Traversable]]:
-    """Return the SQL files of a folder by name, in order."""
+    """Yield the SQL files of a folder by name, in order."""
     found = (files("shoal.queue.postgres") / folder).iterdir()
     for script in sorted(found, key=lambda script: script.name):
         if script.name.endswith(".sql"):
@@ -36,11 +36,11 @@ def scripts(folder: str) -> Iterator[tuple[str, Traversable]]:
 
 
 def _call(function: str, *types: str) -> str:
-    places = ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
-    return f"SELECT * FROM shoal.{function}({places})"
+    parameters = ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
+    return f"SELECT * FROM shoal.{function}({parameters})"
 
 
-_ONCE = ("uuid", "bool", "text")  # the call's id, whether it is repeated, the run or topic
+_ONCE = ("uuid", "bool", "text")  # the call's id, whether it is a retry, the run or topic
 _CLAIM = (
     *("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]"),
     *("text", "bytea", "bigint"),

@@ -1,4 +1,4 @@
-"""Between Shoal's words and PostgreSQL's columns: arrays out, rows in."""
+"""Convert between Shoal's model and PostgreSQL's columns: arrays out, rows in."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +21,49 @@ from shoal.core.model import (
     Task,
     error_text,
 )
-from shoal.queue.intake import Entry, Intake, encode_item, read_payload
-from shoal.queue.postgres.arrays import hexes, numbers, spans, texts
+from shoal.queue.intake import Intake, QueuedTask, encode_item, read_payload
 
-# How `entry_columns` and `outcome_columns` are to be read by the server, in their order.
+
+def int_array(column: Iterable[int]) -> str:
+    """Return an array literal of integers."""
+    return f"{{{','.join(map(str, column))}}}"
+
+
+def bytes_array(column: Iterable[str]) -> str:
+    """Return an array literal of bytes given as hexadecimal digits."""
+    body = '","\\\\x'.join(column)
+    return f'{{"\\\\x{body}"}}' if body else "{}"
+
+
+def text_array(column: Sequence[str | None]) -> str | None:
+    """Return an array literal of texts; None if all are None."""
+    if not any(text is not None for text in column) and column:
+        return None
+    return f"{{{','.join(map(_text, column))}}}"
+
+
+def interval_array(column: Sequence[timedelta | None]) -> str | None:
+    """Return an array literal of durations; None if all are None."""
+    if not any(duration is not None for duration in column) and column:
+        return None
+    return f"{{{','.join(map(_interval, column))}}}"
+
+
+def _text(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    if '"' in text:
+        text = text.replace('"', '\\"')
+    return f'"{text}"'
+
+
+def _interval(duration: timedelta | None) -> str:
+    return "NULL" if duration is None else f'"{duration.total_seconds():.6f} s"'
+
+
+# The parameter types of `entry_columns` and `outcome_columns`, in their order.
 ENTRY_TYPES = (
     *("text[]", "text[]", "text[]", "int[]"),
     *("text::bytea[]", "text::int[]", "text::int[]", "text::smallint[]", "text::int[]"),
@@ -49,8 +88,8 @@ TASK_ID = re.compile("[0-9a-f]{32}")
 Row = Any
 
 
-def entry_columns(entries: Sequence[Entry]) -> list[Any]:
-    """Return the arguments of `shoal.put`: names once each, tasks pointing at them by position."""
+def entry_columns(entries: Sequence[QueuedTask]) -> list[Any]:
+    """Return the arguments of `shoal.put`: distinct names, and tasks that refer to them by position."""
     hosts: dict[str, int] = {}
     sections: dict[tuple[str, str], int] = {}
     bands: dict[int, int] = {}
@@ -66,16 +105,16 @@ def entry_columns(entries: Sequence[Entry]) -> list[Any]:
         [step for step, _ in sections],
         [partition for _, partition in sections],
         list(bands.values()),
-        hexes([entry.id.hex() for entry in entries]),
-        numbers(host_of),
-        numbers(section_of),
-        numbers([entry.priority for entry in entries]),
-        numbers([entry.depth for entry in entries]),
-        spans([entry.ttl for entry in entries]),
-        spans([entry.delay or None for entry in entries]),
-        texts([entry.url for entry in entries]),
-        texts([entry.key for entry in entries]),
-        texts([None if entry.payload == "{}" else entry.payload for entry in entries]),
+        bytes_array([entry.id.hex() for entry in entries]),
+        int_array(host_of),
+        int_array(section_of),
+        int_array([entry.priority for entry in entries]),
+        int_array([entry.depth for entry in entries]),
+        interval_array([entry.ttl for entry in entries]),
+        interval_array([entry.delay or None for entry in entries]),
+        text_array([entry.url for entry in entries]),
+        text_array([entry.key for entry in entries]),
+        text_array([None if entry.payload == "{}" else entry.payload for entry in entries]),
     ]
 
 
@@ -83,8 +122,8 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
     """Return the arguments of `shoal.settle`; raises InvalidItem or InvalidTask before anything is sent."""
     items: list[tuple[int, str, str]] = []
     rejects: list[tuple[int, str, str, str]] = []
-    follow: dict[bytes, tuple[int, Entry]] = {}
-    again: list[tuple[int, Entry]] = []
+    follow: dict[bytes, tuple[int, QueuedTask]] = {}
+    repeated: list[tuple[int, QueuedTask]] = []
     for position, outcome in enumerate(outcomes, 1):
         if not isinstance(outcome, Done):
             continue
@@ -94,57 +133,57 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         for reject in outcome.rejects:
             rejects.append((position, task, encode_item(reject.data), reject.reason))
         for child in outcome.follow:
-            brought = position, intake.entry(child)
-            if follow.setdefault(brought[1].id, brought) is not brought:
-                again.append(brought)
-    others, also = _others(follow, again)
+            follow_up = position, intake.entry(child)
+            if follow.setdefault(follow_up[1].id, follow_up) is not follow_up:
+                repeated.append(follow_up)
+    others, also = _split_repeated(follow, repeated)
     sent = [*follow.values(), *others]
-    letters, after, errors, pauses, delays = zip(*map(_head, outcomes), strict=True)
+    letters, after, errors, pauses, delays = zip(*map(_outcome_fields, outcomes), strict=True)
     return [
-        hexes([outcome.lease.task_id for outcome in outcomes]),
-        numbers([outcome.lease.token for outcome in outcomes]),
-        texts(letters),
-        spans(after),
-        texts(errors),
-        spans(pauses),
-        spans(delays),
-        numbers([len(outcome.items) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
-        numbers([len(outcome.rejects) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
-        numbers([position for position, _, _ in items]),
-        hexes([task for _, task, _ in items]),
-        texts([data for _, _, data in items]),
-        numbers([position for position, _, _, _ in rejects]),
-        hexes([task for _, task, _, _ in rejects]),
-        texts([data for _, _, data, _ in rejects]),
-        texts([reason for _, _, _, reason in rejects]),
-        numbers([position for position, _ in sent]),
+        bytes_array([outcome.lease.task_id for outcome in outcomes]),
+        int_array([outcome.lease.token for outcome in outcomes]),
+        text_array(letters),
+        interval_array(after),
+        text_array(errors),
+        interval_array(pauses),
+        interval_array(delays),
+        int_array([len(outcome.items) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
+        int_array([len(outcome.rejects) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
+        int_array([position for position, _, _ in items]),
+        bytes_array([task for _, task, _ in items]),
+        text_array([data for _, _, data in items]),
+        int_array([position for position, _, _, _ in rejects]),
+        bytes_array([task for _, task, _, _ in rejects]),
+        text_array([data for _, _, data, _ in rejects]),
+        text_array([reason for _, _, _, reason in rejects]),
+        int_array([position for position, _ in sent]),
         *entry_columns([entry for _, entry in sent]),
         None if all(outcome.asked for outcome in outcomes) else [not outcome.asked for outcome in outcomes],
-        numbers([position for position, _ in also]),
-        numbers([place for _, place in also]),
+        int_array([position for position, _ in also]),
+        int_array([place for _, place in also]),
         scraper_keys([entry for _, entry in sent]),
     ]
 
 
-def scraper_keys(entries: Sequence[Entry]) -> str | None:
-    """Return the column of the keys that all runs of a scraper share; None where no task has one."""
+def scraper_keys(entries: Sequence[QueuedTask]) -> str | None:
+    """Return the keys that all runs of a scraper share as an array literal; None if no task has one."""
     if not any(entry.scraper_key for entry in entries):
         return None
-    return texts([f"\\x{entry.scraper_key.hex()}" if entry.scraper_key else None for entry in entries])
+    return text_array([f"\\x{entry.scraper_key.hex()}" if entry.scraper_key else None for entry in entries])
 
 
-def _others(
-    first: Mapping[bytes, tuple[int, Entry]], again: Iterable[tuple[int, Entry]]
-) -> tuple[list[tuple[int, Entry]], list[tuple[int, int]]]:
-    """Return the tasks that have a known key and other fields, and which outcomes bring a known task too.
+def _split_repeated(
+    first: Mapping[bytes, tuple[int, QueuedTask]], repeated: Iterable[tuple[int, QueuedTask]]
+) -> tuple[list[tuple[int, QueuedTask]], list[tuple[int, int]]]:
+    """Return tasks with a repeated key but other fields, and the outcomes that repeat an equal task.
 
-    All of them are told, for any outcome may turn out to be stale. Of one outcome only its first counts.
+    All of them are sent, because any outcome may turn out to be stale. Only the first per outcome counts.
     """
-    others: list[tuple[int, Entry]] = []
+    others: list[tuple[int, QueuedTask]] = []
     also: list[tuple[int, int]] = []
-    places = {key: place for place, key in enumerate(first, 1)} if again else {}
-    last = {key: position for key, (position, _) in first.items()} if again else {}
-    for position, entry in again:
+    places = {key: place for place, key in enumerate(first, 1)} if repeated else {}
+    last = {key: position for key, (position, _) in first.items()} if repeated else {}
+    for position, entry in repeated:
         key = entry.id
         if last[key] == position:
             continue
@@ -156,7 +195,7 @@ def _others(
     return others, also
 
 
-def _head(
+def _outcome_fields(
     outcome: Outcome,
 ) -> tuple[str, timedelta | None, str | None, timedelta | None, timedelta | None]:
     match outcome:
@@ -173,7 +212,7 @@ def _head(
 
 
 def filter_columns(ids: Sequence[str] | None, where: DeadFilter) -> list[Any]:
-    """Return the arguments by which a query picks dead letters."""
+    """Return the filter arguments of the dead-letter queries."""
     return [
         None if ids is None else [bytes.fromhex(name) for name in ids if TASK_ID.fullmatch(name)],
         where.step,
@@ -186,7 +225,7 @@ def filter_columns(ids: Sequence[str] | None, where: DeadFilter) -> list[Any]:
 
 
 def run_from(row: Row) -> Run:
-    """Return a run from its row."""
+    """Return the run of a row."""
     return Run(
         id=row["run_id"],
         scraper=row["scraper"],
@@ -205,8 +244,8 @@ def run_from(row: Row) -> Run:
 
 
 def task_from(row: Row) -> Task:
-    """Return a task from a row that has its columns."""
-    payload, ask = read_payload(row["payload"])
+    """Return the task of a row."""
+    payload, options = read_payload(row["payload"])
     return Task(
         url=row["url"],
         step=row["step"],
@@ -217,12 +256,12 @@ def task_from(row: Row) -> Task:
         ttl=row["ttl"],
         delay=row["delay"] or ZERO,
         depth=row["depth"],
-        ask=ask,
+        request=options,
     )
 
 
 def lease_from(row: Row, run_id: str, lease: timedelta) -> Lease:
-    """Return a lease from a row of a claim."""
+    """Return the lease of a row of a claim."""
     return Lease(
         run_id=run_id,
         task_id=row["task"].hex(),
@@ -236,7 +275,7 @@ def lease_from(row: Row, run_id: str, lease: timedelta) -> Lease:
 
 
 def counts_from(pairs: Iterable[tuple[int, int]]) -> dict[str, int]:
-    """Return the fields of Counts from (kind, count) pairs; a kind may come more than once."""
+    """Return the fields of Counts from (kind, count) pairs; a kind may occur more than once."""
     fields = dict.fromkeys(KINDS, 0)
     for kind, count in pairs:
         fields[KINDS[kind]] += int(count)

@@ -1,4 +1,4 @@
-"""A RabbitMQ address: where the broker is, and where the Redis is that remembers for it."""
+"""A RabbitMQ address: the nodes of the broker, and the Redis that holds its state."""
 
 import re
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from shoal.core.redact import shown_address
 from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.redis import address as redis_address
 
-HEARTBEAT = 15  # seconds; after twice that a frozen worker's bundle is handed to others
+HEARTBEAT = 15  # seconds; after twice that the broker requeues the bundle of a frozen worker
 EXAMPLE = "amqp://user:password@localhost/?state=redis://localhost:6379/0"
 _STATE = re.compile("(?:^|&)state=([^&]*)")
 TLS_OPTIONS = ("cafile", "capath", "cadata", "keyfile", "certfile", "no_verify_ssl")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where the two servers are: a URL for each node of the broker; `shown` has no password."""
+class RabbitAddress:
+    """The addresses of both servers: a URL for each node of the broker; `shown` has no password."""
 
     urls: tuple[str, ...]
     shown: str
@@ -25,13 +25,13 @@ class Address:
     namespace: str = ""
 
     @property
-    def within(self) -> str:
-        """What names in the broker begin with in this namespace."""
+    def prefix(self) -> str:
+        """The prefix of names in the broker in this namespace."""
         return f"{self.namespace}." if self.namespace else ""
 
 
-def read(url: str) -> Address:
-    """Take an address apart; raises InvalidSetting."""
+def read(url: str) -> RabbitAddress:
+    """Parse an address; raises InvalidSetting."""
     parts = urlsplit(url)
     query, namespace = take_namespace(parts.query)
     options = dict(parse_qsl(query, keep_blank_values=True))
@@ -48,23 +48,24 @@ def read(url: str) -> Address:
     odd = [name for name in options if name not in TLS_OPTIONS]
     if odd:
         raise InvalidSetting("queue", f"has an unknown option {odd[0]!r}: {shown!r}")
-    memory = redis_address.read(state)
-    if memory.namespace:
+    state_address = redis_address.read(state)
+    if state_address.namespace:
         raise InvalidSetting(
             "queue",
-            f"has its namespace in the address of its Redis. Write &namespace={memory.namespace} behind it",
+            "has its namespace in the address of its Redis. "
+            f"Write &namespace={state_address.namespace} after it",
         )
-    if memory.cluster:
+    if state_address.cluster:
         raise InvalidSetting(
             "queue", "keeps its state in one Redis, not in a cluster. Write redis://host:6379/0"
         )
     bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT}))
     urls = tuple(bare._replace(netloc=f"{user}{at}{node}").geturl() for node in nodes)
-    return Address(urls, shown, with_namespace(state, namespace), namespace)
+    return RabbitAddress(urls, shown, with_namespace(state, namespace), namespace)
 
 
 def _has_host(node: str) -> bool:
-    """Tell whether this is a host, perhaps with a port."""
+    """Return whether this is a host, with or without a port."""
     try:
         parts = urlsplit(f"amqp://{node}")
         return bool(parts.hostname) and parts.port != 0
@@ -73,15 +74,15 @@ def _has_host(node: str) -> bool:
 
 
 def _state(state: str, query: str) -> str:
-    """Return the address of the Redis, whether it was escaped as a whole or typed as it is."""
+    """Return the address of the Redis, whether it is percent-encoded as a whole or not."""
     typed = _STATE.search(query)
     if not typed or "://" not in typed[1]:
         return state
-    # What is escaped in a typed password belongs to it. Behind the host it is the Redis's own query.
+    # In a plain address, escapes in the password belong to it; those after the host to the Redis query.
     user, at, place = typed[1].rpartition("@")
     return f"{user}{at}{unquote(place)}"
 
 
 def _shown(url: str) -> str:
-    # What comes behind is another address, with a password of its own.
+    # What follows is another address, with a password of its own.
     return shown_address(re.split("[?&]state=", url)[0]).partition("?")[0]

@@ -1,4 +1,4 @@
-"""What is in a message: a bundle of tasks as the scripts make them, or a dead letter as JSON for others."""
+"""The contents of messages: bundles of tasks as the scripts pack them, and dead letters as JSON."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,13 +7,13 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.queue.intake import Intake
-from shoal.queue.redis.wire import LetterRow, Parcel, dead_letter, expired_task, parcel, read_element
+from shoal.queue.redis.wire import LetterRecord, Parcel, dead_letter, expired_task, parcel, read_element
 
 _encode_json = msgspec.json.Encoder().encode
 
 
-class Header(msgspec.Struct, array_like=True, frozen=True):
-    """What stands in front of a bundle's tasks: names once each, tasks pointing at them by position."""
+class BundleHeader(msgspec.Struct, array_like=True, frozen=True):
+    """The header of a bundle: each name once, tasks refer to them by position."""
 
     run_id: str
     number: int
@@ -30,23 +30,23 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
 
 
 class NotABundle(Exception):
-    """A message is not what Shoal puts into its queues."""
+    """A message is not a bundle of this run."""
 
 
-_bundle = msgspec.msgpack.Decoder(tuple[Header, bytes]).decode
-_letters = msgspec.msgpack.Decoder(tuple[list[tuple[int, str]], list[LetterRow]]).decode
+_bundle = msgspec.msgpack.Decoder(tuple[BundleHeader, bytes]).decode
+_letters = msgspec.msgpack.Decoder(tuple[list[tuple[int, str]], list[LetterRecord]]).decode
 
 
-def read(body: bytes) -> tuple[Header, list[bytes]]:
-    """Read a bundle that Redis does not know, and cut out its tasks; raises NotABundle."""
+def read(body: bytes) -> tuple[BundleHeader, list[bytes]]:
+    """Decode a bundle that Redis does not know, and split its tasks; raises NotABundle."""
     try:
         header, elements = _bundle(body)
-        return header, list(_cut(header.sizes, elements))
+        return header, list(_split(header.sizes, elements))
     except (msgspec.MsgspecError, ValueError) as error:
         raise NotABundle(f"it is no bundle of tasks: {error}") from error
 
 
-def _cut(sizes: list[int], elements: bytes) -> Iterator[bytes]:
+def _split(sizes: list[int], elements: bytes) -> Iterator[bytes]:
     start = 0
     for size in sizes:
         yield elements[start : start + size]
@@ -55,24 +55,24 @@ def _cut(sizes: list[int], elements: bytes) -> Iterator[bytes]:
         raise ValueError("its sizes do not add up")
 
 
-def parcels(header: Header, elements: list[bytes], intake: Intake) -> list[Parcel]:
-    """Make the tasks of a bundle anew, as if they had just been enqueued; raises NotABundle."""
+def parcels(header: BundleHeader, elements: list[bytes], intake: Intake) -> list[Parcel]:
+    """Build the tasks of a bundle again, as if they had just been enqueued; raises NotABundle."""
     try:
-        return [_parcel(header, place, element, intake) for place, element in enumerate(elements)]
+        return [_parcel(header, position, element, intake) for position, element in enumerate(elements)]
     except (msgspec.MsgspecError, ShoalError, ValueError, IndexError) as error:
         raise NotABundle(f"a task in it cannot be queued: {error}") from error
 
 
-def _parcel(header: Header, place: int, element: bytes, intake: Intake) -> Parcel:
+def _parcel(header: BundleHeader, position: int, element: bytes, intake: Intake) -> Parcel:
     row = read_element(element)
-    host, section = header.hosts[header.host_of[place] - 1], header.section_of[place]
+    host, section = header.hosts[header.host_of[position] - 1], header.section_of[position]
     step, partition = header.names[section - 1].split("\0")
-    found = (header.priorities[place], host, 0, header.made, "", row.id, 0, 0, row.fields, None)
-    entry = intake.entry(expired_task(LetterRow(section, *found), [step, partition]).task)
+    found = (header.priorities[position], host, 0, header.made, "", row.id, 0, 0, row.fields, None)
+    entry = intake.entry(expired_task(LetterRecord(section, *found), [step, partition]).task)
     if (entry.id, entry.host) != (row.id, host):
         raise ValueError("its id does not match")
-    expires = header.expires[place] if header.expires else 0
-    due = header.dues[place] if header.dues else 0
+    expires = header.expires[position] if header.expires else 0
+    due = header.dues[position] if header.dues else 0
     return parcel(entry)._replace(
         ttl=max(1, expires - header.made) if expires else 0, delay=max(1, due - header.made) if due else 0
     )
@@ -85,7 +85,7 @@ def letters_as_json(body: bytes, run_id: str) -> list[bytes]:
     return [_encode_json(_plain(row, sections, run_id)) for row in rows]
 
 
-def _plain(row: LetterRow, names: dict[int, list[str]], run_id: str) -> dict[str, Any]:
+def _plain(row: LetterRecord, names: dict[int, list[str]], run_id: str) -> dict[str, Any]:
     letter = dead_letter(row, names)
     return {
         "run_id": run_id,

@@ -7,62 +7,62 @@ from contextlib import suppress
 
 from shoal.core.errors import QueueError
 from shoal.core.tasks import watched
-from shoal.queue.rabbitmq.memory import ONLY, Memory
+from shoal.queue.rabbitmq.state import ONLY, StateStore
 
-REPORT_EVERY = 1.0  # seconds between two reports on one way
+REPORT_INTERVAL = 1.0  # seconds between two reports on one route
 MICROSECONDS = 1_000_000
 
 log = logging.getLogger(__name__)
-Look = Callable[[str, int, int], Awaitable[bool]]
+IsEmpty = Callable[[str, int, int], Awaitable[bool]]
 
 
-class Losses:
-    """Tells Redis of ways that are empty, which gives up bundles in the end: see `76_losses.lua`."""
+class LostBundles:
+    """Reports empty routes to Redis, which gives their bundles up in the end: see `76_losses.lua`."""
 
-    def __init__(self, memory: Memory, is_empty: Look) -> None:
-        self._memory, self._is_empty = memory, is_empty
-        self._next: dict[tuple[int, int], float] = {}
-        self._looking: dict[tuple[int, int], asyncio.Task[None]] = {}
+    def __init__(self, state: StateStore, is_empty: IsEmpty) -> None:
+        self._state, self._is_empty = state, is_empty
+        self._next_report: dict[tuple[int, int], float] = {}
+        self._checks: dict[tuple[int, int], asyncio.Task[None]] = {}
 
     async def close(self) -> None:
-        """Stop looking."""
-        tasks = list(self._looking.values())
+        """Stop the checks."""
+        tasks = list(self._checks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._looking.clear()  # a task that was cancelled before it began has not taken itself out
+        self._checks.clear()  # a task that was cancelled before it started has not removed itself
 
-    async def found_empty(self, run_id: str, number: int, way: int) -> None:
-        """Report that a way is empty, and look again later: where hosts are slow, no claim may do so."""
+    async def report_empty(self, run_id: str, number: int, route: int) -> None:
+        """Report that a route is empty, and check again later: where hosts are slow, no claim may do so."""
         now = asyncio.get_running_loop().time()
-        if now < self._next.get((number, way), 0.0):
+        if now < self._next_report.get((number, route), 0.0):
             return
-        self._next[number, way] = now + REPORT_EVERY
-        again = await self._report(run_id, number, way)
-        if again is not None and (number, way) not in self._looking:
-            look = self._look_again(run_id, number, way, again)
-            self._looking[number, way] = watched(asyncio.create_task(look))
+        self._next_report[number, route] = now + REPORT_INTERVAL
+        wait = await self._report(run_id, number, route)
+        if wait is not None and (number, route) not in self._checks:
+            check = self._check_again(run_id, number, route, wait)
+            self._checks[number, route] = watched(asyncio.create_task(check))
 
-    async def _report(self, run_id: str, number: int, way: int) -> float | None:
-        """Tell Redis, and return in how many seconds to look again."""
-        lost, again = await self._memory.call("found_empty", ONLY, number, way)
+    async def _report(self, run_id: str, number: int, route: int) -> float | None:
+        """Report to Redis, and return the seconds until the next check."""
+        lost, again = await self._state.call("found_empty", ONLY, number, route)
         if int(lost):
             log.error(
-                "%d tasks of the run %s are lost: RabbitMQ does not have their messages any more. "
-                "Fill the run again from the same source to bring them back.",
+                "%d tasks of the run %s are lost: RabbitMQ no longer has their messages. "
+                "Enqueue the same source into the run again to restore them.",
                 int(lost),
                 run_id,
             )
         return None if int(again) < 0 else int(again) / MICROSECONDS
 
-    async def _look_again(self, run_id: str, number: int, way: int, wait: float | None) -> None:
+    async def _check_again(self, run_id: str, number: int, route: int, wait: float | None) -> None:
         try:
             with suppress(QueueError):
                 while wait is not None:
                     await asyncio.sleep(wait)
                     wait = None
-                    if await self._is_empty(run_id, number, way):
-                        wait = await self._report(run_id, number, way)
+                    if await self._is_empty(run_id, number, route):
+                        wait = await self._report(run_id, number, route)
         finally:
-            self._looking.pop((number, way), None)
+            self._checks.pop((number, route), None)

@@ -1,19 +1,19 @@
-"""The queues in the broker: what they are called, and how they are declared.
+"""The queues in the broker: their names, and how they are declared.
 
-A bundle's way, as the scripts number it, leads to a queue:
+The scripts number the routes of bundles. A route leads to a queue:
   0 to 9     tasks of this priority that may start
-  10 to 26   a waiting room of 10 · 2^n seconds, from which the broker moves bundles to the queue `due`
-  99         copies of dead letters, kept for a day
+  10 to 26   delayed tasks: the queue holds a bundle for 10 · 2^n seconds, then the broker moves it to `due`
+  99         copies of dead letters, deleted after a day
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-FIRST_WAIT, LETTERS = 10, 99
-SHORTEST_WAIT_MS = 10_000
+FIRST_WAIT, DEAD_LETTERS = 10, 99
+MIN_WAIT_SECONDS = 10
 A_DAY_MS = 24 * 60 * 60 * 1000
-# From 4.0 on a message that was put back twenty times is thrown away unless a queue says otherwise.
+# RabbitMQ 4.0 and later drop a message that was requeued twenty times, unless the queue sets another limit.
 QUORUM: dict[str, Any] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
 
 
@@ -26,7 +26,7 @@ class QueueName:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the broker is told of the queue."""
+        """The arguments of the declaration."""
         if self.kind == "dead":
             return {**QUORUM, "x-message-ttl": A_DAY_MS}
         if not self.kind.startswith("wait"):
@@ -35,15 +35,15 @@ class QueueName:
             **QUORUM,
             "x-message-ttl": int(self.kind.removeprefix("wait-").removesuffix("s")) * 1000,
             "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": self.behind.name,
-            # A message leaves the waiting room only when the next queue has confirmed it.
+            "x-dead-letter-routing-key": self.dead_letter_target.name,
+            # A message leaves this queue only when the next one has confirmed it.
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
 
     @property
-    def behind(self) -> "QueueName":
-        """The queue that messages go to when their time here is over."""
+    def dead_letter_target(self) -> "QueueName":
+        """The queue that receives messages whose delay is over."""
         return QueueName(self.name.removesuffix(self.kind) + "due", "due")
 
 
@@ -55,29 +55,29 @@ class RunQueues:
 
     @property
     def due(self) -> QueueName:
-        """Where bundles go that have waited."""
+        """The queue of bundles whose delay is over."""
         return self._named("due")
 
     @property
     def dead(self) -> QueueName:
-        """Where copies of dead letters go, and messages that are no bundles."""
+        """The queue of copies of dead letters, and of messages that are no bundles."""
         return self._named("dead")
 
-    def of(self, way: int) -> QueueName:
-        """Return the queue that a way leads to."""
-        if way == LETTERS:
+    def of(self, route: int) -> QueueName:
+        """Return the queue that a bundle on this route is sent to."""
+        if route == DEAD_LETTERS:
             return self.dead
-        if way < FIRST_WAIT:
-            return self._named(f"p{way}")
-        return self._named(f"wait-{SHORTEST_WAIT_MS // 1000 << way - FIRST_WAIT}s")
+        if route < FIRST_WAIT:
+            return self._named(f"p{route}")
+        return self._named(f"wait-{MIN_WAIT_SECONDS << route - FIRST_WAIT}s")
 
-    def where(self, way: int) -> list[QueueName]:
-        """Return the queues in which a bundle may be that was sent on a way."""
-        return [self.of(way)] if way < FIRST_WAIT else [self.due, self.of(way)]
+    def sources(self, route: int) -> list[QueueName]:
+        """Return the queues that may hold a bundle sent on this route."""
+        return [self.of(route)] if route < FIRST_WAIT else [self.due, self.of(route)]
 
-    def every(self, ways: Iterable[int]) -> list[QueueName]:
-        """Return all queues that a run may have that has taken these ways."""
-        return [*(self.of(way) for way in ways), self.due, self.dead]
+    def every(self, routes: Iterable[int]) -> list[QueueName]:
+        """Return all queues of a run that has used these routes."""
+        return [*(self.of(route) for route in routes), self.due, self.dead]
 
     def _named(self, kind: str) -> QueueName:
         return QueueName(self.prefix + kind, kind)

@@ -1,4 +1,4 @@
-"""The queue on RabbitMQ: the verbs of the Redis queue, with the tasks that wait in the broker's hands."""
+"""The queue on RabbitMQ: the verbs of the Redis queue, with waiting tasks in the broker."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -6,77 +6,84 @@ from secrets import token_hex
 from typing import Self
 
 from shoal.core.errors import UnknownRun
-from shoal.core.model import SECOND, Grant
+from shoal.core.model import SECOND, Durability, Grant
 from shoal.queue.contract import DEFAULT_LEASE, Fence
 from shoal.queue.rabbitmq.address import read
 from shoal.queue.rabbitmq.broker import Broker
-from shoal.queue.rabbitmq.claiming import Claiming, Clock
-from shoal.queue.rabbitmq.memory import ONLY, Memory, Told
-from shoal.queue.rabbitmq.river import River
-from shoal.queue.redis.claiming import Wish
+from shoal.queue.rabbitmq.claim import RabbitClaim, TimeBudget
+from shoal.queue.rabbitmq.state import ONLY, ScriptReply, StateStore
+from shoal.queue.rabbitmq.transport import BundleTransport
+from shoal.queue.redis.claim import RedisClaimRequest
 from shoal.queue.redis.migrate import migrate
 from shoal.queue.redis.queue import RedisQueue, no_skew
-from shoal.queue.redis.runs import Runs
+from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument
 from shoal.queue.rules import check_claim
 
-PATIENCE = 30 * SECOND
-LONGEST_ASHORE = 10.0  # seconds that a reclaim may spend on one run's bundles
+RETRY_TIMEOUT = 30 * SECOND
+RECLAIM_TIMEOUT = 10.0  # seconds that a reclaim may spend on the bundles of one run
 
 
-class RiverRuns(Runs):
+class RabbitRuns(RunList):
     """The list of runs; the queues of a purged run are deleted with it."""
 
-    def __init__(self, memory: Memory, river: River) -> None:
-        super().__init__(memory, 1)
-        self._river = river
+    def __init__(self, state: StateStore, transport: BundleTransport) -> None:
+        super().__init__(state, 1)
+        self._transport = transport
 
     async def _clear(self, run_id: str, number: int) -> None:
-        ways = await self._server.command("SMEMBERS", self._server.key(ONLY, f"{number}:ways"))
-        if ways:
-            await self._river.drop(run_id, number, [int(way) for way in ways])
+        routes = await self._server.command("SMEMBERS", self._server.key(ONLY, f"{number}:routes"))
+        if routes:
+            await self._transport.drop(run_id, number, [int(route) for route in routes])
         await super()._clear(run_id, number)
 
 
 class RabbitQueue(RedisQueue):
-    """A queue whose waiting tasks are in RabbitMQ and whose memory is in Redis."""
+    """A queue whose waiting tasks are in RabbitMQ and whose state is in Redis."""
 
-    _server: Memory
+    _server: StateStore
 
-    def __init__(self, broker: Broker, memory: Memory, store: str) -> None:
-        super().__init__(memory, 1)
+    def __init__(self, broker: Broker, state: StateStore, store: str) -> None:
+        super().__init__(state, 1)
         self._broker = broker
-        self._river = River(broker, memory, store, self._intake)
-        self._runs = RiverRuns(memory, self._river)
-        memory.carry = self._river.carry
+        self._transport = BundleTransport(broker, state, store, self._intake)
+        self._runs = RabbitRuns(state, self._transport)
+        state.publish = self._transport.publish
 
     @classmethod
     async def open(
-        cls, url: str, *, patience: timedelta = PATIENCE, skew: Callable[[], timedelta] = no_skew
+        cls, url: str, *, patience: timedelta = RETRY_TIMEOUT, skew: Callable[[], timedelta] = no_skew
     ) -> Self:
-        """Connect to both servers; raises QueueUnavailable once patience is over."""
+        """Connect to both servers; raises QueueUnavailable when `patience` is over."""
         address = read(url)
         broker = Broker(address.urls, address.shown, patience=patience)
-        memory = Memory(address.state, patience=patience, skew=skew)
+        state = StateStore(address.state, patience=patience, skew=skew)
         try:
-            await memory.open()
-            await migrate(memory, 1)
-            store = address.within + (await memory.call("store", ONLY, token_hex(4))).decode()
+            await state.open()
+            await migrate(state, 1, is_state=True)
+            store = address.prefix + (await state.call("store", ONLY, token_hex(4))).decode()
             await broker.open()
         except BaseException:
-            await memory.close()
+            await state.close()
             await broker.close()
             raise
-        return cls(broker, memory, store)
+        return cls(broker, state, store)
 
     async def close(self) -> None:
-        await self._river.close()
+        await self._transport.close()
         await self._broker.close()
         await super().close()
 
-    async def durability(self) -> str:
-        said = await super().durability()
-        return f"RabbitMQ has every waiting task on its disk before it counts as queued. Beside it: {said}"
+    async def migrate(self) -> int:
+        return await migrate(self._server, 1, is_state=True)
+
+    async def durability(self) -> Durability:
+        state = await super().durability()
+        return Durability(
+            state.safe,
+            "RabbitMQ writes every waiting task to disk before it counts as queued. "
+            f"The Redis beside it: {state.text}",
+        )
 
     async def claim(
         self,
@@ -90,45 +97,46 @@ class RabbitQueue(RedisQueue):
         fence: Fence | None = None,
     ) -> Grant:
         check_claim(limit, lease, fence)
-        wish = Wish(worker_id, run_id, limit, lease, steps, partitions, fence)
+        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence)
 
-        async def ask(*args: Argument) -> Told:
+        async def run_script(*args: Argument) -> ScriptReply:
             try:
-                return await self._server.told_once("claim", run_id, *args)
+                return await self._server.reply_once("claim", run_id, *args)
             except UnknownRun:
-                await self._number(run_id)  # which says what the run may be called
+                await self._number(run_id)  # raises the same error with a did-you-mean
                 raise
 
-        async def land(number: int, way: int, enough: int) -> int:
-            return await self._river.land(run_id, number, way, enough)
+        async def receive(number: int, route: int, enough: int) -> int:
+            return await self._transport.receive(run_id, number, route, enough)
 
-        async def found_empty(number: int, way: int) -> None:
-            await self._river.found_empty(run_id, number, way)
+        async def report_empty(number: int, route: int) -> None:
+            await self._transport.report_empty(run_id, number, route)
 
-        return await Claiming(wish, ask, land, self._river.sweep, found_empty).grant()
+        claim = RabbitClaim(request, run_script, receive, self._transport.resend, report_empty)
+        return await claim.grant()
 
-    async def _is_afloat(self, number: int) -> bool:
+    async def _has_unlisted_tasks(self, number: int) -> bool:
         return bool(await self._server.command("HLEN", self._server.key(ONLY, f"{number}:bundles")))
 
     async def reclaim(self) -> int:
         count, more = 0, 1
         while more:
-            told = await self._server.told_once("reclaim")
-            (lost, more, left), (ashore, overdue) = told.answer, told.extra
+            reply = await self._server.reply_once("reclaim")
+            (lost, more, left), (due_runs, overdue) = reply.result, reply.extra
             count += int(lost)
-            for run_id, number, way in ashore:
-                await self._bring_ashore(run_id.decode(), int(number), int(way))
+            for run_id, number, route in due_runs:
+                await self._receive_due(run_id.decode(), int(number), int(route))
             if overdue:
-                await self._river.sweep()
+                await self._transport.resend()
         if left:
-            await self._runs.finish_what_others_left()
+            await self._runs.finish_interrupted()
         return count
 
-    async def _bring_ashore(self, run_id: str, number: int, way: int) -> None:
-        """Bring the bundles ashore whose time has come, as far as they can be had."""
-        clock = Clock.start(LONGEST_ASHORE)
-        while way >= 0 and clock.left > 0:
-            if not await self._river.land(run_id, number, way, 1):
-                await self._river.found_empty(run_id, number, way)
+    async def _receive_due(self, run_id: str, number: int, route: int) -> None:
+        """Receive the due bundles of a run, as far as the broker has them."""
+        budget = TimeBudget.start(RECLAIM_TIMEOUT)
+        while route >= 0 and budget.left > 0:
+            if not await self._transport.receive(run_id, number, route, 1):
+                await self._transport.report_empty(run_id, number, route)
                 return
-            way = int(await self._server.call("tide", ONLY, number))
+            route = int(await self._server.call("due_route", ONLY, number))

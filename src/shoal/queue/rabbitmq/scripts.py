@@ -1,7 +1,8 @@
-"""The Lua scripts: those of the Redis queue with the river between their lines, and a few of their own.
+"""The Lua scripts: those of the Redis queue, extended by the bundles in the broker, and a few of their own.
 
-A script is the libraries of both in the order of their names, `frame/begin`, what a verb needs before it, the
-verb as a function, what it needs after it, and `frame/end`, which hands the caller the bundles it made.
+A script consists of the libraries of both folders in the order of their names, `frame/begin`, the frame
+before the verb, the verb as a function, the frame after it, and `frame/end`, which returns the bundles to
+publish.
 """
 
 from hashlib import sha1
@@ -16,11 +17,11 @@ def _texts(folder: Traversable) -> dict[str, str]:
 
 
 def _load() -> dict[str, Script]:
-    plain, river = files("shoal.queue.redis") / "lua", files("shoal.queue.rabbitmq") / "lua"
-    libraries = _texts(plain / "lib") | _texts(river / "lib")
+    redis, rabbitmq = files("shoal.queue.redis") / "lua", files("shoal.queue.rabbitmq") / "lua"
+    libraries = _texts(redis / "lib") | _texts(rabbitmq / "lib")
     lib = "\n".join(libraries[name] for name in sorted(libraries))
-    frame = _texts(river / "frame")
-    verbs = _texts(plain) | _texts(river)
+    frame = _texts(rabbitmq / "frame")
+    verbs = _texts(redis) | _texts(rabbitmq)
     return {name: _script(name, lib, verb, frame) for name, verb in _named(verbs)}
 
 
@@ -35,8 +36,8 @@ def _script(name: str, lib: str, verb: str, frame: dict[str, str]) -> Script:
             frame["begin.lua"],
             frame.get(f"before_{name}.lua", ""),
             f"local function verb()\n{verb}\nend",
-            "local answer = verb()",
-            "if type(answer) == 'table' and answer.err then return answer end",
+            "local reply = verb()",
+            "if type(reply) == 'table' and reply.err then return reply end",
             frame.get(f"after_{name}.lua", "local extra = {}"),
             frame["end.lua"],
         ]

@@ -1,4 +1,4 @@
-"""Finding the key that somebody else keeps under one of Shoal's names."""
+"""Finds a key of another program under one of Shoal's names."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notes: one script call on each shard that holds some of them, all at the same time."""
+"""Notes: one script call on each shard that holds some of them, all in parallel."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,16 +8,16 @@ from zlib import crc32
 
 from shoal.core.model import ZERO, Note
 from shoal.queue.contract import GONE, Fence
-from shoal.queue.redis.server import Argument, Server
+from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.wire import duration, micros
 from shoal.queue.rules import new_stamp
 
 FIRST_PAGE = b"0"
-PAGE = 500  # notes that a trim looks at in each shard at a time
+PAGE = 500  # notes that a trim reads from each shard at a time
 
 
-class Aged(NamedTuple):
-    """A note that may have to go."""
+class AgedNote(NamedTuple):
+    """A candidate for removal."""
 
     written: int
     shard: int
@@ -26,10 +26,10 @@ class Aged(NamedTuple):
     size: int
 
 
-class Notes:
-    """Reads and writes notes. Topic and key together say which shard, so that a large topic is spread."""
+class RedisNotes:
+    """Reads and writes notes. Topic and key together select the shard, so that a large topic is spread."""
 
-    def __init__(self, server: Server, shards: int) -> None:
+    def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
 
     async def read(self, topic: str, keys: Sequence[str] | None) -> dict[str, Note]:
@@ -44,7 +44,7 @@ class Notes:
         """Write notes, and remove those whose value is None."""
         stamp = new_stamp()
         calls = (
-            self._server.once("write_notes", shard, topic, stamp, _life(ttl), *_columns(values, keys))
+            self._server.once("write_notes", shard, topic, stamp, _ttl(ttl), *_columns(values, keys))
             for shard, keys in self._by_shard(topic, values).items()
         )
         await asyncio.gather(*calls)
@@ -52,17 +52,17 @@ class Notes:
     async def swap(
         self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
     ) -> Note | None:
-        """Write or remove a note that has this stamp; None when it has another."""
+        """Write or remove a note that has this stamp; None if it has another."""
         fresh = new_stamp()
-        words: list[Argument] = [topic, key, "" if stamp is None else stamp, fresh, _life(ttl)]
+        words: list[Argument] = [topic, key, "" if stamp is None else stamp, fresh, _ttl(ttl)]
         if value is not None:
             words.append(value)
         if not await self._server.once("swap_note", self._shard(topic, key), *words):
             return None
         return GONE if value is None else Note(value=value, stamp=fresh, age=ZERO)
 
-    async def stands(self, fence: Fence) -> bool:
-        """Say whether a note still has the stamp of a fence."""
+    async def is_valid(self, fence: Fence) -> bool:
+        """Return whether a note still has the stamp of a fence."""
         topic, key, stamp = fence
         found = await self.read(topic, [key])
         return key in found and found[key].stamp == stamp
@@ -71,21 +71,21 @@ class Notes:
         """Remove the oldest notes of a topic, and return how many."""
         count = 0
         while True:
-            answers = await asyncio.gather(
+            replies = await asyncio.gather(
                 *(self._server.call("aged_notes", shard, topic, PAGE) for shard in range(self._shards))
             )
-            if any(more for _, more, _ in answers):
+            if any(more for _, more, _ in replies):
                 continue
-            excess = sum(int(total) for total, _, _ in answers) - max_bytes
-            doomed = doomed_of([_aged(shard, rows) for shard, (_, _, rows) in enumerate(answers)], excess)
-            gone = await self._drop(topic, doomed)
-            count += gone
-            if not gone:  # they fit, or have just been written anew
+            excess = sum(int(total) for total, _, _ in replies) - max_bytes
+            pages = [_aged_notes(shard, rows) for shard, (_, _, rows) in enumerate(replies)]
+            removed = await self._drop(topic, oldest_notes(pages, excess))
+            count += removed
+            if not removed:  # the rest fits, or was just written again
                 return count
 
-    async def _drop(self, topic: str, doomed: Sequence[Aged]) -> int:
+    async def _drop(self, topic: str, notes: Sequence[AgedNote]) -> int:
         by_shard: dict[int, list[Argument]] = {}
-        for one in doomed:
+        for one in notes:
             by_shard.setdefault(one.shard, []).extend((one.key, one.stamp))
         calls = (self._server.once("drop_notes", shard, topic, *words) for shard, words in by_shard.items())
         return sum(map(int, await asyncio.gather(*calls)))
@@ -96,11 +96,11 @@ class Notes:
 
     async def _every(self, shard: int, topic: str) -> dict[str, Note]:
         found: dict[str, Note] = {}
-        place = FIRST_PAGE
+        cursor = FIRST_PAGE
         while True:
-            place, rows = await self._server.call("notes", shard, topic, place)
+            cursor, rows = await self._server.call("notes", shard, topic, cursor)
             found.update(map(_note, rows))
-            if place == FIRST_PAGE:
+            if cursor == FIRST_PAGE:
                 return found
 
     def _by_shard(self, topic: str, keys: Iterable[str]) -> dict[int, list[str]]:
@@ -114,27 +114,27 @@ class Notes:
 
 
 def _columns(values: Mapping[str, bytes | None], keys: Sequence[str]) -> list[Argument]:
-    """Return what `write_notes.lua` reads of these keys."""
-    kept = [(key, value) for key in keys if (value := values[key]) is not None]
-    gone = [key for key in keys if values[key] is None]
-    return [len(kept), *(word for pair in kept for word in pair), *gone]
+    """Return the arguments of `write_notes.lua` for these keys."""
+    written = [(key, value) for key in keys if (value := values[key]) is not None]
+    removed = [key for key in keys if values[key] is None]
+    return [len(written), *(word for pair in written for word in pair), *removed]
 
 
-def doomed_of(shards: Sequence[Sequence[Aged]], excess: int) -> list[Aged]:
-    """Return the oldest notes that have this many bytes together, as far as it is known which they are."""
-    # Behind the end of a full page, its shard may have older ones than the others show.
+def oldest_notes(shards: Sequence[Sequence[AgedNote]], excess: int) -> list[AgedNote]:
+    """Return the oldest notes with `excess` bytes in total, as far as these pages show which they are."""
+    # After the end of a full page, its shard may have older notes than the pages of the others.
     known = min((page[-1].written for page in shards if len(page) >= PAGE), default=None)
-    doomed: list[Aged] = []
+    found: list[AgedNote] = []
     for one in sorted(one for page in shards for one in page):
         if excess <= 0 or (known is not None and one.written > known):
             break
-        doomed.append(one)
+        found.append(one)
         excess -= one.size
-    return doomed
+    return found
 
 
-def _aged(shard: int, rows: Iterable[Any]) -> list[Aged]:
-    return [Aged(int(written), shard, key, stamp, int(size)) for written, key, stamp, size in rows]
+def _aged_notes(shard: int, rows: Iterable[Any]) -> list[AgedNote]:
+    return [AgedNote(int(written), shard, key, stamp, int(size)) for written, key, stamp, size in rows]
 
 
 def _note(row: Sequence[bytes]) -> tuple[str, Note]:
@@ -142,5 +142,5 @@ def _note(row: Sequence[bytes]) -> tuple[str, Note]:
     return key.decode(), Note(value=value, stamp=int(stamp), age=duration(int(age)))
 
 
-def _life(ttl: timedelta | None) -> int:
+def _ttl(ttl: timedelta | None) -> int:
     return 0 if ttl is None else max(1, micros(ttl))

@@ -1,4 +1,4 @@
-"""The outboxes of a cluster: tasks that one shard has taken in, and that belong to another."""
+"""The outboxes of a cluster: tasks that one shard has accepted and that belong to another."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from shoal.core.errors import QueueError
-from shoal.queue.redis.server import Server
+from shoal.queue.redis.server import RedisServer
 from shoal.queue.redis.wire import Parcel, read_parcels
 
-FORWARD = 100  # entries at a time
-HOPS = 2  # a follow-up task goes to the shard of its key, and from there to the shard of its host
-KEEP = 5.0  # seconds; what was delivered longer ago is delivered once more, and forgotten
-DELIVERY_TIMEOUT = 2.0  # seconds; a shard that does not answer must not hold up the tasks of the others
+BATCH = 100  # entries at a time
+MAX_HOPS = 2  # a follow-up task goes to the shard of its key, and from there to the shard of its host
+REDELIVER_AFTER = 5.0  # seconds; what was delivered longer ago is delivered once more, and deleted
+DELIVERY_TIMEOUT = 2.0  # seconds; a shard that does not respond must not delay the tasks of the others
 RETRY_AFTER = 1.0  # seconds for which nothing is delivered to a shard that has failed
 OUTBOX, DELIVERED = "outbox", "delivered"
 
-# To a shard: the run, when the tasks came in, and the tasks. Says whether it has to send some of them on.
+# Target shard, run, time of arrival, tasks. Returns whether the shard has to send some of them on.
 Deliver = Callable[[int, str, str, Sequence[Parcel]], Awaitable[bool]]
 
 
-class Place(NamedTuple):
+class OutboxStream(NamedTuple):
     """A stream of one run in one shard."""
 
     shard: int
@@ -31,8 +31,8 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class Batch:
-    """Tasks for one shard that came in at the same moment, and the entries that hold them."""
+class OutboxBatch:
+    """Tasks for one shard that arrived at the same moment, and the entries that hold them."""
 
     at: str
     entries: list[bytes] = field(default_factory=list)
@@ -40,114 +40,114 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Turn:
-    """The callers who wait for a pass through a stream; a pass serves all who came before it."""
+class OutboxTurn:
+    """The callers that wait for a pass through a stream; a pass serves all that called before it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: int = 0
+    requested: int = 0
     served: int = 0
     targets: frozenset[int] = frozenset()
 
 
 class Outboxes:
-    """Hands over what lies in the outboxes.
+    """Delivers the tasks in the outboxes.
 
-    Many clients may do so at once: an entry is removed only when its shard has taken it, and a shard takes
-    it once. Within a client one pass at a time goes through a stream, and delivering never starts another.
+    Many clients may do so at once: an entry is removed only when its shard has accepted it, and a shard
+    accepts it once. Within a client one pass at a time reads a stream, and a delivery never starts another.
     """
 
-    def __init__(self, server: Server, deliver: Deliver) -> None:
+    def __init__(self, server: RedisServer, deliver: Deliver) -> None:
         self._server, self._deliver = server, deliver
-        self._turns: dict[Place, Turn] = {}
-        self._away: dict[int, float] = {}
+        self._turns: dict[OutboxStream, OutboxTurn] = {}
+        self._unavailable_until: dict[int, float] = {}
 
     async def forward(
-        self, run_id: str, number: int, shards: Iterable[int], ripe: Iterable[int] = ()
+        self, run_id: str, number: int, shards: Iterable[int], delivered: Iterable[int] = ()
     ) -> None:
-        """Hand over the tasks in the outboxes of shards, as far as that can be done now.
+        """Deliver the tasks in the outboxes of shards, as far as that is possible now.
 
-        The `ripe` ones hand over once more what they delivered a while ago: the other may have failed over.
+        The shards `delivered` deliver once more what they delivered a while ago: the target may have failed
+        over since.
         """
-        todo = frozenset(shards) | await self._pass_all(ripe, run_id, number, DELIVERED)
-        for _ in range(HOPS):
+        todo = frozenset(shards) | await self._pass_all(delivered, run_id, number, DELIVERED)
+        for _ in range(MAX_HOPS):
             todo = await self._pass_all(todo, run_id, number, OUTBOX)
 
     async def _pass_all(self, shards: Iterable[int], run_id: str, number: int, stream: str) -> frozenset[int]:
-        places = (Place(shard, run_id, number, stream) for shard in shards)
-        return frozenset().union(*await asyncio.gather(*map(self._pass, places)))
+        streams = (OutboxStream(shard, run_id, number, stream) for shard in shards)
+        return frozenset().union(*await asyncio.gather(*map(self._pass, streams)))
 
-    async def _pass(self, place: Place) -> frozenset[int]:
-        """Go through a stream, or share a pass that began later; return the shards to look at next."""
-        turn = self._turns.setdefault(place, Turn())
-        turn.asked += 1
-        mine = turn.asked
+    async def _pass(self, stream: OutboxStream) -> frozenset[int]:
+        """Read a stream once, or share a pass that began later; return the shards to read next."""
+        turn = self._turns.setdefault(stream, OutboxTurn())
+        turn.requested += 1
+        mine = turn.requested
         async with turn.lock:
             if turn.served < mine:
-                serves, turn.targets = turn.asked, frozenset()
-                with suppress(
-                    QueueError
-                ):  # the tasks are safe where they are, and the next claim tries again
-                    turn.targets = frozenset(await self._hand_over(place))
+                serves, turn.targets = turn.requested, frozenset()
+                # After an error the tasks stay in the stream, and the next claim tries again.
+                with suppress(QueueError):
+                    turn.targets = frozenset(await self._deliver_stream(stream))
                 turn.served = serves
-            if turn.served == turn.asked:
-                self._turns.pop(place, None)
+            if turn.served == turn.requested:
+                self._turns.pop(stream, None)
             return turn.targets
 
-    async def _hand_over(self, place: Place) -> set[int]:
+    async def _deliver_stream(self, stream: OutboxStream) -> set[int]:
         sending: set[int] = set()
-        first, last = "-", await self._last(place)
-        key = self._server.key(place.shard, f"{place.number}:{place.stream}")
-        while entries := await self._server.command("XRANGE", key, first, last, "COUNT", FORWARD):
-            sending |= await self._hand_over_some(place, entries)
-            if len(entries) < FORWARD:
+        first, last = "-", await self._last(stream)
+        key = self._server.key(stream.shard, f"{stream.number}:{stream.stream}")
+        while entries := await self._server.command("XRANGE", key, first, last, "COUNT", BATCH):
+            sending |= await self._deliver_entries(stream, entries)
+            if len(entries) < BATCH:
                 break
             first = f"({entries[-1][0].decode()}"
         return sending
 
-    async def _last(self, place: Place) -> str:
-        if place.stream == OUTBOX:
+    async def _last(self, stream: OutboxStream) -> str:
+        if stream.stream == OUTBOX:
             return "+"
-        now = int(await self._server.call("clock", place.shard))
-        return str(max(0, int(now / 1_000 - KEEP * 1_000)))
+        now = int(await self._server.call("clock", stream.shard))
+        return str(max(0, int(now / 1_000 - REDELIVER_AFTER * 1_000)))
 
-    async def _hand_over_some(self, place: Place, entries: Sequence[tuple[bytes, Any]]) -> set[int]:
-        """Hand over entries to all shards at once, to each in their order; return who has to send some on."""
+    async def _deliver_entries(self, stream: OutboxStream, entries: Sequence[tuple[bytes, Any]]) -> set[int]:
+        """Deliver entries to all shards at once, to each in order; return those that have to send some on."""
         by_target = _batches(entries)
-        answers = await asyncio.gather(
-            *(self._deliver_to(target, place.run_id, batches) for target, batches in by_target.items())
+        replies = await asyncio.gather(
+            *(self._deliver_to(target, stream.run_id, batches) for target, batches in by_target.items())
         )
-        taken = [entry for delivered, _ in answers for entry in delivered]
-        if taken:
-            await self._server.call("delivered", place.shard, place.number, place.stream, *taken)
-        return {target for target, (_, sends) in zip(by_target, answers, strict=True) if sends}
+        accepted = [entry for delivered, _ in replies for entry in delivered]
+        if accepted:
+            await self._server.call("delivered", stream.shard, stream.number, stream.stream, *accepted)
+        return {target for target, (_, sends) in zip(by_target, replies, strict=True) if sends}
 
     async def _deliver_to(
-        self, target: int, run_id: str, batches: Iterable[Batch]
+        self, target: int, run_id: str, batches: Iterable[OutboxBatch]
     ) -> tuple[list[bytes], bool]:
-        """Deliver to one shard until it fails; return the entries that it has taken."""
-        taken: list[bytes] = []
+        """Deliver to one shard until it fails; return the entries that it has accepted."""
+        accepted: list[bytes] = []
         sends = False
         loop = asyncio.get_running_loop()
         for batch in batches:
-            if self._away.get(target, 0.0) > loop.time():
+            if self._unavailable_until.get(target, 0.0) > loop.time():
                 break
             try:
                 async with asyncio.timeout(DELIVERY_TIMEOUT):
                     sends |= await self._deliver(target, run_id, batch.at, batch.parcels)
             except (QueueError, TimeoutError):
-                self._away[target] = loop.time() + RETRY_AFTER
+                self._unavailable_until[target] = loop.time() + RETRY_AFTER
                 break
-            taken += batch.entries
-        return taken, sends
+            accepted += batch.entries
+        return accepted, sends
 
 
-def _batches(entries: Sequence[tuple[bytes, Any]]) -> dict[int, list[Batch]]:
-    by_target: dict[int, list[Batch]] = {}
+def _batches(entries: Sequence[tuple[bytes, Any]]) -> dict[int, list[OutboxBatch]]:
+    by_target: dict[int, list[OutboxBatch]] = {}
     for entry, fields in entries:
         at = fields[b"at"].decode()
         batches = by_target.setdefault(int(fields[b"shard"]), [])
         if not batches or batches[-1].at != at:
-            batches.append(Batch(at))
+            batches.append(OutboxBatch(at))
         batches[-1].entries.append(entry)
         batches[-1].parcels += read_parcels(fields[b"tasks"])
     return by_target

@@ -1,4 +1,4 @@
-"""The queue on Redis: the contract's verbs, each one call of a script on each shard that it concerns."""
+"""The queue on Redis: each verb of the contract is one script call on each shard that it concerns."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -13,6 +13,7 @@ from shoal.core.model import (
     ZERO,
     DeadFilter,
     DeadLetter,
+    Durability,
     EnqueueReport,
     ExpiredTask,
     Fate,
@@ -34,18 +35,18 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
-from shoal.queue.intake import Entry, Intake, encode_item, ids_of
-from shoal.queue.places import check_keys
-from shoal.queue.redis.claiming import Claiming, ShardClocks, Wish
+from shoal.queue.cursors import check_keys
+from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
+from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest, ShardClocks
 from shoal.queue.redis.durability import durability
-from shoal.queue.redis.listing import Listing
-from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate, refuse_half_a_queue
-from shoal.queue.redis.notes import Notes
+from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
+from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.outbox import Outboxes
-from shoal.queue.redis.reading import Reader, stats_from
-from shoal.queue.redis.runs import Runs
-from shoal.queue.redis.server import Argument, Server
-from shoal.queue.redis.settling import Settlement, settlements, shard_of_lease
+from shoal.queue.redis.read import RedisReader, stats_from
+from shoal.queue.redis.runs import RunList
+from shoal.queue.redis.server import Argument, RedisServer
+from shoal.queue.redis.settle import ShardSettlement, settlements, shard_of_lease
+from shoal.queue.redis.task_list import RedisTaskList
 from shoal.queue.redis.wire import (
     Parcel,
     columns,
@@ -69,39 +70,38 @@ from shoal.queue.rules import (
     known_ids,
 )
 
-PATIENCE = 30 * SECOND
+RETRY_TIMEOUT = 30 * SECOND
 BATCH = 500  # tasks of one call, so that it stays short
 FIRST_PAGE = b"0"
 
 
 def no_skew() -> timedelta:
-    """Return what the server's clock is wrong by; only tests say otherwise."""
+    """Return the offset to add to the server's clock; only tests pass another function."""
     return ZERO
 
 
 class RedisQueue(Queue):
     """A queue in a Redis server or cluster, for any number of workers on any number of machines."""
 
-    def __init__(self, server: Server, shards: int) -> None:
+    def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
-        self._runs = Runs(server, shards)
-        self._reader = Reader(server, shards)
-        self._notes = Notes(server, shards)
+        self._runs = RunList(server, shards)
+        self._reader = RedisReader(server, shards)
+        self._notes = RedisNotes(server, shards)
         self._outboxes = Outboxes(server, self._deliver)
         self._clocks = ShardClocks()
         self._intakes: dict[str, Intake] = {}
 
     @classmethod
     async def open(
-        cls, url: str, *, patience: timedelta = PATIENCE, skew: Callable[[], timedelta] = no_skew
+        cls, url: str, *, patience: timedelta = RETRY_TIMEOUT, skew: Callable[[], timedelta] = no_skew
     ) -> Self:
-        """Connect, and make sure that the store is ours; raises QueueUnavailable once patience is over."""
-        server = Server(url, patience=patience, skew=skew)
+        """Connect and check the store; raises QueueUnavailable when `patience` is over."""
+        server = RedisServer(url, patience=patience, skew=skew)
         shards = SHARDS_OF_A_CLUSTER if server.is_cluster else 1
         await server.open()
         try:
             await migrate(server, shards)
-            await refuse_half_a_queue(server)
         except BaseException:
             await server.close()
             raise
@@ -113,7 +113,7 @@ class RedisQueue(Queue):
     async def migrate(self) -> int:
         return await migrate(self._server, self._shards)
 
-    async def durability(self) -> str:
+    async def durability(self) -> Durability:
         return await durability(self._server, self._server.one_shard_per_node(self._shards))
 
     # Runs
@@ -154,10 +154,10 @@ class RedisQueue(Queue):
     async def enqueue(
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
-        intake = await self._intake(run_id, anew=True)
+        intake = await self._intake(run_id, refresh=True)
         report = EnqueueReport()
         sending: asyncio.Task[EnqueueReport] | None = None
-        # While the server stores one batch, the next is being made.
+        # While the server stores one batch, the next is prepared.
         async for batch, invalid in intake.batches(tasks, on_invalid, BATCH * self._shards):
             report += EnqueueReport(invalid=invalid)
             if sending:
@@ -166,25 +166,25 @@ class RedisQueue(Queue):
             await asyncio.sleep(0)
         return report + await sending if sending else report
 
-    async def _put(self, run_id: str, batch: Sequence[Entry]) -> EnqueueReport:
+    async def _put(self, run_id: str, batch: Sequence[QueuedTask]) -> EnqueueReport:
         by_shard: dict[int, list[Parcel]] = {}
         for one in map(parcel, batch):
             by_shard.setdefault(shard_of_key(one, self._shards), []).append(one)
         calls = (self._put_on(shard, run_id, parcels) for shard, parcels in by_shard.items())
-        answers = await asyncio.gather(*calls)
+        replies = await asyncio.gather(*calls)
         await self._forward(
-            run_id, [shard for shard, (_, sends) in zip(by_shard, answers, strict=True) if sends]
+            run_id, [shard for shard, (_, sends) in zip(by_shard, replies, strict=True) if sends]
         )
-        return sum((report for report, _ in answers), EnqueueReport())
+        return sum((report for report, _ in replies), EnqueueReport())
 
     async def _put_on(
         self, shard: int, run_id: str, parcels: Sequence[Parcel], at: str = ""
     ) -> tuple[EnqueueReport, bool]:
-        """Let tasks in at a shard; say what became of them, and whether some are for another shard."""
+        """Enqueue tasks on a shard; return the report, and whether some belong to another shard."""
         homes = homes_of(parcels, self._shards)
         elements = (one.element for one in parcels)
-        answer = await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements)
-        added, known = map(int, answer)
+        reply = await self._once("enqueue", shard, run_id, columns(parcels, homes), at, *elements)
+        added, known = map(int, reply)
         report = EnqueueReport(added=added, duplicate=len(parcels) - added - known, known=known)
         return report, any(home != shard for home in homes)
 
@@ -198,12 +198,12 @@ class RedisQueue(Queue):
                 pass
         return int(count)
 
-    async def _forward(self, run_id: str, shards: Sequence[int], ripe: Sequence[int] = ()) -> None:
-        """Hand over what waits in the outboxes of shards, and once more what was delivered a while ago."""
-        if not shards and not ripe:
+    async def _forward(self, run_id: str, shards: Sequence[int], delivered: Sequence[int] = ()) -> None:
+        """Deliver the outboxes of shards, and once more what was delivered a while ago."""
+        if not shards and not delivered:
             return
         with suppress(QueueError):  # nothing is lost, and the next claim tries again
-            await self._outboxes.forward(run_id, await self._number(run_id), shards, ripe)
+            await self._outboxes.forward(run_id, await self._number(run_id), shards, delivered)
 
     async def claim(
         self,
@@ -217,42 +217,46 @@ class RedisQueue(Queue):
         fence: Fence | None = None,
     ) -> Grant:
         check_claim(limit, lease, fence)
-        seen_by_all = fence if self._shards == 1 else None
-        wish = Wish(worker_id, run_id, limit, lease, steps, partitions, seen_by_all)
-        claiming = Claiming(wish, self._shards, self._claim, self._forward, self._clocks)
-        if fence is None or seen_by_all:
-            return await claiming.grant()
-        return await self._fenced(claiming, fence)
+        # On a cluster, only one shard has the note.
+        in_script = fence if self._shards == 1 else None
+        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, in_script)
+        claim = RedisClaim(request, self._shards, self._claim, self._forward, self._clocks)
+        if fence is None or in_script:
+            return await claim.grant()
+        return await self._claim_fenced(claim, fence)
 
-    async def _fenced(self, claiming: Claiming, fence: Fence) -> Grant:
+    async def _claim_fenced(self, claim: RedisClaim, fence: Fence) -> Grant:
         """Claim on shards that cannot see the note.
 
-        No stamp comes twice: a note that stands afterwards has stood all the time. Else the tasks go back.
+        No stamp is used twice: a note that is valid afterwards was valid all the time. Else the tasks are
+        released.
         """
-        if not await self._notes.stands(fence):
+        if not await self._notes.is_valid(fence):
             return Grant(outdated=True)
-        grant = await claiming.grant()
-        if await self._notes.stands(fence):
+        grant = await claim.grant()
+        if await self._notes.is_valid(fence):
             return grant
         await self.settle([Release(lease, asked=False) for lease in grant.leases])
         return Grant(outdated=True)
 
-    async def _claim(self, shard: int, takes: bool, run_id: str, *args: Argument) -> Any:
-        verb = self._once if takes else self._call
+    async def _claim(self, shard: int, leases: bool, run_id: str, *args: Argument) -> Any:
+        verb = self._once if leases else self._call
         return await verb("claim", shard, run_id, *args)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
         fates = [Fate.STALE] * len(outcomes)
-        intakes = {run_id: await self._door(run_id) for run_id in {one.lease.run_id for one in outcomes}}
+        intakes = {
+            run_id: await self._intake_or_default(run_id) for run_id in {one.lease.run_id for one in outcomes}
+        }
         chains = settlements(outcomes, list(in_runs(outcomes)), intakes, self._shards)
         await asyncio.gather(*(self._settle(chain, fates) for chain in chains))
         return fates
 
-    async def _settle(self, chain: Sequence[Settlement], fates: list[Fate]) -> None:
-        """Make calls one after the other."""
+    async def _settle(self, chain: Sequence[ShardSettlement], fates: list[Fate]) -> None:
+        """Make the calls of a chain one after the other."""
         for call in chain:
-            for place in await self._server.once("settle", call.shard, *call.arguments()):
-                fates[call.positions[place - 1]] = Fate.ACCEPTED
+            for number in await self._server.once("settle", call.shard, *call.arguments()):
+                fates[call.positions[number - 1]] = Fate.ACCEPTED
             if call.sends:
                 await self._forward(call.run_id, [call.shard])
 
@@ -265,20 +269,20 @@ class RedisQueue(Queue):
         for (run_id, shard), positions in groups.items():
             ids = b"".join(bytes.fromhex(leases[position].task_id) for position in positions)
             tokens = pack([leases[position].token for position in positions])
-            for place in await self._server.call("extend", shard, run_id, ids, tokens, micros(lease)):
-                fates[positions[place - 1]] = Fate.ACCEPTED
+            for number in await self._server.call("extend", shard, run_id, ids, tokens, micros(lease)):
+                fates[positions[number - 1]] = Fate.ACCEPTED
         return fates
 
     async def reclaim(self) -> int:
-        answers = await asyncio.gather(*map(self._reclaim, range(self._shards)))
+        replies = await asyncio.gather(*map(self._reclaim, range(self._shards)))
         if self._shards > 1:
             await self._forward_all()
-        if any(left for _, left in answers):
-            await self._runs.finish_what_others_left()
-        return sum(count for count, _ in answers)
+        if any(left for _, left in replies):
+            await self._runs.finish_interrupted()
+        return sum(count for count, _ in replies)
 
     async def _forward_all(self) -> None:
-        """Hand over what waits in any outbox of any run."""
+        """Deliver every outbox of every run."""
         keys = [self._server.key(shard, "sending") for shard in range(self._shards)]
         sending = await asyncio.gather(*(self._server.command("SMEMBERS", key) for key in keys))
         if not any(sending):
@@ -309,43 +313,43 @@ class RedisQueue(Queue):
         count = 0
         # Every run that has a lease is in this list.
         for number in await self._server.command("ZRANGE", self._server.key(shard, "overdue"), 0, -1):
-            place = FIRST_PAGE
+            cursor = FIRST_PAGE
             while True:
-                ended, place = await self._server.once("abandon", shard, worker_id, number, place, *how)
+                ended, cursor = await self._server.once("abandon", shard, worker_id, number, cursor, *how)
                 count += int(ended)
-                if place == FIRST_PAGE:
+                if cursor == FIRST_PAGE:
                     break
         return count
 
     async def _deliver(self, target: int, run_id: str, at: str, parcels: Sequence[Parcel]) -> bool:
-        """Let tasks in that another shard has sent; return whether some have to be sent on."""
+        """Enqueue tasks that another shard has sent; return whether some have to be sent on."""
         try:
             report, sends = await self._put_on(target, run_id, parcels, at)
         except UnknownRun:
-            return False  # purged meanwhile
+            return False  # purged in the meantime
         return report.added > 0 and sends
 
     async def _once(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
-        return await self._introduced(self._server.once, script, shard, run_id, *args)
+        return await self._with_known_run(self._server.once, script, shard, run_id, *args)
 
     async def _call(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
-        return await self._introduced(self._server.call, script, shard, run_id, *args)
+        return await self._with_known_run(self._server.call, script, shard, run_id, *args)
 
-    async def _introduced(self, verb: Any, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+    async def _with_known_run(self, verb: Any, script: str, shard: int, run_id: str, *args: Argument) -> Any:
         try:
             return await verb(script, shard, run_id, *args)
         except UnknownRun:
             await self._runs.introduce(run_id, shard)
         return await verb(script, shard, run_id, *args)
 
-    async def _intake(self, run_id: str, *, anew: bool = False) -> Intake:
-        if anew or run_id not in self._intakes:
+    async def _intake(self, run_id: str, *, refresh: bool = False) -> Intake:
+        if refresh or run_id not in self._intakes:
             run = await self.run(run_id)
             self._intakes[run_id] = Intake(run_id, run.settings, run.scraper)
         return self._intakes[run_id]
 
-    async def _door(self, run_id: str) -> Intake:
-        """Return a run's intake, also for a run that was purged: its outcomes are stale, not wrong."""
+    async def _intake_or_default(self, run_id: str) -> Intake:
+        """Return the intake of a run, also of a purged one: its outcomes are stale, not errors."""
         try:
             return await self._intake(run_id)
         except UnknownRun:
@@ -357,7 +361,7 @@ class RedisQueue(Queue):
     async def _now(self) -> int:
         return int(await self._server.call("clock", 0))
 
-    # Looking
+    # Reports
 
     async def stats(self, run_id: str) -> Stats:
         calls = (self._call("stats", shard, run_id) for shard in range(self._shards))
@@ -408,37 +412,41 @@ class RedisQueue(Queue):
         check_keys(keys, after)
         number = await self._number(run_id)
         if keys is None:
-            found = Listing(self._server, self._shards, number).tasks(step, states, after)
+            found = RedisTaskList(self._server, self._shards, number).tasks(step, states, after)
         else:
             ids = ids_of(await self.run(run_id), step, keys, (await self.stats(run_id)).steps)
-            listing = Listing(self._server, self._shards, number, ids)
-            found = listing.named(ids, states, afloat=await self._is_afloat(number))
+            listing = RedisTaskList(self._server, self._shards, number, ids)
+            found = listing.named(ids, states, has_unlisted=await self._has_unlisted_tasks(number))
         async for status in found:
             yield status
 
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        return await Listing(self._server, self._shards, await self._number(run_id)).entered(known_ids(ids))
+        return await RedisTaskList(self._server, self._shards, await self._number(run_id)).entered(
+            known_ids(ids)
+        )
 
-    async def _is_afloat(self, number: int) -> bool:
-        """Say whether tasks of a run are elsewhere."""
+    async def _has_unlisted_tasks(self, number: int) -> bool:
+        """Return whether tasks of a run may be where they cannot be listed, as in a broker."""
         return False
 
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._treat(run_id, "replay", ids, where)
+        return await self._apply_to_dead(run_id, "replay", ids, where)
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._treat(run_id, "drop", ids, where)
+        return await self._apply_to_dead(run_id, "drop", ids, where)
 
-    async def _treat(self, run_id: str, verb: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
+    async def _apply_to_dead(
+        self, run_id: str, verb: str, ids: Sequence[str] | None, where: DeadFilter
+    ) -> int:
         """Replay or drop dead letters, a page at a time."""
         number, count = await self._number(run_id), 0
         for shard in range(self._shards):
-            async for meant in self._reader.meant(shard, number, ids, where):
-                packed = b"".join(map(bytes.fromhex, meant))
+            async for page in self._reader.select_dead(shard, number, ids, where):
+                packed = b"".join(map(bytes.fromhex, page))
                 count += int(await self._once("dead", shard, run_id, verb, packed))
         return count
 
@@ -460,7 +468,7 @@ class RedisQueue(Queue):
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        shard = shard_of_host(worker_id, self._shards)  # anywhere, so long as it is always there
+        shard = shard_of_host(worker_id, self._shards)  # any shard, as long as it is always the same
         await self._call("beat", shard, run_id, worker_id, state, encode_item(dict(info)))
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:

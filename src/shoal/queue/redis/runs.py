@@ -1,4 +1,4 @@
-"""The list of runs. Shard 0 has the truth; the others are told, and ask when they were not."""
+"""The list of runs. Shard 0 is authoritative; the others have copies, and are given one when they lack it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from typing import Any
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
-from shoal.queue.redis.server import Argument, Server
+from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.wire import fields_of, run_from, settings_fields
 from shoal.queue.rules import STEERED_FROM, steered
 
-COPIED = (
+COPIED_FIELDS = (
     "number",
     "id",
     "scraper",
@@ -26,23 +26,23 @@ COPIED = (
 HOME = 0
 
 
-class Runs:
-    """Makes, finds, steers and deletes runs."""
+class RunList:
+    """Creates, finds, changes and deletes runs."""
 
-    def __init__(self, server: Server, shards: int) -> None:
+    def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
 
     async def start(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
-        """Make a run, or return the one of this id; raises RunConflict."""
-        answer = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
-        fields = fields_of(answer)
+        """Create a run, or return the one with this id; raises RunConflict."""
+        reply = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
+        fields = fields_of(reply)
         if fields["scraper"] != scraper:
             raise RunConflict.of_another(run_id, fields["scraper"], scraper)
-        await self._spread(fields)
+        await self._copy_to_shards(fields)
         return run_from(fields)
 
     async def has(self, run_id: str) -> bool:
-        """Tell whether there is a run of this id."""
+        """Return whether there is a run with this id."""
         try:
             await self._server.call("run", HOME, run_id)
         except UnknownRun:
@@ -50,7 +50,7 @@ class Runs:
         return True
 
     async def fields(self, run_id: str) -> dict[str, str]:
-        """Return what is stored of a run; raises UnknownRun."""
+        """Return the stored fields of a run; raises UnknownRun."""
         try:
             return fields_of(await self._server.call("run", HOME, run_id))
         except UnknownRun:
@@ -60,7 +60,7 @@ class Runs:
         """Return all runs, the newest first."""
         numbers = await self._server.command("HVALS", self._key("runs"))
         found = [await self._server.command("HGETALL", self._key(f"run:{int(number)}")) for number in numbers]
-        runs = [_decoded(answer) for answer in found if answer]
+        runs = [_decode(reply) for reply in found if reply]
         runs.sort(key=lambda fields: (int(fields["started"]), int(fields["number"])), reverse=True)
         return [run_from(fields) for fields in runs]
 
@@ -71,31 +71,31 @@ class Runs:
             fields = fields_of(await self._server.call("steer", HOME, run_id, state, reason, *allowed))
         except UnknownRun:
             raise UnknownRun(run_id, await self._ids()) from None
-        await self._spread(fields)
+        await self._copy_to_shards(fields)
         return steered(run_from(fields), state)
 
     async def introduce(self, run_id: str, shard: int) -> None:
-        """Tell a shard of a run that it does not know; raises UnknownRun when nobody does."""
-        await self._tell(shard, await self.fields(run_id))
+        """Copy a run to a shard that does not know it; raises UnknownRun if shard 0 does not either."""
+        await self._copy_to(shard, await self.fields(run_id))
 
     async def purge(self, run_id: str) -> None:
-        """Delete a run and all it owns; raises UnknownRun."""
-        # By its number, so that a repeated call finds the same run, and not one of the same id.
+        """Delete a run and everything in it; raises UnknownRun."""
+        # By its number, so that a repeated call finds the same run, and not a newer one with the same id.
         number = int((await self.fields(run_id))["number"])
         await self._server.call("forget", HOME, run_id, number)
         await self._clear(run_id, number)
 
-    async def finish_what_others_left(self) -> None:
-        """Go on with purges and changes whose caller was cut short."""
+    async def finish_interrupted(self) -> None:
+        """Complete purges and changes whose caller was interrupted."""
         for number, _ in await self._pairs("spreading"):
-            answer = await self._server.command("HGETALL", self._key(f"run:{number}"))
-            if answer:
-                await self._spread(_decoded(answer))
+            reply = await self._server.command("HGETALL", self._key(f"run:{number}"))
+            if reply:
+                await self._copy_to_shards(_decode(reply))
         for number, run_id in await self._pairs("purging"):
             await self._clear(run_id, number)
 
     async def _clear(self, run_id: str, number: int) -> None:
-        # Shard 0 last: it remembers that the purge is under way.
+        # Shard 0 last: it records that the purge is under way.
         others = (self._clear_shard(shard, run_id, number) for shard in range(1, self._shards))
         await asyncio.gather(*others)
         await self._clear_shard(HOME, run_id, number)
@@ -106,24 +106,24 @@ class Runs:
         while await self._server.call("purge", shard, number):
             pass
 
-    async def _spread(self, fields: dict[str, str]) -> None:
+    async def _copy_to_shards(self, fields: dict[str, str]) -> None:
         if self._shards > 1:
-            await asyncio.gather(*(self._tell(shard, fields) for shard in range(1, self._shards)))
+            await asyncio.gather(*(self._copy_to(shard, fields) for shard in range(1, self._shards)))
             await self._server.command("HDEL", self._key("spreading"), fields["number"])
 
-    async def _tell(self, shard: int, fields: dict[str, str]) -> None:
+    async def _copy_to(self, shard: int, fields: dict[str, str]) -> None:
         if shard == HOME:
             return
-        copied: list[Argument] = [word for name in COPIED for word in (name, fields.get(name, ""))]
+        copied: list[Argument] = [word for name in COPIED_FIELDS for word in (name, fields.get(name, ""))]
         await self._server.call("adopt", shard, fields["id"], fields["number"], fields["version"], *copied)
 
     async def _pairs(self, name: str) -> list[tuple[int, str]]:
-        found = _decoded(await self._server.command("HGETALL", self._key(name)))
+        found = _decode(await self._server.command("HGETALL", self._key(name)))
         return [(int(number), run_id) for number, run_id in found.items()]
 
     async def ids(self) -> dict[int, str]:
         """Return the ids of all runs by their numbers."""
-        found = _decoded(await self._server.command("HGETALL", self._key("runs")))
+        found = _decode(await self._server.command("HGETALL", self._key("runs")))
         return {int(number): run_id for run_id, number in found.items()}
 
     def _key(self, name: str) -> str:
@@ -134,5 +134,5 @@ class Runs:
         return [run_id.decode() for run_id in ids]
 
 
-def _decoded(answer: Any) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in answer.items()}
+def _decode(reply: Any) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in reply.items()}

@@ -1,4 +1,4 @@
-"""The Lua scripts: one file per verb, each behind the files of `lua/lib`."""
+"""The Lua scripts: the files of `lua/lib` in front of one file per verb."""
 
 from dataclasses import dataclass
 from hashlib import sha1
@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as the server is sent it, and the name under which the server remembers it."""
+    """A script as it is sent to the server, and the digest under which the server caches it."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""The connections to one Redis, plain or a cluster, and what to do when one is lost."""
+"""The connections to one Redis, plain or a cluster, and the retries when one is lost."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -13,41 +13,41 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
-from shoal.queue.patience import Obedience, Outage, Patience
 from shoal.queue.redis.address import read
 from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
 from shoal.queue.redis.translate import (
     SlotMoving,
     WrongType,
-    is_passing,
     is_read_only,
+    is_temporary,
     lost_shard,
     reason_of,
-    translated,
+    translate_error,
 )
+from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Argument = bytes | str | int
 
-MOST_CONNECTIONS = 8
-LONGEST_CALL = 10.0  # seconds; a server that says nothing for so long is given up, and the call repeated
+MAX_CONNECTIONS = 8
+CALL_TIMEOUT = 10.0  # seconds; after that the connection is given up, and the call repeated
 MICROSECOND = timedelta(microseconds=1)
 
 
-class _Cluster(RedisCluster):
-    """A cluster whose slots must stay where they are while Shoal works."""
+class _FixedSlotCluster(RedisCluster):
+    """A cluster whose slots must not move while Shoal uses it."""
 
     def get_node(self, *_: Any, **named: Any) -> Any:
-        """Refuse to follow ASK, which is the one thing that the driver looks a node up for.
+        """Refuse to follow ASK, the only purpose for which the driver calls this.
 
-        A slot that is being moved has its keys on two nodes, and a script sees those of one: what it does not
-        find there it would take for new.
+        A slot that is being moved has its keys on two nodes, and a script sees those of one: it would treat
+        keys that it does not find there as new.
         """
         raise SlotMoving(str(named.get("node_name", "another node")))
 
 
-class Server:
+class RedisServer:
     """A few connections that are opened when needed; a call whose connection is lost is repeated."""
 
     def __init__(self, url: str, *, patience: timedelta, skew: Callable[[], timedelta]) -> None:
@@ -58,11 +58,11 @@ class Server:
         self._patience, self._outage = patience, Outage(self.address)
         self._skew = skew
         self._client: Any = None
-        self._has_run = False
-        self._answered: dict[int, deque[str]] = {}
+        self._has_succeeded = False
+        self._acknowledged: dict[int, deque[str]] = {}
 
     def tag(self, shard: int) -> str:
-        """Return the hash tag with which every key of a shard begins."""
+        """Return the hash tag that every key of a shard starts with."""
         return f"{{{self._prefix}:{shard}}}"
 
     def key(self, shard: int, name: str) -> str:
@@ -70,8 +70,8 @@ class Server:
         return f"{self.tag(shard)}:{name}"
 
     async def open(self) -> None:
-        """Make sure that the server answers; raises QueueUnavailable or QueueRefused."""
-        await self._persist(self._open)
+        """Connect to the server; raises QueueUnavailable or QueueRefused."""
+        await self._retry(self._open)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -81,12 +81,12 @@ class Server:
 
     async def call(self, script: str, shard: int, *args: Argument) -> Any:
         """Run a script that is safe to repeat."""
-        return await self._scripted(shard, lambda: self._run(SCRIPTS[script], shard, "", "", args))
+        return await self._run_script(shard, lambda: self._run(SCRIPTS[script], shard, "", "", args))
 
     async def once(self, script: str, shard: int, *args: Argument) -> Any:
-        """Run a script that must take effect once: it is handed the id of its call."""
+        """Run a script that must take effect once: it gets the id of its call."""
         call = token_hex(12)
-        known = self._answered.setdefault(shard, deque(maxlen=64))
+        received = self._acknowledged.setdefault(shard, deque(maxlen=64))
         tries = 0
 
         async def attempt() -> Any:
@@ -95,31 +95,31 @@ class Server:
             name = call if tries == 1 else f"{call}+{tries}"
             return await self._run(SCRIPTS[script], shard, name, acked, args)
 
-        acked = known.popleft() if known else ""
-        answer = await self._scripted(shard, attempt)
-        # A first try that was overtaken by its repetition may still arrive, and must find the receipt.
+        acked = received.popleft() if received else ""
+        result = await self._run_script(shard, attempt)
+        # A first attempt that its repetition has overtaken may still arrive, and must find the receipt.
         if tries == 1:
-            known.append(call)
-        return answer
+            received.append(call)
+        return result
 
     async def command(self, *words: Argument) -> Any:
-        """Run a command that is safe to repeat; its first key says where."""
-        return await self._persist(lambda: self._clients().execute_command(*words))
+        """Run a command that is safe to repeat; its first key selects the node."""
+        return await self._retry(lambda: self._clients().execute_command(*words))
 
     async def info(self, shard: int, section: str) -> dict[str, Any]:
         """Return a section of INFO from the node of a shard."""
-        return await self._persist(lambda: self._info(shard, section))
+        return await self._retry(lambda: self._info(shard, section))
 
     async def setting(self, shard: int, name: str) -> str | None:
-        """Return a setting of the server, None where it may not be asked."""
+        """Return a setting of the server, None where CONFIG is not allowed."""
         try:
-            found = await self._persist(lambda: self._on_node(shard, "CONFIG GET", name))
+            found = await self._retry(lambda: self._on_node(shard, "CONFIG GET", name))
         except QueueError:
             return None
         return str(found[name]) if name in found else None
 
     def one_shard_per_node(self, shards: int) -> list[int]:
-        """Return a shard of each node that has some."""
+        """Return one shard of each node that has any."""
         if not self.is_cluster:
             return [0]
         nodes = {self._node(shard).name: shard for shard in reversed(range(shards))}
@@ -140,7 +140,7 @@ class Server:
         self._client = client
 
     def _connect(self) -> Any:
-        limit = min(LONGEST_CALL, max(self._patience.total_seconds(), 0.5))
+        limit = min(CALL_TIMEOUT, max(self._patience.total_seconds(), 0.5))
         options: dict[str, Any] = {
             "retry": Retry(NoBackoff(), 0),
             "socket_timeout": limit,
@@ -149,9 +149,9 @@ class Server:
         }
         try:
             if self.is_cluster:
-                return _Cluster.from_url(self._address.url, **options)
+                return _FixedSlotCluster.from_url(self._address.url, **options)
             pool = BlockingConnectionPool.from_url(
-                self._address.url, max_connections=MOST_CONNECTIONS, timeout=None, **options
+                self._address.url, max_connections=MAX_CONNECTIONS, timeout=None, **options
             )
         except (ValueError, TypeError) as error:
             raise InvalidSetting("queue", f"cannot be read: {self.address!r}: {error}") from error
@@ -181,47 +181,47 @@ class Server:
     def _node(self, shard: int) -> Any:
         return self._clients().get_node_from_key(self.tag(shard))
 
-    async def _scripted(self, shard: int, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _run_script(self, shard: int, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:
-            answer = await self._persist(attempt)
-            self._has_run = True
-            return answer
+            result = await self._retry(attempt)
+            self._has_succeeded = True
+            return result
         except WrongType as error:
             found = await foreign_key(self.command, self.key(shard, ""))
             if found is None:
                 raise
             key, has, wanted = found
             raise QueueError(
-                f"The queue at {self.address} keeps a {wanted} in {key!r}, "
-                f"but a {has} of somebody else is there. "
+                f"The queue at {self.address} needs a {wanted} in {key!r}, "
+                f"but another program has a {has} there. "
                 "Rename that, or give Shoal a database of its own: redis://host:6379/1"
             ) from error
 
-    async def _persist(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Try until there is an answer or patience is over."""
-        patience, obedience = Patience(self._outage, self._patience), Obedience()
+    async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """Repeat a call until it succeeds or the time for retries is over."""
+        retry, cancellation = RetryUntil(self._outage, self._patience), CancellationCheck()
         while True:
             try:
-                answer = await attempt()
-                obedience.check()
+                result = await attempt()
+                cancellation.check()
                 self._outage.end()
-                return answer
+                return result
             except (exceptions.RedisError, OSError, TimeoutError) as error:
-                obedience.check()
-                if is_read_only(error) and self._has_run:
-                    await self._leave_replica(patience, error)
-                elif is_passing(error):
-                    await patience.again(reason_of(error), error)
+                cancellation.check()
+                if is_read_only(error) and self._has_succeeded:
+                    await self._leave_replica(retry, error)
+                elif is_temporary(error):
+                    await retry.again(reason_of(error), error)
                 else:
                     raise self._translate(error) from error
 
-    async def _leave_replica(self, patience: Patience, error: BaseException) -> None:
-        """Connect again where a replica answers: the address may lead to the new primary by now."""
+    async def _leave_replica(self, retry: RetryUntil, error: BaseException) -> None:
+        """Reconnect after a reply of a replica: the address may point to the new primary by now."""
         if not self.is_cluster:
-            # Those in use are left to their users: redis-py breaks where one is cut off while it connects.
+            # Only idle ones: redis-py breaks where a connection is closed while it connects.
             await self._clients().connection_pool.disconnect(inuse_connections=False)
         try:
-            await patience.again(reason_of(error), error)
+            await retry.again(reason_of(error), error)
         except QueueUnavailable:
             raise self._translate(error) from error
 
@@ -231,4 +231,4 @@ class Server:
             return UnknownRun(text.removeprefix("UNKNOWNRUN "))
         if text.startswith("LOSTSHARD "):
             return lost_shard(self.address, text.removeprefix("LOSTSHARD "))
-        return translated(self.address, error)
+        return translate_error(self.address, error)

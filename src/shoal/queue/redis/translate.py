@@ -1,4 +1,4 @@
-"""From the driver's errors to Shoal's."""
+"""Translates the driver's errors into Shoal's."""
 
 from redis import exceptions
 
@@ -10,12 +10,12 @@ class SlotMoving(exceptions.RedisError):
 
     def __init__(self, target: str) -> None:
         super().__init__(
-            f"a slot of it is being moved to {target}, and the queue stands still until that is done. "
+            f"a slot of it is being moved to {target}, and the queue stops until that is done. "
             "Stop the fleet before you move slots"
         )
 
 
-_PASSING = (
+_TEMPORARY = (
     SlotMoving,
     exceptions.ConnectionError,
     exceptions.TimeoutError,
@@ -28,40 +28,40 @@ _PASSING = (
     OSError,
     TimeoutError,
 )
-_PASSING_WORDS = ("LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS")
+_TEMPORARY_WORDS = ("LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS")
 _REFUSED_WORDS = ("WRONGPASS", "NOAUTH", "NOPERM", "ERR invalid password", "ERR Client sent AUTH", "ERR AUTH")
 
 
 class WrongType(QueueError):
-    """A key under Shoal's names holds something else."""
+    """A key with one of Shoal's names has another type."""
 
 
-def is_passing(error: BaseException) -> bool:
-    """Say whether the same call may succeed a moment later."""
+def is_temporary(error: BaseException) -> bool:
+    """Return whether the same call may succeed a moment later."""
     if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError):
         return False
-    return isinstance(error, _PASSING) or _says(error, _PASSING_WORDS)
+    return isinstance(error, _TEMPORARY) or _starts_with(error, _TEMPORARY_WORDS)
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Say whether the server is a replica."""
-    return isinstance(error, exceptions.ReadOnlyError) or _says(error, ("READONLY",))
+    """Return whether the server is a replica."""
+    return isinstance(error, exceptions.ReadOnlyError) or _starts_with(error, ("READONLY",))
 
 
 def lost_shard(address: str, shard: str) -> QueueError:
-    """Return the error for a shard of a cluster that has forgotten everything."""
+    """Return the error for a shard of a cluster that has lost all its data."""
     return QueueError(
-        f"The queue at {address} has lost all that was in its shard {shard}: a node came back empty, "
-        "or a slot was moved without its keys. Bring the data back. If it is gone, export what is left "
-        "and begin anew in another ?namespace=NAME, or after redis-cli --cluster call HOST:PORT FLUSHALL, "
+        f"The queue at {address} has lost all data of its shard {shard}: a node restarted empty, "
+        "or a slot was moved without its keys. Restore the data. If it is gone, export what is left "
+        "and start again in another ?namespace=NAME, or after redis-cli --cluster call HOST:PORT FLUSHALL, "
         "which deletes every namespace"
     )
 
 
-def translated(address: str, error: BaseException) -> QueueError:
-    """Return the error that a caller is to see."""
+def translate_error(address: str, error: BaseException) -> QueueError:
+    """Return the error to raise to the caller."""
     reason = reason_of(error)
-    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError) or _says(
+    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError) or _starts_with(
         error, _REFUSED_WORDS
     ):
         return QueueRefused(address, reason)
@@ -84,5 +84,5 @@ def reason_of(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _says(error: BaseException, words: tuple[str, ...]) -> bool:
+def _starts_with(error: BaseException, words: tuple[str, ...]) -> bool:
     return str(error).startswith(words)

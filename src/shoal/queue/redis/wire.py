@@ -1,4 +1,4 @@
-"""Between Shoal's words and what the scripts read and write, which is MessagePack."""
+"""Converts between Shoal's model and the MessagePack that the scripts read and write."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
 )
-from shoal.queue.intake import NO_HOST, Entry, read_payload
+from shoal.queue.intake import NO_HOST, QueuedTask, read_payload
 
 KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
 MICROSECOND = timedelta(microseconds=1)
@@ -35,14 +35,14 @@ _steps = msgspec.json.Decoder(tuple[str, ...]).decode
 
 _HEAD = struct.Struct(">2s16s3sBI").pack
 _NO_HISTORY = b"\xc0"
-_FIVE, _NINE = b"\x95", b"\x99"  # the heads of arrays: what the scripts keep has none
+_FIVE, _NINE = b"\x95", b"\x99"  # array headers, which the stored values lack
 
 GROUPS = 64  # of a set of keys, as in `46_seen.lua`
-ELEMENT_HEAD = 18  # bytes; all of an element that stands in a lane for a task that may expire
+ELEMENT_HEAD = 18  # bytes; of a task that may expire, a lane holds only this head
 
 
 class Fields(msgspec.Struct, array_like=True, frozen=True):
-    """What only the client reads of a task. The time to live comes first: a script reads it to replay."""
+    """The part of a task that clients read. The time to live comes first: a script reads it to replay."""
 
     ttl: int
     delay: int
@@ -52,21 +52,21 @@ class Fields(msgspec.Struct, array_like=True, frozen=True):
     key: str | None
 
 
-Past = tuple[int, str, str, int]
+PastAttempt = tuple[int, str, str, int]
 
 
 class Element(msgspec.Struct, array_like=True, frozen=True):
-    """A task as it is kept while it waits."""
+    """A waiting task as it is stored."""
 
     id: bytes
     attempts: int
     size: int
     fields: Fields
-    history: list[Past] | None
+    history: list[PastAttempt] | None
 
 
-class BodyRow(msgspec.Struct, array_like=True, frozen=True):
-    """A task that is delayed or may expire: where it is to go, then its element."""
+class BodyRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A task that is delayed or may expire: its lane, then its element."""
 
     section: int
     priority: int
@@ -76,11 +76,11 @@ class BodyRow(msgspec.Struct, array_like=True, frozen=True):
     attempts: int
     size: int
     fields: Fields
-    history: list[Past] | None
+    history: list[PastAttempt] | None
 
 
-class LeaseRow(msgspec.Struct, array_like=True, frozen=True):
-    """A lease as `claim.lua` writes it: what the claim adds, then the task's element."""
+class LeaseRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A lease as `claim.lua` writes it: the fields of the claim, then the task's element."""
 
     token: int
     section: int
@@ -94,11 +94,11 @@ class LeaseRow(msgspec.Struct, array_like=True, frozen=True):
     attempts: int
     size: int
     fields: Fields
-    history: list[Past] | None
+    history: list[PastAttempt] | None
 
 
-class LetterRow(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter or an expired task: what became of it, then the task's element."""
+class LetterRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A dead letter or an expired task: how it ended, then the task's element."""
 
     section: int
     priority: int
@@ -110,11 +110,11 @@ class LetterRow(msgspec.Struct, array_like=True, frozen=True):
     tried: int
     size: int
     fields: Fields
-    history: list[Past] | None
+    history: list[PastAttempt] | None
 
 
 class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
-    """What a claim says of the run; a `next_due` or `highest` of -1 means none."""
+    """The state of the run after a claim; a `next_due` or `highest` of -1 means none."""
 
     next_due: int
     drained: bool
@@ -126,12 +126,12 @@ class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
     names: list[tuple[int, str]]
     now: int
     outdated: bool = False
-    ripe: bool = False
+    redelivers: bool = False
     slowed: list[tuple[str, int]] = []
 
 
 class Stored(msgspec.Struct, array_like=True, frozen=True):
-    """What one task yielded in one settlement: items as JSON, rejects as JSON and reason by turns."""
+    """The results of one task in one settlement: items as JSON, rejects as JSON and reason, alternating."""
 
     task: bytes
     url: str | None
@@ -140,7 +140,7 @@ class Stored(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Parcel(NamedTuple):
-    """A new task as a script is handed it."""
+    """A new task as a script receives it."""
 
     host: str
     section: str
@@ -152,15 +152,15 @@ class Parcel(NamedTuple):
     scraper_key: str = ""
 
 
-_leases = msgspec.msgpack.Decoder(list[LeaseRow]).decode
+_leases = msgspec.msgpack.Decoder(list[LeaseRecord]).decode
 _element = msgspec.msgpack.Decoder(Element).decode
-_body = msgspec.msgpack.Decoder(BodyRow).decode
-_letter = msgspec.msgpack.Decoder(LetterRow).decode
+_body = msgspec.msgpack.Decoder(BodyRecord).decode
+_letter = msgspec.msgpack.Decoder(LetterRecord).decode
 _head = msgspec.msgpack.Decoder(ClaimHead).decode
 _stored = msgspec.msgpack.Decoder(list[Stored]).decode
 _parcels = msgspec.msgpack.Decoder(list[Parcel]).decode
 
-read_lease = msgspec.msgpack.Decoder(LeaseRow).decode
+read_lease = msgspec.msgpack.Decoder(LeaseRecord).decode
 read_letter = _letter
 read_stored = _stored
 read_parcels = _parcels
@@ -181,13 +181,13 @@ def moment(count: int) -> datetime:
 # Out
 
 
-def parcel(entry: Entry) -> Parcel:
+def parcel(entry: QueuedTask) -> Parcel:
     """Pack a new task."""
     ttl = micros(entry.ttl) if entry.ttl else 0
     delay = micros(entry.delay) if entry.delay else 0
     url, site = entry.url, f"https://{entry.host}"
     if url is not None and url.startswith(site):
-        url = url[len(site) :]  # the lane knows the host
+        url = url[len(site) :]  # the lane has the host
     payload = None if entry.payload == "{}" else entry.payload
     fields = pack((ttl, delay, entry.depth, url, payload, entry.key))
     head = _HEAD(b"\xc4\x10", entry.id, b"\xcd\0\0", 0xCE, len(fields))
@@ -204,39 +204,39 @@ def parcel(entry: Entry) -> Parcel:
 
 
 def key_of(task_id: bytes) -> str:
-    """Return the number under which a task's id is noted as seen."""
+    """Return the number under which a task's id is stored as seen."""
     return str(int.from_bytes(task_id[8:], "big", signed=True))
 
 
 def scraper_key_of(key: bytes) -> str:
-    """Return a key that all runs of a scraper share as its group and its number: see `46_seen.lua`."""
+    """Return the group and the number of a key that all runs of a scraper share: see `46_seen.lua`."""
     return f"{key[7] % GROUPS}:{key_of(key)}"
 
 
 def shard_of_key(parcel: Parcel, shards: int) -> int:
-    """Return where a task's key is noted, which its identity alone decides: see `Intake`."""
+    """Return the shard of a task's key, which depends on its identity alone: see `Intake`."""
     return int.from_bytes(parcel.element[2:6], "big") % shards
 
 
 def shard_of_host(host: str, shards: int) -> int:
-    """Return where a host's tasks live: where the keys of its https pages are, so that most need one call."""
+    """Return the shard of a host's tasks: that of the keys of its https pages, so that most need one call."""
     return crc32(f"https://{host}".encode()) % shards
 
 
 def home_of(parcel: Parcel, shards: int) -> int:
-    """Return where a task lives: with its host, or with its key if it has none."""
+    """Return the shard of a task: that of its host, or of its key if it has no host."""
     if parcel.host == NO_HOST:
         return shard_of_key(parcel, shards)
     return shard_of_host(parcel.host, shards)
 
 
 def homes_of(parcels: Sequence[Parcel], shards: int) -> list[int]:
-    """Return where tasks live, nothing if there is no choice."""
+    """Return the shards of tasks, nothing if there is only one."""
     return [home_of(one, shards) for one in parcels] if shards > 1 else []
 
 
 def columns(parcels: Sequence[Parcel], homes: Sequence[int] = (), of: Sequence[int] = ()) -> bytes:
-    """Return the columns that `put` reads: names once each, tasks pointing at them by position."""
+    """Return the columns that `put` reads: each name once, tasks refer to them by position."""
     hosts: dict[str, int] = {}
     sections: dict[str, int] = {}
     host_of = [hosts.setdefault(one.host, len(hosts) + 1) for one in parcels]
@@ -262,20 +262,20 @@ def columns(parcels: Sequence[Parcel], homes: Sequence[int] = (), of: Sequence[i
 
 
 def pack_parcels(parcels: Sequence[Parcel]) -> bytes:
-    """Pack tasks for an outbox; one without a scraper key as versions that know none read it."""
+    """Pack tasks for an outbox; one without a scraper key in the format of versions that have none."""
     return pack([one if one.scraper_key else one[:-1] for one in parcels])
 
 
 # In
 
 
-def read_claim(answer: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Lease]]:
-    """Return what a claim said."""
-    head = _head(answer[0])
+def read_claim(reply: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Lease]]:
+    """Decode the reply of a claim."""
+    head = _head(reply[0])
     names = {section: name.split("\0") for section, name in head.names}
-    rows = _leases(answer[1])
-    # A claim that is repeated tells of starts that have passed. They stay where they were, for others have
-    # those behind them: so the claim is told to be as old as its first start.
+    rows = _leases(reply[1])
+    # A repeated claim returns starts that have passed. They cannot move, because other leases have the starts
+    # after them: so the claim is reported to be as old as its first start.
     first = min([head.now, *(row.start for row in rows)])
     slowed = dict(head.slowed)
     leases = [_lease(row, run_id, names, first, head.now, slowed.get(row.host, 0)) for row in rows]
@@ -283,7 +283,7 @@ def read_claim(answer: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Le
 
 
 def _lease(
-    row: LeaseRow, run_id: str, names: Mapping[int, list[str]], first: int, now: int, slowdown: int
+    row: LeaseRecord, run_id: str, names: Mapping[int, list[str]], first: int, now: int, slowdown: int
 ) -> Lease:
     return Lease(
         run_id=run_id,
@@ -301,7 +301,7 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
     url = fields.url
     if url is not None and url[0] == "/":
         url = f"https://{host}{url}"
-    payload, ask = read_payload(fields.payload)
+    payload, request = read_payload(fields.payload)
     return Task(
         url=url,
         step=names[0],
@@ -312,22 +312,22 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
         ttl=duration(fields.ttl) if fields.ttl else None,
         delay=duration(fields.delay) if fields.delay else ZERO,
         depth=fields.depth,
-        ask=ask,
+        request=request,
     )
 
 
 def read_element(element: bytes) -> Element:
-    """Read a task as it stands in a lane."""
+    """Decode a task from a lane."""
     return _element(_FIVE + element)
 
 
-def read_body(body: bytes) -> BodyRow:
-    """Read a task that is delayed or may expire."""
+def read_body(body: bytes) -> BodyRecord:
+    """Decode a task that is delayed or may expire."""
     return _body(_NINE + body)
 
 
 def status_of(
-    row: Element | BodyRow | LeaseRow | LetterRow,
+    row: Element | BodyRecord | LeaseRecord | LetterRecord,
     state: TaskState,
     names: Sequence[str],
     priority: int,
@@ -337,7 +337,7 @@ def status_of(
     worker: str | None = None,
     since: int | None = None,
 ) -> TaskStatus:
-    """Return where a task is."""
+    """Return the status of a task."""
     task = _task(row.fields, host, names, priority)
     return TaskStatus(
         id=row.id.hex(),
@@ -351,7 +351,7 @@ def status_of(
     )
 
 
-def dead_letter(row: LetterRow, names: Mapping[int, list[str]]) -> DeadLetter:
+def dead_letter(row: LetterRecord, names: Mapping[int, list[str]]) -> DeadLetter:
     """Return a dead letter."""
     return DeadLetter(
         id=row.id.hex(),
@@ -366,10 +366,10 @@ def dead_letter(row: LetterRow, names: Mapping[int, list[str]]) -> DeadLetter:
     )
 
 
-def expired_task(row: LetterRow, names: Sequence[str], place: str = "") -> ExpiredTask:
-    """Return a task whose time to live ran out."""
+def expired_task(row: LetterRecord, names: Sequence[str], place: str = "") -> ExpiredTask:
+    """Return a task whose time to live is over."""
     task = _task(row.fields, row.host, names, row.priority)
-    return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at), place=place)
+    return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at), cursor=place)
 
 
 def counts(rows: Iterable[Sequence[int]]) -> Counts:
@@ -389,7 +389,7 @@ def numbers(packed: bytes) -> list[int]:
 
 
 def settings_fields(scraper: str, settings: RunSettings) -> list[Any]:
-    """Return the fields of a run that its caller chooses."""
+    """Return the fields of a run that its caller sets."""
     return [
         "scraper",
         scraper,
@@ -408,9 +408,9 @@ def settings_fields(scraper: str, settings: RunSettings) -> list[Any]:
     ]
 
 
-def fields_of(answer: Sequence[bytes]) -> dict[str, str]:
+def fields_of(reply: Sequence[bytes]) -> dict[str, str]:
     """Return a hash as a script returned it."""
-    words = [word.decode() for word in answer]
+    words = [word.decode() for word in reply]
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
@@ -427,7 +427,7 @@ def run_from(fields: Mapping[str, str]) -> Run:
             per_host=int(fields["per_host"]),
             max_attempts=int(fields["max_attempts"]),
             ttl=duration(int(fields["ttl"])) if fields["ttl"] else None,
-            # A run that an earlier version made has neither.
+            # A run of an earlier version has neither.
             dedup=duration(int(fields["dedup"])) if fields.get("dedup") else None,
             dedup_steps=_steps(fields.get("dedup_steps") or "[]"),
         ),

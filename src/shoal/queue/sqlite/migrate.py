@@ -1,15 +1,15 @@
-"""Bringing a file to this Shoal's schema, one numbered script after another."""
+"""Migrate a database file to the current schema with numbered scripts."""
 
 from functools import cache
 from importlib.resources import files
 
 from shoal.core.errors import SchemaTooNew
-from shoal.queue.sqlite.database import OURS
+from shoal.queue.sqlite.connection import APPLICATION_ID
 from shoal.queue.sqlite.store import Store
 
 
 def migrate(store: Store) -> int:
-    """Run the scripts that this file has not seen, within the caller's transaction; return the version."""
+    """Run the scripts that the file lacks, in the caller's transaction; return the schema version."""
     found = store.connection.pragma("user_version")
     known = len(scripts())
     if found > known:
@@ -18,13 +18,13 @@ def migrate(store: Store) -> int:
         store.connection.execute(script)
     if found < known:
         store.connection.pragma("user_version", known)
-        store.connection.pragma("application_id", OURS)
+        store.connection.pragma("application_id", APPLICATION_ID)
     return known
 
 
 @cache
 def scripts() -> list[str]:
-    """Return the migrations in order; the first makes version 1."""
+    """Return the migrations in order; the first creates version 1."""
     folder = files(__package__) / "migrations"
     found = sorted(
         (script for script in folder.iterdir() if script.name.endswith(".sql")), key=lambda s: s.name

@@ -1,4 +1,4 @@
-"""Notes: written by the writer's thread in its transactions, read by the reader's."""
+"""Notes: written by the writer thread in its transactions, read by the reader thread."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -6,21 +6,20 @@ from datetime import timedelta
 from shoal.core.model import ZERO, Note
 from shoal.queue.contract import GONE, Fence
 from shoal.queue.rules import new_stamp
-from shoal.queue.sqlite.moment import duration, optional_micros
+from shoal.queue.sqlite.encoding import as_json, duration, optional_micros
 from shoal.queue.sqlite.store import Store, query
-from shoal.queue.sqlite.texts import as_json
 
-AT_ONCE = 100  # expired notes that one call removes
+MAX_EXPIRED = 100  # expired notes that one call removes
 
 
 def read(store: Store, topic: str, keys: Sequence[str] | None) -> dict[str, Note]:
     """Return the notes that have not expired."""
     now = store.now()
-    asked = {"topic": topic, "now": now}
+    values = {"topic": topic, "now": now}
     if keys is None:
-        rows = store.connection.execute(query("note_read"), asked)
+        rows = store.connection.execute(query("note_read"), values)
     else:
-        rows = store.connection.execute(query("note_read_of"), {**asked, "keys": as_json(list(keys))})
+        rows = store.connection.execute(query("note_read_of"), {**values, "keys": as_json(list(keys))})
     return {
         key: Note(value=value, stamp=stamp, age=duration(max(0, now - written_at)))
         for key, value, stamp, written_at in rows
@@ -32,41 +31,41 @@ def write(store: Store, topic: str, values: Mapping[str, bytes | None], ttl: tim
     stamp = new_stamp()
     for key, value in values.items():
         if value is not None:
-            _put(store, topic, key, value, stamp, ttl)
+            _write_one(store, topic, key, value, stamp, ttl)
     gone = [key for key, value in values.items() if value is None]
-    store.tell("note_remove", topic=topic, keys=as_json(gone))
-    fade(store)
+    store.run("note_remove", topic=topic, keys=as_json(gone))
+    remove_expired(store)
 
 
 def swap(
     store: Store, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
 ) -> Note | None:
-    """Write or remove a note that has this stamp; None when it has another."""
+    """Write or remove a note that has this stamp; None if it has another."""
     if _stamp(store, topic, key) != stamp:
         return None
     if value is None:
-        store.tell("note_remove", topic=topic, keys=as_json([key]))
+        store.run("note_remove", topic=topic, keys=as_json([key]))
         return GONE
-    fresh = new_stamp()
-    _put(store, topic, key, value, fresh, ttl)
-    fade(store)
-    return Note(value=value, stamp=fresh, age=ZERO)
+    new = new_stamp()
+    _write_one(store, topic, key, value, new, ttl)
+    remove_expired(store)
+    return Note(value=value, stamp=new, age=ZERO)
 
 
 def trim(store: Store, topic: str, max_bytes: int) -> int:
-    """Remove the oldest notes of a topic, and return how many."""
-    while fade(store) == AT_ONCE:
+    """Remove the oldest notes of a topic, and return their number."""
+    while remove_expired(store) == MAX_EXPIRED:
         pass
-    return store.tell("note_trim", topic=topic, max_bytes=max_bytes)
+    return store.run("note_trim", topic=topic, max_bytes=max_bytes)
 
 
-def fade(store: Store) -> int:
-    """Remove some notes that have expired, and return how many."""
-    return store.tell("note_fade", now=store.now(), limit=AT_ONCE)
+def remove_expired(store: Store) -> int:
+    """Remove up to MAX_EXPIRED expired notes, and return their number."""
+    return store.run("note_fade", now=store.now(), limit=MAX_EXPIRED)
 
 
-def stands(store: Store, fence: Fence) -> bool:
-    """Say whether the note that a claim is fenced by is still the same."""
+def fence_holds(store: Store, fence: Fence) -> bool:
+    """Tell whether the note that fences a claim is unchanged."""
     topic, key, stamp = fence
     return _stamp(store, topic, key) == stamp
 
@@ -76,6 +75,6 @@ def _stamp(store: Store, topic: str, key: str) -> int | None:
     return found
 
 
-def _put(store: Store, topic: str, key: str, value: bytes, stamp: int, ttl: timedelta | None) -> None:
-    life = optional_micros(ttl)
-    store.tell("note_write", topic=topic, key=key, value=value, stamp=stamp, ttl=life, now=store.now())
+def _write_one(store: Store, topic: str, key: str, value: bytes, stamp: int, ttl: timedelta | None) -> None:
+    ttl_micros = optional_micros(ttl)
+    store.run("note_write", topic=topic, key=key, value=value, stamp=stamp, ttl=ttl_micros, now=store.now())

@@ -11,6 +11,7 @@ from shoal.core.model import (
     DeadFilter,
     DeadLetter,
     Done,
+    Durability,
     EnqueueReport,
     ExpiredTask,
     Fate,
@@ -31,50 +32,38 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.cursors import check_keys, numbers_of, page_sizes, parts_of
 from shoal.queue.intake import Intake, encode_item, ids_of
-from shoal.queue.places import check_keys, numbers_of, page_sizes, parts_of
 from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim, known_ids
-from shoal.queue.sqlite import (
-    dead,
-    hosts,
-    known,
-    listing,
-    notes,
-    purge,
-    reading,
-    runs,
-    settle,
-    sweep,
-    workers,
-)
-from shoal.queue.sqlite.ahead import BATCH, Ahead, with_breaks
-from shoal.queue.sqlite.claim import Wish, claim
-from shoal.queue.sqlite.database import PATIENCE, Address
-from shoal.queue.sqlite.dead import AT_ONCE, Act
-from shoal.queue.sqlite.desk import Desk
+from shoal.queue.sqlite import admin, notes, read, runs, task_list
+from shoal.queue.sqlite.admin import BATCH as LETTER_BATCH
+from shoal.queue.sqlite.admin import LetterAction
+from shoal.queue.sqlite.connection import BUSY_TIMEOUT, ReadHandler, SqliteAddress, WriteHandler
 from shoal.queue.sqlite.migrate import migrate
-from shoal.queue.sqlite.reader import Reader
-from shoal.queue.sqlite.reading import PAGE, Page
+from shoal.queue.sqlite.read import PAGE, Page
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.writer import Writer
+from shoal.queue.sqlite.thread import ConnectionThread
+from shoal.queue.sqlite.work import known, settle, sweep
+from shoal.queue.sqlite.work.claim import SqliteClaimRequest, claim
+from shoal.queue.sqlite.work.enqueue import BATCH, EnqueuePipeline, yield_gil
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Mark = TypeVar("Mark")
+Position = TypeVar("Position")
 
 
 def utc_now() -> datetime:
-    """Return the machine's time."""
+    """Return the current time of this machine."""
     return datetime.now(UTC)
 
 
 class SqliteQueue(Queue):
     """A queue in one file, shared by the processes of one machine."""
 
-    def __init__(self, address: Address, now: Callable[[], datetime]) -> None:
+    def __init__(self, address: SqliteAddress, now: Callable[[], datetime]) -> None:
         self._synchronous = address.synchronous
-        self._writer = Desk(Writer(address, now))
-        self._reader = Desk(Reader(address, now))
+        self._writer = ConnectionThread(WriteHandler(address, now))
+        self._reader = ConnectionThread(ReadHandler(address, now))
         self._intakes: dict[str, Intake] = {}
 
     @classmethod
@@ -84,14 +73,14 @@ class SqliteQueue(Queue):
         *,
         now: Callable[[], datetime] = utc_now,
         synchronous: str = "normal",
-        patience: timedelta = PATIENCE,
+        patience: timedelta = BUSY_TIMEOUT,
     ) -> "SqliteQueue":
-        """Open the queue in this file, which is made if need be.
+        """Open the queue in this file, which is created if necessary.
 
-        What was answered survives a crash of the process, and with `synchronous="full"` a power cut too.
+        What a call has returned survives a crash of the process, and with `synchronous="full"` a power cut.
         `patience` is how long to wait while other processes write.
         """
-        queue = cls(Address(Path(path).absolute(), synchronous, patience), now)
+        queue = cls(SqliteAddress(Path(path).absolute(), synchronous, patience), now)
         await queue._open()
         return queue
 
@@ -111,12 +100,13 @@ class SqliteQueue(Queue):
     async def migrate(self) -> int:
         return await self._writer.call(migrate)
 
-    async def durability(self) -> str:
+    async def durability(self) -> Durability:
         if self._synchronous == "full":
-            return "Every answer is on the disk first, so a crash costs nothing."
-        return (
+            return Durability(True, "Every answer is on the disk first, so a crash costs nothing.")
+        return Durability(
+            False,
             "A crash of a process costs nothing; a power cut can cost the last moments. "
-            "?synchronous=full ends that."
+            "?synchronous=full ends that.",
         )
 
     # Runs
@@ -129,10 +119,10 @@ class SqliteQueue(Queue):
         return await self._writer.call(runs.start, scraper, settings, run_id)
 
     async def run(self, run_id: str) -> Run:
-        return await self._reader.call(runs.look_up, run_id)
+        return await self._reader.call(runs.get, run_id)
 
     async def runs(self) -> Sequence[Run]:
-        return await self._reader.call(runs.every)
+        return await self._reader.call(runs.list_all)
 
     async def pause(self, run_id: str) -> Run:
         return await self._writer.call(runs.steer, run_id, RunState.PAUSED)
@@ -148,8 +138,8 @@ class SqliteQueue(Queue):
 
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)
-        await self._writer.call(purge.forget, run_id)
-        while await self._writer.call(purge.clear):
+        await self._writer.call(runs.purge, run_id)
+        while await self._writer.call(runs.clear_purged):
             pass
 
     # Work
@@ -158,14 +148,14 @@ class SqliteQueue(Queue):
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
         run = await self.run(run_id)
-        refused = 0
-        async with Ahead(self._writer, run_id) as ahead:
+        invalid_count = 0
+        async with EnqueuePipeline(self._writer, run_id) as pipeline:
             intake = Intake(run_id, run.settings, run.scraper)
-            batches = intake.batches(with_breaks(tasks), on_invalid, BATCH)
+            batches = intake.batches(yield_gil(tasks), on_invalid, BATCH)
             async for batch, invalid in batches:
-                refused += invalid
-                await ahead.add(batch)
-        return ahead.report + EnqueueReport(invalid=refused)
+                invalid_count += invalid
+                await pipeline.add(batch)
+        return pipeline.report + EnqueueReport(invalid=invalid_count)
 
     async def forget(self, scraper: str) -> int:
         count, after = 0, known.FIRST
@@ -185,16 +175,16 @@ class SqliteQueue(Queue):
         fence: Fence | None = None,
     ) -> Grant:
         check_claim(limit, lease, fence)
-        wish = Wish(worker_id, run_id, limit, lease, steps, partitions, fence)
-        return await self._writer.call(claim, wish)
+        request = SqliteClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence)
+        return await self._writer.call(claim, request)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
-        bringing = {one.lease.run_id for one in outcomes if isinstance(one, Done) and one.follow}
-        intakes = {run_id: await self._intake(run_id) for run_id in bringing}
+        run_ids = {one.lease.run_id for one in outcomes if isinstance(one, Done) and one.follow}
+        intakes = {run_id: await self._intake(run_id) for run_id in run_ids}
         return await self._writer.call(settle.settle, settle.prepare(outcomes, intakes))
 
     async def _intake(self, run_id: str) -> Intake:
-        """Return a run's intake, also for a run that was purged: its outcomes are stale, not wrong."""
+        """Return a run's intake, also for a purged run: its outcomes are stale, not errors."""
         if run_id not in self._intakes:
             try:
                 run = await self.run(run_id)
@@ -215,18 +205,18 @@ class SqliteQueue(Queue):
         return count
 
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
-        return await self._writer.call(workers.abandon, worker_id, list(once), error_text(reason))
+        return await self._writer.call(admin.abandon, worker_id, list(once), error_text(reason))
 
-    # Looking
+    # Reports
 
     async def stats(self, run_id: str) -> Stats:
-        return await self._reader.call(reading.stats, run_id)
+        return await self._reader.call(read.stats, run_id)
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
-        return self._stream(after, PAGE, reading.items, run_id, step)
+        return self._stream(after, PAGE, read.items, run_id, step)
 
     def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
-        return self._stream(after, PAGE, reading.rejects, run_id, step)
+        return self._stream(after, PAGE, read.rejects, run_id, step)
 
     def dead(
         self,
@@ -237,11 +227,13 @@ class SqliteQueue(Queue):
         after: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
         if ids is not None:
-            return self._stream(_number(after), PAGE, reading.named_letters, run_id, where, known_ids(ids))
-        return self._stream(_number(after), PAGE, reading.letters, run_id, where)
+            return self._stream(
+                _read_number(after), PAGE, read.dead_letters_by_id, run_id, where, known_ids(ids)
+            )
+        return self._stream(_read_number(after), PAGE, read.dead_letters, run_id, where)
 
     def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
-        return self._stream(_number(after), PAGE, reading.expired, run_id)
+        return self._stream(_read_number(after), PAGE, read.expired, run_id)
 
     async def tasks(
         self,
@@ -256,78 +248,80 @@ class SqliteQueue(Queue):
         run, wanted = await self.run(run_id), None if states is None else list(states)
         if keys is not None:
             ids = ids_of(run, step, keys, (await self.stats(run_id)).steps)
-            for status in await self._reader.call(listing.named, run_id, ids, step, wanted):
+            for status in await self._reader.call(task_list.tasks_by_id, run_id, ids, step, wanted):
                 yield status
-        elif spot := listing.spot_of(after, listing.tables_of(wanted)):
-            async for status in self._stream(spot, listing.PAGE, listing.tasks, run_id, step, wanted):
+        elif cursor := task_list.read_cursor(after, task_list.tables_of(wanted)):
+            async for status in self._stream(cursor, task_list.PAGE, task_list.tasks, run_id, step, wanted):
                 yield status
 
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        return await self._reader.call(listing.entered, run_id, known_ids(ids))
+        return await self._reader.call(task_list.entered, run_id, known_ids(ids))
 
     async def _stream(
         self,
-        after: Mark,
-        most: int,
-        page: Callable[Concatenate[Store, Mark, int, P], Page[Mark, T]],
+        after: Position,
+        max_size: int,
+        page: Callable[Concatenate[Store, Position, int, P], Page[Position, T]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> AsyncIterator[T]:
-        """Read page after page, each from behind the last one."""
-        last: Mark | None = after
-        sizes = page_sizes(most)
-        while last is not None:
-            last, rows = await self._reader.call(page, last, next(sizes), *args, **kwargs)
+        """Read page after page, each after the last one."""
+        position: Position | None = after
+        sizes = page_sizes(max_size)
+        while position is not None:
+            position, rows = await self._reader.call(page, position, next(sizes), *args, **kwargs)
             for row in rows:
                 yield row
 
     async def replay(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._treat(dead.replay, run_id, ids, where)
+        return await self._apply_to_letters(admin.replay, run_id, ids, where)
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
-        return await self._treat(dead.drop, run_id, ids, where)
+        return await self._apply_to_letters(admin.drop, run_id, ids, where)
 
-    async def _treat(self, act: Act, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
-        """Replay or drop dead letters, some at a time."""
+    async def _apply_to_letters(
+        self, action: LetterAction, run_id: str, ids: Sequence[str] | None, where: DeadFilter
+    ) -> int:
+        """Replay or drop dead letters in batches."""
         if ids is None:
-            return await self._treat_all(act, run_id, where)
+            return await self._apply_to_all(action, run_id, where)
         count = 0
-        for start in range(0, max(1, len(ids)), AT_ONCE):
-            some = ids[start : start + AT_ONCE]
-            count += await self._writer.call(dead.treat_named, act, run_id, some, where)
+        for start in range(0, max(1, len(ids)), LETTER_BATCH):
+            some = ids[start : start + LETTER_BATCH]
+            count += await self._writer.call(admin.apply_to_ids, action, run_id, some, where)
         return count
 
-    async def _treat_all(self, act: Act, run_id: str, where: DeadFilter) -> int:
-        # Up to the youngest of now: a letter that dies again meanwhile is not replayed twice.
-        until = await self._reader.call(dead.last, run_id)
+    async def _apply_to_all(self, action: LetterAction, run_id: str, where: DeadFilter) -> int:
+        # Only up to the newest one of now: a task that dies again meanwhile is not replayed twice.
+        until = await self._reader.call(admin.last_letter, run_id)
         count = after = 0
         while after < until:
-            treated, after = await self._writer.call(dead.treat_page, act, run_id, after, until, where)
-            count += treated
+            applied, after = await self._writer.call(admin.apply_to_page, action, run_id, after, until, where)
+            count += applied
         return count
 
     # Hosts and workers
 
     def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
-        return self._stream(after or "", PAGE, reading.hosts, run_id)
+        return self._stream(after or "", PAGE, read.hosts, run_id)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
-        await self._writer.call(hosts.pause, host, duration)
+        await self._writer.call(admin.pause_host, host, duration)
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
-        await self._writer.call(hosts.slow, host, delay)
+        await self._writer.call(admin.slow_host, host, delay)
 
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        await self._writer.call(workers.beat, worker_id, run_id, state, encode_item(dict(info)))
+        await self._writer.call(admin.beat, worker_id, run_id, state, encode_item(dict(info)))
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
-        return await self._reader.call(reading.workers, run_id)
+        return await self._reader.call(read.workers, run_id)
 
     # Notes
 
@@ -358,5 +352,5 @@ class SqliteQueue(Queue):
         return await self._writer.call(notes.trim, topic, max_bytes)
 
 
-def _number(after: str | None) -> int:
+def _read_number(after: str | None) -> int:
     return 0 if after is None else numbers_of(after, parts_of(after, 1))[0]

@@ -1,17 +1,23 @@
-"""Runs: started once, looked up by every verb, and steered."""
+"""Runs: start, look up, pause and end, purge."""
 
 import msgspec
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
 from shoal.queue.rules import STEERED_FROM, new_run_id, steered
-from shoal.queue.sqlite.moment import duration, micros, moment, optional_duration, optional_micros
+from shoal.queue.sqlite.encoding import as_json, duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.texts import as_json
+
+PURGE_BATCH = 2_000  # rows of each table
+_PURGED_IN_BATCHES = (
+    *("purge_item", "purge_reject", "purge_dead"),
+    *("purge_expired", "purge_dropped", "purge_expiry"),
+)
+_PURGED_LAST = ("purge_lanes", "purge_sections", "purge_workers", "purge_unmark")
 
 
 class RunRow(msgspec.Struct, array_like=True, frozen=True):
-    """A run as the table holds it."""
+    """A run as stored."""
 
     no: int
     id: str
@@ -46,13 +52,13 @@ class RunRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
-    """Make a run, or return the one that has this id; raises RunConflict."""
+    """Start a run, or return the one with this id; raises RunConflict."""
     now = store.now()
     if run_id is None:
         run_id = new_run_id(moment(now))
         while store.find("run_get", RunRow, run_id=run_id):
             run_id = new_run_id(moment(now))
-    store.tell(
+    store.run(
         "run_add",
         run_id=run_id,
         scraper=scraper,
@@ -64,39 +70,72 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None)
         dedup_steps=as_json(settings.dedup_steps),
         now=now,
     )
-    row = known(store, run_id)
+    row = get_row(store, run_id)
     if row.scraper != scraper:
         raise RunConflict.of_another(run_id, row.scraper, scraper)
     return row.run()
 
 
-def known(store: Store, run_id: str) -> RunRow:
+def get_row(store: Store, run_id: str) -> RunRow:
     """Return a run's row; raises UnknownRun."""
     row = store.find("run_get", RunRow, run_id=run_id)
     if row is None:
-        raise unknown(store, run_id)
+        raise unknown_run(store, run_id)
     return row
 
 
-def look_up(store: Store, run_id: str) -> Run:
+def get(store: Store, run_id: str) -> Run:
     """Return a run; raises UnknownRun."""
-    return known(store, run_id).run()
+    return get_row(store, run_id).run()
 
 
-def unknown(store: Store, run_id: str) -> UnknownRun:
-    """Return the error for a run that is not there."""
+def unknown_run(store: Store, run_id: str) -> UnknownRun:
+    """Return the error for a run that does not exist."""
     return UnknownRun(run_id, store.read("run_names", list[str]))
 
 
-def every(store: Store) -> list[Run]:
+def list_all(store: Store) -> list[Run]:
     """Return all runs, the newest first."""
     return [row.run() for row in store.read("run_list", list[RunRow])]
 
 
 def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
-    """Bring a run into a state; raises RunConflict where the one that it is in does not allow it."""
-    row = known(store, run_id)
+    """Set the state of a run; raises RunConflict if its current state does not allow it."""
+    row = get_row(store, run_id)
     if row.state in STEERED_FROM[state]:
-        store.tell("run_steer", run=row.no, state=state.value, reason=reason)
+        store.run("run_steer", run=row.no, state=state.value, reason=reason)
         row = msgspec.structs.replace(row, state=state, reason=reason)
     return steered(row.run(), state)
+
+
+def purge(store: Store, run_id: str) -> None:
+    """Make a run unknown and free its hosts at once; raises UnknownRun.
+
+    `clear_purged` deletes its rows in batches, so that no other call waits long.
+    """
+    run = get_row(store, run_id).no
+    hosts = store.value("purge_hosts", run=run)
+    for statement in ("purge_leases", "purge_run", "purge_mark"):
+        store.run(statement, run=run)
+    store.run("arm", lanes="[]", hosts=hosts)
+
+
+def clear_purged(store: Store) -> bool:
+    """Delete a batch of rows of purged runs; False when none are left."""
+    run = store.value("purge_next")
+    if run is None:
+        return False
+    deleted = sum(store.run(name, run=run, limit=PURGE_BATCH) for name in _PURGED_IN_BATCHES)
+    if not deleted and not _clear_tasks(store, run):
+        for name in _PURGED_LAST:
+            store.run(name, run=run)
+    return True
+
+
+def _clear_tasks(store: Store, run: int) -> int:
+    tasks = store.read("purge_some", list[tuple[int, int]], run=run, limit=PURGE_BATCH)
+    places = as_json([place for _, place in tasks])
+    store.run("ready_remove", tasks=as_json(tasks))
+    for name in ("delayed_remove", "purge_failures", "purge_yielded", "purge_tasks"):
+        store.run(name, places=places)
+    return len(tasks)

@@ -1,4 +1,4 @@
-"""One connection, asked by the names of the queries in `sql/`."""
+"""One connection that runs the queries in `sql/` by name."""
 
 import re
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from shoal.queue.sqlite.moment import since_epoch
+from shoal.queue.sqlite.encoding import since_epoch
 
 T = TypeVar("T")
 LaneName = tuple[str, str, str]  # step, partition, host
@@ -25,13 +25,13 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 class Store:
     """The tables as one thread sees them; only that thread may use it.
 
-    A query answers with one value, lists as JSON: every further row would cost a fight for the GIL
+    A query returns one value, with lists as JSON: every further row would compete for the GIL
     with a busy event loop.
     """
 
     def __init__(self, connection: apsw.Connection, clock: Callable[[], datetime]) -> None:
         self.connection = connection
-        # Lanes by run and name. They go only with their run, whose number is never used again.
+        # Lanes by run and name. They are deleted only with their run, whose number is never reused.
         self.lanes: dict[int, dict[LaneName, int]] = {}
         self._clock = clock
 
@@ -40,20 +40,20 @@ class Store:
         return since_epoch(self._clock())
 
     def roll_back(self, to: str | None = None) -> None:
-        """Undo the transaction, or what came after a savepoint, and all that was remembered of it."""
+        """Roll back the transaction, or to a savepoint, and clear the cached lanes."""
         self.lanes.clear()
         if to is not None:
             self.connection.execute(f"ROLLBACK TO {to}")
         elif self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
-    def tell(self, name: str, /, **values: Any) -> int:
-        """Run a statement, and return how many rows it changed."""
+    def run(self, name: str, /, **values: Any) -> int:
+        """Run a statement and return the number of changed rows."""
         self.connection.execute(query(name), values)
         return self.connection.changes()
 
-    def many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Run a statement that takes rows, and return how many it changed."""
+    def run_many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Run a statement for many rows and return the number of changed rows."""
         changed = 0
         for start in range(0, len(rows), ROWS[-1]):
             some = rows[start : start + ROWS[-1]]
@@ -64,18 +64,18 @@ class Store:
         return changed
 
     def value(self, name: str, /, **values: Any) -> Any:
-        """Return the one value that a query answers with; None when it finds no row."""
+        """Return the single value of a query; None if it finds no row."""
         row = self.connection.execute(query(name), values).fetchone()
         return None if row is None else row[0]
 
     def read(self, name: str, kind: type[T], /, **values: Any) -> T:
-        """Return what a query answers with as JSON."""
-        return decoded(self.value(name, **values), kind)
+        """Return the JSON result of a query as a type."""
+        return decode_as(self.value(name, **values), kind)
 
     def find(self, name: str, kind: type[T], /, **values: Any) -> T | None:
-        """Return what a query answers with as JSON; None when it finds no row."""
+        """Return the JSON result of a query as a type; None if it finds no row."""
         text = self.value(name, **values)
-        return None if text is None else decoded(text, kind)
+        return None if text is None else decode_as(text, kind)
 
 
 @cache
@@ -86,16 +86,16 @@ def query(name: str) -> str:
 
 @cache
 def query_for_rows(name: str, count: int) -> str:
-    """Return a query with its `VALUES (?, ...)` repeated so often; rows of NULL mean nothing to it.
+    """Return a query with its `VALUES (?, ...)` repeated `count` times; the query ignores rows of NULL.
 
-    Bound values cost a third of what JSON costs, and one statement for many rows gives up the GIL once.
+    Bound values cost a third of what JSON costs, and one statement for many rows releases the GIL once.
     """
-    # Without blanks: apsw keeps no statement prepared whose text is longer than 16 kB.
+    # Without spaces: apsw does not cache a prepared statement whose text is longer than 16 kB.
     return _ROW.sub(lambda row: f"VALUES {','.join([row[1].replace(' ', '')] * count)}", query(name))
 
 
-def decoded(text: str, kind: type[T]) -> T:
-    """Return a JSON text as this type."""
+def decode_as(text: str, kind: type[T]) -> T:
+    """Decode a JSON text as a type."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)

@@ -1,1 +1,1 @@
-"""The JSON API, a file for each noun."""
+"""The JSON API, one file per noun."""

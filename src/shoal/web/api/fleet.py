@@ -1,4 +1,4 @@
-"""The whole queue: overview, workers, hosts, scrapers, what was done by the web, and pages on demand."""
+"""The whole queue: overview, workers, hosts, tokens, scrapers, the audit log, and on-demand calls."""
 
 import asyncio
 from collections import Counter
@@ -9,39 +9,37 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from shoal.core.model import Counts
-from shoal.fleet.overview import host_row, worker_row
-from shoal.fleet.progress import counts_as_json
-from shoal.fleet.staleness import state_of
-from shoal.fleet.tokens import TokenStatus, tokens
-from shoal.web import deeds
-from shoal.web.actions import Action, actions
-from shoal.web.answers import Refused
-from shoal.web.api import receipts, schema
-from shoal.web.api.params import LIMIT, After, Limit, Operator, TheSite, listed
-from shoal.web.api.wishes import HostWish, ScrapeWish
-from shoal.web.paging import each, page, placed
+from shoal.fleet.status.overview import host_row, worker_row
+from shoal.fleet.status.progress import counts_as_json
+from shoal.fleet.status.stale import state_of
+from shoal.fleet.status.tokens import TokenStatus, tokens
+from shoal.web import actions
+from shoal.web.api import action_responses, responses
+from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, list_response
+from shoal.web.api.requests import HostBody, ScrapeBody
+from shoal.web.audit import Action, read_actions
+from shoal.web.context import WebContext
+from shoal.web.errors import ApiError
 from shoal.web.sampler import Sample
-from shoal.web.site import Site
+from shoal.web.views.paging import as_async, cursor_page, scan_page
 
 router = APIRouter(tags=["fleet"])
 
 ScraperName = Annotated[str, Path(description="The scraper's name in the project", max_length=200)]
-HostName = Annotated[
-    str, Path(pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}$", description="The host, as it is listed")
-]
+HostName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}$", description="The host, as listed")]
 _SUMMED = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
 
 
-@router.get("/overview", response_model=schema.Overview)
-async def overview(site: TheSite) -> dict[str, Any]:
-    """Show everything at one glance, as `shoal top --json` does."""
-    return (await _sample(site)).overview.as_json()
+@router.get("/overview", response_model=responses.OverviewResponse)
+async def overview(context: Context) -> dict[str, Any]:
+    """Summarise the whole queue, as `shoal top --json` does."""
+    return (await _sample(context)).overview.as_json()
 
 
-@router.get("/stats", response_model=schema.FleetStats)
-async def stats(site: TheSite) -> dict[str, Any]:
+@router.get("/stats", response_model=responses.FleetStats)
+async def stats(context: Context) -> dict[str, Any]:
     """Add up workers, tasks and throughput of the newest runs."""
-    sample = await _sample(site)
+    sample = await _sample(context)
     seen = sample.overview
     sums = {name: sum(getattr(one.stats, name) for one in seen.runs) for name in _SUMMED}
     return {
@@ -54,80 +52,86 @@ async def stats(site: TheSite) -> dict[str, Any]:
     }
 
 
-@router.get("/workers", response_model=schema.Listed[schema.WorkerRow])
-async def workers(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
-    """List the workers that have ever sent a heartbeat."""
-    source = each(await site.app.queue.workers())
-    found = await page(source, lambda one: f"{one.worker_id} {one.run_id}", limit=limit, after=after)
-    return listed(found, worker_row)
+@router.get("/workers", response_model=responses.ListResponse[responses.WorkerResponse])
+async def workers(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+    """List all workers that have sent a heartbeat."""
+    source = as_async(await context.app.queue.workers())
+    found = await scan_page(source, lambda one: f"{one.worker_id} {one.run_id}", limit=limit, after=after)
+    return list_response(found, worker_row)
 
 
-@router.get("/hosts", response_model=schema.Listed[schema.HostRow])
-async def hosts(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
-    """List the hosts, how they are treated, and what is left to ask of them."""
-    return listed(await placed(site.app.queue.hosts(after=after), limit), host_row)
+@router.get("/hosts", response_model=responses.ListResponse[responses.HostResponse])
+async def hosts(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+    """List the hosts with their gaps, pauses and remaining tasks."""
+    return list_response(await cursor_page(context.app.queue.hosts(after=after), limit), host_row)
 
 
-@router.post("/hosts/{host}/pause", response_model=receipts.HostPaused)
-async def pause_host(site: TheSite, guest: Operator, host: HostName, wish: HostWish) -> dict[str, Any]:
-    """Ask a host nothing for a while, in any run; zero ends a pause."""
-    await deeds.pause_host(site, guest, host.lower(), timedelta(seconds=wish.seconds))
-    return {"host": host.lower(), "paused_seconds": wish.seconds}
+@router.post("/hosts/{host}/pause", response_model=action_responses.HostPauseResponse)
+async def pause_host(context: Context, principal: Operator, host: HostName, body: HostBody) -> dict[str, Any]:
+    """Send a host no requests for a while, in any run; zero ends a pause."""
+    await actions.pause_host(context, principal, host.lower(), timedelta(seconds=body.seconds))
+    return {"host": host.lower(), "paused_seconds": body.seconds}
 
 
-@router.post("/hosts/{host}/slow", response_model=receipts.HostSlowed)
-async def slow_host(site: TheSite, guest: Operator, host: HostName, wish: HostWish) -> dict[str, Any]:
-    """Keep at least this gap between two starts on a host, in any run; zero lifts it."""
-    await deeds.slow_host(site, guest, host.lower(), timedelta(seconds=wish.seconds))
-    return {"host": host.lower(), "delay_seconds": wish.seconds}
+@router.post("/hosts/{host}/slow", response_model=action_responses.HostDelayResponse)
+async def slow_host(context: Context, principal: Operator, host: HostName, body: HostBody) -> dict[str, Any]:
+    """Set the minimum gap between request starts on a host, in any run; zero removes it."""
+    await actions.slow_host(context, principal, host.lower(), timedelta(seconds=body.seconds))
+    return {"host": host.lower(), "delay_seconds": body.seconds}
 
 
-@router.get("/tokens", response_model=schema.Listed[schema.TokenRow])
-async def all_tokens(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
-    """List the API tokens by name, never by what they are: what is left of each, and which were retired."""
-    source = each(await tokens(site.app.queue))
-    return listed(await page(source, lambda one: one.name, limit=limit, after=after), TokenStatus.as_json)
+@router.get("/tokens", response_model=responses.ListResponse[responses.TokenRow])
+async def all_tokens(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+    """List the API tokens by name, never by value: the remaining quota of each, and which are retired."""
+    source = as_async(await tokens(context.app.queue))
+    return list_response(
+        await scan_page(source, lambda one: one.name, limit=limit, after=after), TokenStatus.as_json
+    )
 
 
-@router.get("/scrapers", response_model=schema.Listed[schema.ScraperRow])
-async def scrapers(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+@router.get("/scrapers", response_model=responses.ListResponse[responses.ScraperRow])
+async def scrapers(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
     """List the scrapers of the project."""
-    rows = await asyncio.to_thread(site.scraper_rows.all)
-    told = [row | {"says": row["says"] and site.redact(row["says"])} for row in rows]
-    return listed(await page(each(told), lambda row: row["name"], limit=limit, after=after), dict)
+    rows = await asyncio.to_thread(context.scraper_rows.all)
+    redacted = [row | {"says": row["says"] and context.redact(row["says"])} for row in rows]
+    return list_response(
+        await scan_page(as_async(redacted), lambda row: row["name"], limit=limit, after=after), dict
+    )
 
 
-@router.post("/scrapers/{scraper}/forget", response_model=receipts.Forgotten)
-async def forget(site: TheSite, guest: Operator, scraper: ScraperName) -> dict[str, Any]:
-    """Forget what runs of a scraper with `dedup` have queued: the next one queues it again."""
-    return {"scraper": scraper, "forgotten": await deeds.forget(site, guest, scraper)}
+@router.post("/scrapers/{scraper}/forget", response_model=action_responses.ForgetResponse)
+async def forget(context: Context, principal: Operator, scraper: ScraperName) -> dict[str, Any]:
+    """Forget what runs of a scraper with `dedup` have queued; the next run queues it again."""
+    return {"scraper": scraper, "forgotten": await actions.forget(context, principal, scraper)}
 
 
-@router.get("/actions", response_model=schema.Listed[schema.ActionRow])
-async def done(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
-    """List who did what by the web, the newest first."""
-    source = each(await actions(site.app.queue))
-    return listed(await page(source, lambda one: one.id, limit=limit, after=after), Action.as_json)
+@router.get("/actions", response_model=responses.ListResponse[responses.ActionRow])
+async def audit_log(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+    """List the actions taken through the pages and the API, newest first."""
+    source = as_async(await read_actions(context.app.queue))
+    return list_response(
+        await scan_page(source, lambda one: one.id, limit=limit, after=after), Action.as_json
+    )
 
 
 @router.post(
     "/scrape",
-    response_model=receipts.ScrapedRow,
+    response_model=action_responses.ScrapeResponse,
     responses={
-        502: {"model": schema.Trouble, "description": "The page became a dead letter"},
-        504: {"model": schema.Trouble, "description": "No answer came in time"},
+        502: {"model": responses.ErrorResponse, "description": "The page became a dead letter"},
+        504: {"model": responses.ErrorResponse, "description": "The call timed out"},
     },
 )
-async def scrape(site: TheSite, guest: Operator, wish: ScrapeWish) -> dict[str, Any]:
-    """Have a worker that listens fetch a page, or handle a payload, now, and answer with its items."""
-    timeout = timedelta(seconds=wish.timeout)
-    scraped = await deeds.scrape(site, guest, wish.scraper, wish.task(), timeout=timeout)
+async def scrape(context: Context, principal: Operator, body: ScrapeBody) -> dict[str, Any]:
+    """Have an on-demand worker fetch a page or handle a payload now; the response has its items."""
+    timeout = timedelta(seconds=body.timeout)
+    scraped = await actions.scrape(context, principal, body.scraper, body.task(), timeout=timeout)
     follow = [{"url": link.url, "step": link.step} for link in scraped.follow]
     return {**asdict(scraped), "follow": follow}
 
 
-async def _sample(site: Site) -> Sample:
-    sample = await site.sampler.fresh()
-    if sample.trouble:
-        raise Refused(503, "QueueUnavailable", sample.trouble)
+async def _sample(context: WebContext) -> Sample:
+    sample = await context.sampler.fresh_sample()
+    if sample.error:
+        raise ApiError(503, "QueueUnavailable", sample.error)
     return sample

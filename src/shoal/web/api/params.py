@@ -1,4 +1,4 @@
-"""What many routes take and answer."""
+"""Parameters and responses that many routes share."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from pydantic import StringConstraints
 
 from shoal.core.errors import UnknownLetter, UnknownRun, shorten
 from shoal.core.model import TaskState
-from shoal.web.api.schema import Trouble
-from shoal.web.api.wishes import PRINTABLE
-from shoal.web.guard import Guest, guest_of, operator
-from shoal.web.paging import DEFAULT_LIMIT, MOST, Page
-from shoal.web.site import Site, site_of
+from shoal.web.api.requests import PRINTABLE
+from shoal.web.api.responses import ErrorResponse
+from shoal.web.auth.credentials import Principal, principal_of, require_operator
+from shoal.web.context import WebContext, context_of
+from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT, ListPage
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ _LETTER_ID = re.compile(r"[0-9a-f]{1,64}")
 
 
 def _run_id(run_id: Annotated[str, Path(description="The run's id")]) -> str:
-    # What cannot be the id of a run is not looked for in any store.
+    # An impossible run id never reaches a store.
     if not _RUN_ID.fullmatch(run_id):
         raise UnknownRun(shorten(run_id))
     return run_id
@@ -34,34 +34,40 @@ def _letter_id(run_id: "RunId", letter: Annotated[str, Path(description="The dea
     return letter
 
 
-TheSite = Annotated[Site, Depends(site_of)]
-Reader = Annotated[Guest, Depends(guest_of)]
-Operator = Annotated[Guest, Depends(operator)]
+Context = Annotated[WebContext, Depends(context_of)]
+Reader = Annotated[Principal, Depends(principal_of)]
+Operator = Annotated[Principal, Depends(require_operator)]
 RunId = Annotated[str, Depends(_run_id)]
 Letter = Annotated[str, Depends(_letter_id)]
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many rows a page has")]
-After = Annotated[str | None, Query(max_length=500, description="What `next` of the page before said")]
-Number = Annotated[int, Query(ge=0, lt=1 << 62, description="What `next` of the page before said")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows per page")]
+After = Annotated[str | None, Query(max_length=500, description="`next` of the previous page")]
+Number = Annotated[int, Query(ge=0, lt=1 << 62, description="`next` of the previous page")]
 Label = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE)]
-Step = Annotated[Label | None, Query(description="Of this step only")]
-States = Annotated[list[TaskState] | None, Query(description="In one of these states", max_length=10)]
+Step = Annotated[Label | None, Query(description="Only this step")]
+States = Annotated[list[TaskState] | None, Query(description="Only these states", max_length=10)]
 
 LIMIT = DEFAULT_LIMIT
 
-# Of every route; what a single one may answer besides is said there.
-TROUBLES: dict[int | str, dict[str, Any]] = {
-    401: {"model": Trouble, "description": "No token, or one that is not known"},
-    403: {"model": Trouble, "description": "A reader may look and not change; or another site's page asked"},
-    404: {"model": Trouble, "description": "There is no such run, scraper or dead letter"},
-    409: {"model": Trouble, "description": "The run exists, but not as asked for"},
-    413: {"model": Trouble, "description": "The body is too large"},
-    421: {"model": Trouble, "description": "The server is not known by this name"},
-    422: {"model": Trouble, "description": "What was handed in cannot be used"},
-    429: {"model": Trouble, "description": "Too many wrong tokens were tried"},
-    503: {"model": Trouble, "description": "The queue cannot be reached"},
+# Shared by every route; a route declares its own ones itself.
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    401: {"model": ErrorResponse, "description": "Missing or unknown token"},
+    403: {
+        "model": ErrorResponse,
+        "description": "A reader cannot make changes; or the request came from another site's page",
+    },
+    404: {"model": ErrorResponse, "description": "No such run, scraper or dead letter"},
+    409: {
+        "model": ErrorResponse,
+        "description": "The run exists, but in another state or with other settings",
+    },
+    413: {"model": ErrorResponse, "description": "The body is too large"},
+    421: {"model": ErrorResponse, "description": "The Host header is not allowed"},
+    422: {"model": ErrorResponse, "description": "Invalid input"},
+    429: {"model": ErrorResponse, "description": "Too many failed logins"},
+    503: {"model": ErrorResponse, "description": "The queue cannot be reached"},
 }
 
 
-def listed(page: Page[T], row: Callable[[T], Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a page as the API has it."""
+def list_response(page: ListPage[T], row: Callable[[T], Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a page of rows as a JSON response body."""
     return {"rows": [row(one) for one in page.rows], "next": page.next}

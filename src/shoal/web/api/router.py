@@ -1,10 +1,10 @@
-"""All routes of the API under one roof."""
+"""One router with all routes of the API."""
 
 from fastapi import APIRouter
 
-from shoal.web.api import dead, fleet, results, runs, work
-from shoal.web.api.params import TROUBLES
+from shoal.web.api import dead, fleet, results, runs, tasks
+from shoal.web.api.params import ERROR_RESPONSES
 
-router = APIRouter(prefix="/api", responses=TROUBLES)
-for part in (fleet, runs, results, work, dead):
+router = APIRouter(prefix="/api", responses=ERROR_RESPONSES)
+for part in (fleet, runs, results, tasks, dead):
     router.include_router(part.router)

@@ -1,84 +1,86 @@
-"""Runs: list, look, start, fill, steer, purge."""
+"""Runs: list, show, start, enqueue, pause, resume, cancel, purge."""
 
 from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
 
-from shoal.fleet.progress import Progress
-from shoal.fleet.rows import run_row
-from shoal.web import deeds
-from shoal.web.api import receipts, schema
-from shoal.web.api.params import LIMIT, After, Limit, Operator, RunId, TheSite
-from shoal.web.api.wishes import EnqueueWish, StartWish
-from shoal.web.paging import each, page
-from shoal.worker.not_followed import links_not_followed
+from shoal.fleet.status.progress import ProgressReader
+from shoal.fleet.status.rows import run_row
+from shoal.web import actions
+from shoal.web.api import action_responses, responses
+from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
+from shoal.web.api.requests import EnqueueBody, StartRunBody
+from shoal.web.views.paging import as_async, scan_page
+from shoal.worker.skipped_links import links_not_followed
 
 router = APIRouter(tags=["runs"])
 
 
-@router.get("/runs", response_model=schema.Listed[schema.RunRow])
-async def runs(site: TheSite, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
-    """List the runs, the newest first."""
-    queue = site.app.queue
-    found = await page(each(await queue.runs()), lambda run: run.id, limit=limit, after=after)
+@router.get("/runs", response_model=responses.ListResponse[responses.RunResponse])
+async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+    """List the runs, newest first."""
+    queue = context.app.queue
+    found = await scan_page(as_async(await queue.runs()), lambda run: run.id, limit=limit, after=after)
     return {"rows": [run_row(run, await queue.stats(run.id)) for run in found.rows], "next": found.next}
 
 
-@router.get("/runs/{run_id}", response_model=schema.RunStatus)
-async def run(site: TheSite, run_id: RunId) -> dict[str, Any]:
-    """Show how a run is, as `shoal status RUN --json` does."""
-    seen = (await site.sampler.fresh(run_id)).snapshot(run_id)
-    snapshot = seen or await Progress(site.app.queue, run_id).look()
-    links = await links_not_followed(site.app.queue, run_id)
+@router.get("/runs/{run_id}", response_model=responses.RunStatus)
+async def run(context: Context, run_id: RunId) -> dict[str, Any]:
+    """Show the status of a run, as `shoal status RUN --json` does."""
+    seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
+    snapshot = seen or await ProgressReader(context.app.queue, run_id).read()
+    links = await links_not_followed(context.app.queue, run_id)
     return replace(snapshot, not_followed=links).as_json()
 
 
-@router.post("/runs", response_model=receipts.Queued, status_code=201)
-async def start(site: TheSite, guest: Operator, wish: StartWish) -> dict[str, Any]:
-    """Make a run of a scraper of the project and fill it; a run id that exists is gone on with."""
-    return await deeds.start(
-        site,
-        guest,
-        wish.scraper,
-        urls=wish.urls,
-        tasks=[task.task() for task in wish.tasks],
-        settings=wish.settings,
-        run_id=wish.run_id,
-        invalid=wish.invalid,
+@router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)
+async def start(context: Context, principal: Operator, body: StartRunBody) -> dict[str, Any]:
+    """Start a run of a project scraper and enqueue its tasks; an existing run id is continued."""
+    return await actions.start(
+        context,
+        principal,
+        body.scraper,
+        urls=body.urls,
+        tasks=[task.task() for task in body.tasks],
+        settings=body.settings,
+        run_id=body.run_id,
+        invalid=body.invalid,
     )
 
 
-@router.post("/runs/{run_id}/enqueue", response_model=receipts.Queued)
-async def enqueue(site: TheSite, guest: Operator, run_id: RunId, wish: EnqueueWish) -> dict[str, Any]:
-    """Add URLs and tasks to a run; what has entered before is not entered again."""
-    tasks = [task.task() for task in wish.tasks]
-    return await deeds.enqueue(site, guest, run_id, urls=wish.urls, tasks=tasks, invalid=wish.invalid)
+@router.post("/runs/{run_id}/enqueue", response_model=action_responses.EnqueueResponse)
+async def enqueue(context: Context, principal: Operator, run_id: RunId, body: EnqueueBody) -> dict[str, Any]:
+    """Add URLs and tasks to a run; tasks that are already in it are not added again."""
+    tasks = [task.task() for task in body.tasks]
+    return await actions.enqueue(
+        context, principal, run_id, urls=body.urls, tasks=tasks, invalid=body.invalid
+    )
 
 
-@router.post("/runs/{run_id}/pause", response_model=receipts.Steered)
-async def pause(site: TheSite, guest: Operator, run_id: RunId) -> dict[str, Any]:
-    """Hand out no task of a run until it is resumed."""
-    run = await deeds.pause(site, guest, run_id)
+@router.post("/runs/{run_id}/pause", response_model=action_responses.RunStateResponse)
+async def pause(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+    """Stop handing out tasks of a run until it is resumed."""
+    run = await actions.pause(context, principal, run_id)
     return {"run_id": run.id, "state": run.state}
 
 
-@router.post("/runs/{run_id}/resume", response_model=receipts.Steered)
-async def resume(site: TheSite, guest: Operator, run_id: RunId) -> dict[str, Any]:
-    """Let a run go on that was paused, or that ended at a limit."""
-    run = await deeds.resume(site, guest, run_id)
+@router.post("/runs/{run_id}/resume", response_model=action_responses.RunStateResponse)
+async def resume(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+    """Resume a run that was paused or that ended at a limit."""
+    run = await actions.resume(context, principal, run_id)
     return {"run_id": run.id, "state": run.state}
 
 
-@router.post("/runs/{run_id}/cancel", response_model=receipts.Steered)
-async def cancel(site: TheSite, guest: Operator, run_id: RunId) -> dict[str, Any]:
-    """End a run for good; nothing is deleted."""
-    run = await deeds.cancel(site, guest, run_id)
+@router.post("/runs/{run_id}/cancel", response_model=action_responses.RunStateResponse)
+async def cancel(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+    """Cancel a run permanently; nothing is deleted."""
+    run = await actions.cancel(context, principal, run_id)
     return {"run_id": run.id, "state": run.state}
 
 
-@router.delete("/runs/{run_id}", response_model=receipts.Purged)
-async def purge(site: TheSite, guest: Operator, run_id: RunId) -> dict[str, Any]:
+@router.delete("/runs/{run_id}", response_model=action_responses.PurgeResponse)
+async def purge(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
     """Delete a run with all its tasks, items and dead letters."""
-    await deeds.purge(site, guest, run_id)
+    await actions.purge(context, principal, run_id)
     return {"run_id": run_id, "purged": True}

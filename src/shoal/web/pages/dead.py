@@ -1,117 +1,216 @@
-"""Dead letters: the list with its filters, one letter's history, and replaying or dropping them."""
+"""Dead letters: the list with its filters, a single letter, replay and drop."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
-from shoal.fleet.letters import find_letter
-from shoal.web.api.params import Label, Letter, RunId
-from shoal.web.frame import answering, page, root_of
-from shoal.web.pages.runpage import frame_of, links, path_of_run, seen, typed
-from shoal.web.paging import placed, searched, taken
-from shoal.web.site import site_of
+from shoal.fleet.status.rows import find_letter
+from shoal.web import actions
+from shoal.web.api.params import Label, Letter, Operator, RunId
+from shoal.web.context import context_of
+from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.views.form import Form, form_field, read_form
+from shoal.web.views.paging import cursor_page, search_page, take
+from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
 
 router = APIRouter()
 ROWS = 25
-TALLIED = 500  # letters whose classes are counted for the chips
+MAX_CLASSIFIED = 500  # letters that the counts by error class cover
 
 
 Text = Annotated[Label, Query()]
 
 
-def wanted(step: Text = "", host: Text = "", error: Text = "") -> DeadFilter:
-    """Read which dead letters are meant from a URL."""
+def read_filter(step: Text = "", host: Text = "", error: Text = "") -> DeadFilter:
+    """Read the filter from the query string."""
     return DeadFilter(step=step or None, host=host or None, error=error or None)
 
 
-Wanted = Annotated[DeadFilter, Depends(wanted)]
+Filter = Annotated[DeadFilter, Depends(read_filter)]
 
 
 def as_fields(where: DeadFilter) -> dict[str, str]:
-    """Return a filter as it stands in URLs and forms."""
+    """Return a filter as query or form fields."""
     return {name: str(value) for name, value in asdict(where).items() if value}
 
 
 @router.get("/runs/{run_id}/dead")
 async def dead(
-    request: Request, run_id: RunId, where: Wanted, part: Text = "", after: str | None = None
+    request: Request, run_id: RunId, where: Filter, part: Text = "", after: str | None = None
 ) -> Response:
-    """List the dead letters that match; or search some thousands of them for a part of a URL."""
-    queue, fields = site_of(request).app.queue, as_fields(where)
-    sample, one = await seen(request, run_id)
+    """List the dead letters that match, or search a few thousand of them for part of a URL."""
+    queue, fields = context_of(request).app.queue, as_fields(where)
+    sample, snapshot = await load_run(request, run_id)
     source = queue.dead(run_id, where, after=after or None)
-    async with answering(site_of(request)):
-        search = await searched(source, lambda one: part in (one.task.url or ""), ROWS) if part else None
-        found = search.page if search else await placed(source, ROWS)
-        tallied = await taken(queue.dead(run_id), TALLIED)
-    return await page(
+    async with queue_timeout(context_of(request)):
+        search = (
+            await search_page(source, lambda letter: part in (letter.task.url or ""), ROWS) if part else None
+        )
+        found = search.page if search else await cursor_page(source, ROWS)
+        classified = await take(queue.dead(run_id), MAX_CLASSIFIED)
+    return await render_page(
         request,
         "dead.html",
-        title=f"{one.stats.dead:,} dead letters · {one.run.scraper}",
-        heading=one.run.scraper,
-        command=typed("shoal", "dead", "list", run_id, **fields),
+        title=f"{snapshot.stats.dead:,} dead letters · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
+        command=command_line("shoal", "dead", "list", run_id, **fields),
         sample=sample,
         letters=found.rows,
         where=where,
         search=search,
         part=part,
         filter=urlencode(fields),
-        classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", tallied),
-        classes_cut=len(tallied) >= TALLIED,
-        **(frame_of(run_id, "Dead letters", one) | links(request, found.next, {**fields, "part": part})),
+        classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", classified),
+        classes_cut=len(classified) >= MAX_CLASSIFIED,
+        **(
+            run_tab_data(run_id, "Dead letters", snapshot)
+            | page_links(request, found.next, {**fields, "part": part})
+        ),
     )
 
 
 @router.get("/runs/{run_id}/dead/{letter}")
 async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
     """Show one dead letter with its attempts as a timeline."""
-    sample, one = await seen(request, run_id)
-    async with answering(site_of(request)):
-        found = await find_letter(site_of(request).app.queue, run_id, letter)
-    return await page(
+    sample, snapshot = await load_run(request, run_id)
+    async with queue_timeout(context_of(request)):
+        found = await find_letter(context_of(request).app.queue, run_id, letter)
+    return await render_page(
         request,
-        "letter.html",
-        title=f"Dead letter · {one.run.scraper}",
-        heading=one.run.scraper,
+        "dead_letter.html",
+        title=f"Dead letter · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
         command=f"shoal dead show {run_id} {letter}",
         sample=sample,
         letter=found,
         payload=dict(found.task.payload),
-        **frame_of(run_id, "Dead letters", one),
+        **run_tab_data(run_id, "Dead letters", snapshot),
     )
 
 
 def _classes(base: str, letters: Sequence[DeadLetter]) -> list[tuple[str, int, str]]:
-    """Return the classes of errors with how often each is there, and where they are listed."""
-    counted = Counter(class_of(letter.error) for letter in letters)
+    """Return the error classes with their counts and the URLs of their lists."""
+    counts = Counter(class_of(letter.error) for letter in letters)
     return [
         (name, count, f"{base}/dead?{urlencode({'error': name})}")
-        for name, count in counted.most_common(10)
+        for name, count in counts.most_common(10)
         if name
     ]
 
 
 def class_of(error: str) -> str:
-    """Return the class that an error's text begins with, or its first words."""
+    """Return the class name at the start of an error, else its first words."""
     name, colon, _ = error.partition(":")
     return name if colon and name.isidentifier() else error[:60]
 
 
-def words_of(letters: int, is_more: bool) -> str:
-    """Return how many dead letters are meant, as far as they were counted."""
+def count_words(letters: int, is_more: bool) -> str:
+    """Return the number of dead letters in words, as far as they were counted."""
     noun = "dead letter" if letters == 1 else "dead letters"
     return f"{'more than ' if is_more else ''}{letters:,} {noun}"
 
 
 def fields_of(ids: Sequence[str], where: DeadFilter) -> list[tuple[str, Any]]:
-    """Return the hidden fields of a form that is about these letters, or all that match."""
+    """Return the hidden form fields that select these letters, or all that match."""
     if ids:
-        return [("id", one) for one in ids]
+        return [("id", letter_id) for letter_id in ids]
     return [("all", "1"), *as_fields(where).items()]
+
+
+MAX_COUNTED = 5_000
+
+Ids = Annotated[list[str] | None, Query(alias="id", max_length=1_000)]
+Verb = Literal["replay", "drop"]
+CONSEQUENCES = {
+    "replay": "They go back to pending with their attempts reset, and the workers of the run retry them.",
+    "drop": "They are dropped permanently. Their keys stay in use, so the run does not queue them again.",
+}
+
+
+@router.get("/runs/{run_id}/replay")
+async def confirm_replay(
+    request: Request, run_id: RunId, principal: Operator, where: Filter, ids: Ids = None, all: bool = False
+) -> Response:
+    """Ask for confirmation before dead letters are replayed."""
+    return await _confirm(request, run_id, "replay", ids or [], where if all else None)
+
+
+@router.get("/runs/{run_id}/drop")
+async def confirm_drop(
+    request: Request, run_id: RunId, principal: Operator, where: Filter, ids: Ids = None, all: bool = False
+) -> Response:
+    """Ask for confirmation before dead letters are dropped."""
+    return await _confirm(request, run_id, "drop", ids or [], where if all else None)
+
+
+@router.post("/runs/{run_id}/replay")
+async def replay(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Put dead letters back to pending."""
+    selected = _read_selection(await read_form(request))
+    count = await actions.replay(
+        context_of(request), principal, run_id, selected["ids"], where=selected["where"]
+    )
+    return redirect_after(request, f"{path_of_run(run_id)}/dead", "replayed", count=count)
+
+
+@router.post("/runs/{run_id}/drop")
+async def drop(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Drop dead letters permanently."""
+    selected = _read_selection(await read_form(request))
+    count = await actions.drop(
+        context_of(request), principal, run_id, selected["ids"], where=selected["where"]
+    )
+    return redirect_after(request, f"{path_of_run(run_id)}/dead", "dropped", count=count)
+
+
+async def _confirm(
+    request: Request, run_id: str, verb: Verb, ids: Sequence[str], where: DeadFilter | None
+) -> Response:
+    sample, _ = await load_run(request, run_id)
+    count, is_more = await _count(request, run_id, ids, where)
+    run_path = f"{root_of(request)}{path_of_run(run_id)}"
+    words = count_words(count, is_more)
+    return await render_page(
+        request,
+        "confirm.html",
+        title=f"{verb.capitalize()} dead letters",
+        command=command_line("shoal", "dead", verb, run_id, *ids, **as_fields(where or DeadFilter())),
+        sample=sample,
+        question=f"{verb.capitalize()} {words}?" if count else "Nothing selected, or nothing matches.",
+        consequence=CONSEQUENCES[verb] if count else "Select some in the list, or choose all that match.",
+        can_do=bool(count),
+        is_destructive=verb == "drop",
+        verb=f"{verb.capitalize()} {words}",
+        action=f"{run_path}/{verb}",
+        fields=fields_of(ids, where or DeadFilter()),
+        back=f"{run_path}/dead",
+    )
+
+
+async def _count(
+    request: Request, run_id: str, ids: Sequence[str], where: DeadFilter | None
+) -> tuple[int, bool]:
+    """Count the selected letters, up to a limit; also return whether there are more."""
+    if ids or where is None:
+        return len(set(ids)), False
+    async with queue_timeout(context_of(request)):
+        found = len(await take(context_of(request).app.queue.dead(run_id, where), MAX_COUNTED + 1))
+    return min(found, MAX_COUNTED), found > MAX_COUNTED
+
+
+def _read_selection(form: Form) -> dict[str, Any]:
+    """Return which letters a form selects; raises InvalidInput if none."""
+    if ids := form.get("id"):
+        return {"ids": list(dict.fromkeys(ids)), "where": DeadFilter()}
+    if not form_field(form, "all"):
+        raise InvalidInput("No dead letter selected. Select some in the list, or choose all that match.")
+    step, host, error = (form_field(form, name) or None for name in ("step", "host", "error"))
+    return {"ids": None, "where": DeadFilter(step=step, host=host, error=error)}

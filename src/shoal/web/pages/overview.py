@@ -5,25 +5,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.model import Run
-from shoal.fleet.overview import MOST_RUNS
-from shoal.fleet.progress import Snapshot
-from shoal.web.facts import overview_facts, overview_title
-from shoal.web.frame import answering, page
-from shoal.web.pages.runpage import links
-from shoal.web.paging import each
-from shoal.web.paging import page as page_of
-from shoal.web.site import site_of
+from shoal.fleet.status.overview import MAX_RUNS
+from shoal.fleet.status.progress import Snapshot
+from shoal.web.context import context_of
+from shoal.web.pages.runs import page_links
+from shoal.web.views.models import overview_data, overview_title
+from shoal.web.views.paging import as_async, scan_page
+from shoal.web.views.render import queue_timeout, render_page
 
 router = APIRouter()
-RUNS_ON_A_PAGE = 25
+RUNS_PER_PAGE = 25
 
 
 @router.get("/")
 async def overview(request: Request) -> Response:
-    """Show everything in the queue at one glance."""
-    site = site_of(request)
-    sample = await site.sampler.fresh()
-    return await page(
+    """Show a summary of the whole queue."""
+    context = context_of(request)
+    sample = await context.sampler.fresh_sample()
+    return await render_page(
         request,
         "overview.html",
         title=overview_title(sample.overview),
@@ -31,31 +30,31 @@ async def overview(request: Request) -> Response:
         command="shoal top",
         sample=sample,
         live="/live",
-        more_runs=len(sample.overview.runs) >= MOST_RUNS,
-        **overview_facts(site.sampler, sample),
+        more_runs=len(sample.overview.runs) >= MAX_RUNS,
+        **overview_data(context.sampler, sample),
     )
 
 
 @router.get("/runs")
 async def runs(request: Request, after: str | None = None) -> Response:
-    """List all runs, the newest first."""
-    site = site_of(request)
-    async with answering(site):
-        sample = await site.sampler.fresh()
-        found = await page_of(
-            each(await site.app.queue.runs()), lambda run: run.id, limit=RUNS_ON_A_PAGE, after=after
+    """List all runs, newest first."""
+    context = context_of(request)
+    async with queue_timeout(context):
+        sample = await context.sampler.fresh_sample()
+        found = await scan_page(
+            as_async(await context.app.queue.runs()), lambda run: run.id, limit=RUNS_PER_PAGE, after=after
         )
-        shown = [sample.snapshot(run.id) or await _snapshot(request, run) for run in found.rows]
-    return await page(
+        snapshots = [sample.snapshot(run.id) or await _snapshot(request, run) for run in found.rows]
+    return await render_page(
         request,
         "runs.html",
         title="Runs",
         command="shoal runs",
         sample=sample,
-        runs=shown,
-        **links(request, found.next, {}),
+        runs=snapshots,
+        **page_links(request, found.next, {}),
     )
 
 
 async def _snapshot(request: Request, run: Run) -> Snapshot:
-    return Snapshot(run, await site_of(request).app.queue.stats(run.id), 0, 0.0, None)
+    return Snapshot(run, await context_of(request).app.queue.stats(run.id), 0, 0.0, None)

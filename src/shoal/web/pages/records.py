@@ -1,4 +1,4 @@
-"""What a run yielded: its items and its rejects, a page at a time."""
+"""The items and rejects of a run, a page at a time."""
 
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.web.api.params import Label, RunId
-from shoal.web.frame import answering, page, root_of
-from shoal.web.pages.runpage import frame_of, links, path_of_run, seen
-from shoal.web.paging import numbered, taken
-from shoal.web.shown import cells_of, columns_of
-from shoal.web.site import site_of
+from shoal.web.context import context_of
+from shoal.web.pages.runs import load_run, page_links, path_of_run, run_tab_data
+from shoal.web.views.format import cells_of, columns_of
+from shoal.web.views.paging import id_page, take
+from shoal.web.views.render import queue_timeout, render_page, root_of
 
 router = APIRouter()
 ROWS = 25
@@ -22,7 +22,7 @@ Text = Annotated[Label, Query()]
 @router.get("/runs/{run_id}/items")
 async def items(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
     """Preview the items of a run."""
-    found = site_of(request).app.queue.items(run_id, step=step or None, after=_number(after))
+    found = context_of(request).app.queue.items(run_id, step=step or None, after=_number(after))
     return await _records(
         request,
         run_id,
@@ -37,8 +37,8 @@ async def items(request: Request, run_id: RunId, step: Text = "", after: str | N
 
 @router.get("/runs/{run_id}/rejects")
 async def rejects(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
-    """Preview what was refused, and why."""
-    found = site_of(request).app.queue.rejects(run_id, step=step or None, after=_number(after))
+    """Preview the rejects with their reasons."""
+    found = context_of(request).app.queue.rejects(run_id, step=step or None, after=_number(after))
     return await _records(
         request,
         run_id,
@@ -47,28 +47,30 @@ async def rejects(request: Request, run_id: RunId, step: Text = "", after: str |
         step,
         command=f"shoal status {run_id}",
         exports=[],
-        nothing="Nothing was rejected.",
+        nothing="No rejects.",
     )
 
 
-async def _records(request: Request, run_id: str, source: Any, tab: str, step: str, **facts: Any) -> Response:
-    sample, one = await seen(request, run_id)
-    async with answering(site_of(request)):
-        found = numbered(await taken(source, ROWS + 1), lambda row: row.id, ROWS)
+async def _records(
+    request: Request, run_id: str, source: Any, tab: str, step: str, **values: Any
+) -> Response:
+    sample, snapshot = await load_run(request, run_id)
+    async with queue_timeout(context_of(request)):
+        found = id_page(await take(source, ROWS + 1), lambda row: row.id, ROWS)
     columns, more = columns_of(row.data for row in found.rows)
-    count = one.stats.items if tab == "Items" else one.stats.rejected
-    return await page(
+    count = snapshot.stats.items if tab == "Items" else snapshot.stats.rejected
+    return await render_page(
         request,
         "records.html",
-        title=f"{count:,} {tab.lower()} · {one.run.scraper}",
-        heading=one.run.scraper,
+        title=f"{count:,} {tab.lower()} · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
         sample=sample,
         rows=[(row, cells_of(row.data, columns)) for row in found.rows],
         columns=columns,
         more_columns=more,
         step=step,
         with_reason=tab == "Rejects",
-        **(frame_of(run_id, tab, one) | links(request, found.next, {"step": step}) | facts),
+        **(run_tab_data(run_id, tab, snapshot) | page_links(request, found.next, {"step": step}) | values),
     )
 
 

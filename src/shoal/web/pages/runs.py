@@ -1,84 +1,147 @@
-"""The page of one run, and its buttons."""
+"""The page of one run, with its tabs, steps and buttons."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.web import deeds
+from shoal.fleet.status.progress import Snapshot
+from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
-from shoal.web.facts import run_facts, run_title
-from shoal.web.frame import answering, back_to, page, root_of
-from shoal.web.pages.runpage import frame_of, path_of_run, seen
-from shoal.web.paging import taken
-from shoal.web.site import site_of
-from shoal.worker.not_followed import links_not_followed
+from shoal.web.context import context_of
+from shoal.web.errors import path_of
+from shoal.web.sampler import Sample
+from shoal.web.views.models import run_data, run_title
+from shoal.web.views.paging import take
+from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.worker.skipped_links import links_not_followed
+
+TABS = (
+    ("Run", ""),
+    ("Items", "/items"),
+    ("Rejects", "/rejects"),
+    ("Dead letters", "/dead"),
+    ("Tasks", "/tasks"),
+    ("Proxies", "/proxies"),
+)
+
+
+def path_of_run(run_id: str) -> str:
+    """Return the path of a run's page, without the root."""
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def command_line(*words: str, **options: str) -> str:
+    """Return a shell command; its values may come from a hostile site, so they are quoted."""
+    chosen = [word for name, value in options.items() if value for word in (f"--{name}", value)]
+    return shlex.join([*words, *chosen])
+
+
+async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
+    """Return a fresh sample and the snapshot of the run; raises UnknownRun or QueueUnavailable."""
+    context = context_of(request)
+    async with queue_timeout(context):
+        sample = await context.sampler.fresh_sample(run_id)
+        # If the queue did not respond, query it again, so that the error says why.
+        snapshot = sample.snapshot(run_id) or Snapshot(
+            await context.app.queue.run(run_id), await context.app.queue.stats(run_id), 0, 0.0, None
+        )
+    return sample, snapshot
+
+
+def run_tab_data(run_id: str, tab: str, snapshot: Snapshot) -> dict[str, Any]:
+    """Return what every tab of a run shows."""
+    base = path_of_run(run_id)
+    return {
+        "run_id": run_id,
+        "tab": tab,
+        "tabs": [(name, f"{base}{path}") for name, path in TABS],
+        "steps": sorted(snapshot.stats.steps),
+    }
+
+
+def page_links(request: Request, after: str | None, given: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the URLs of the first and the next page of a list, with the same filter."""
+    here = f"{root_of(request)}{path_of(request.scope)}"
+    filters = {name: value for name, value in given.items() if value}
+    is_first = "after" not in request.query_params
+    return {
+        "first": None if is_first else f"{here}?{urlencode(filters)}",
+        "next": f"{here}?{urlencode({**filters, 'after': after})}" if after else None,
+        "here_path": here,
+    }
+
 
 router = APIRouter()
-MOST_HOSTS = 15
-MOST_REASONS = 15  # for which links were not followed
+MAX_HOSTS = 15
+MAX_REASONS = 15  # why links were not followed
 
 
 @router.get("/runs/{run_id}")
 async def run(request: Request, run_id: RunId) -> Response:
-    """Show how a run is getting on."""
-    site = site_of(request)
-    sample, one = await seen(request, run_id)
-    async with answering(site):
-        hosts = await taken(site.app.queue.hosts(run_id), MOST_HOSTS + 1)
-        links = await links_not_followed(site.app.queue, run_id)
-    return await page(
+    """Show the progress of a run."""
+    context = context_of(request)
+    sample, snapshot = await load_run(request, run_id)
+    async with queue_timeout(context):
+        hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
+        links = await links_not_followed(context.app.queue, run_id)
+    return await render_page(
         request,
         "run.html",
-        title=run_title(one),
-        heading=one.run.scraper,
+        title=run_title(snapshot),
+        heading=snapshot.run.scraper,
         command=f"shoal watch {run_id}",
         sample=sample,
         live=f"/live{path_of_run(run_id)}",
-        hosts=hosts[:MOST_HOSTS],
-        more_hosts=len(hosts) > MOST_HOSTS,
-        not_followed=list(links.items())[:MOST_REASONS],
-        **(frame_of(run_id, "Run", one) | run_facts(sample, one)),
+        hosts=hosts[:MAX_HOSTS],
+        more_hosts=len(hosts) > MAX_HOSTS,
+        not_followed=list(links.items())[:MAX_REASONS],
+        **(run_tab_data(run_id, "Run", snapshot) | run_data(sample, snapshot)),
     )
 
 
 @router.post("/runs/{run_id}/pause")
-async def pause(request: Request, run_id: RunId, guest: Operator) -> Response:
-    """Hand out no task of a run until it is resumed."""
-    await deeds.pause(site_of(request), guest, run_id)
-    return back_to(request, path_of_run(run_id), "paused")
+async def pause(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Stop handing out tasks of a run until it is resumed."""
+    await actions.pause(context_of(request), principal, run_id)
+    return redirect_after(request, path_of_run(run_id), "paused")
 
 
 @router.post("/runs/{run_id}/resume")
-async def resume(request: Request, run_id: RunId, guest: Operator) -> Response:
-    """Let a paused run go on."""
-    await deeds.resume(site_of(request), guest, run_id)
-    return back_to(request, path_of_run(run_id), "resumed")
+async def resume(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Resume a paused run."""
+    await actions.resume(context_of(request), principal, run_id)
+    return redirect_after(request, path_of_run(run_id), "resumed")
 
 
 @router.get("/runs/{run_id}/cancel")
-async def ask_cancel(request: Request, run_id: RunId, guest: Operator) -> Response:
-    """Ask whether a run is to be ended for good."""
-    sample, one = await seen(request, run_id)
-    home = f"{root_of(request)}{path_of_run(run_id)}"
-    return await page(
+async def confirm_cancel(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Ask for confirmation before a run is cancelled."""
+    sample, snapshot = await load_run(request, run_id)
+    run_path = f"{root_of(request)}{path_of_run(run_id)}"
+    return await render_page(
         request,
         "confirm.html",
         title=f"Cancel {run_id}",
         command=f"shoal cancel {run_id}",
         sample=sample,
-        question=f"Cancel this run of {one.run.scraper}?",
-        consequence=f"{one.stats.remaining:,} tasks that are left will never be handed out. Its items stay.",
+        question=f"Cancel this run of {snapshot.run.scraper}?",
+        consequence=f"{snapshot.stats.remaining:,} remaining tasks will not be processed. Items are kept.",
         can_do=True,
-        is_grave=True,
-        verb="Cancel the run",
-        action=f"{home}/cancel",
+        is_destructive=True,
+        verb="Cancel run",
+        action=f"{run_path}/cancel",
         fields=[],
-        back=home,
+        back=run_path,
     )
 
 
 @router.post("/runs/{run_id}/cancel")
-async def cancel(request: Request, run_id: RunId, guest: Operator) -> Response:
-    """End a run for good."""
-    await deeds.cancel(site_of(request), guest, run_id)
-    return back_to(request, path_of_run(run_id), "cancelled")
+async def cancel(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Cancel a run permanently."""
+    await actions.cancel(context_of(request), principal, run_id)
+    return redirect_after(request, path_of_run(run_id), "cancelled")

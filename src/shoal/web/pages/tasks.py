@@ -1,4 +1,4 @@
-"""The tasks of a run by key, URL, state or step; and its proxies."""
+"""The tasks of a run, filtered by key, URL, state or step; and its proxies."""
 
 from typing import Annotated
 
@@ -8,13 +8,12 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import TaskState
-from shoal.fleet.proxies import proxies as proxies_of
+from shoal.fleet.status.proxies import proxies as proxies_of
 from shoal.web.api.params import Label, RunId
-from shoal.web.frame import answering, page
-from shoal.web.pages.runpage import frame_of, links, seen, typed
-from shoal.web.paging import each, placed, searched
-from shoal.web.paging import page as page_of
-from shoal.web.site import site_of
+from shoal.web.context import context_of
+from shoal.web.pages.runs import command_line, load_run, page_links, run_tab_data
+from shoal.web.views.paging import as_async, cursor_page, scan_page, search_page
+from shoal.web.views.render import queue_timeout, render_page
 
 router = APIRouter()
 ROWS = 50
@@ -32,27 +31,27 @@ async def tasks(
     step: Text = "",
     after: str | None = None,
 ) -> Response:
-    """List the tasks of a run as they are now; or search some thousands of them for a part of a URL."""
+    """List the tasks of a run, or search a few thousand of them for part of a URL."""
     if state and state not in STATES:
         raise InvalidSetting("state", f"must be one of {', '.join(STATES)}")
     chosen = {"key": key, "part": part, "state": state, "step": step}
-    sample, one = await seen(request, run_id)
-    source = site_of(request).app.queue.tasks(
+    sample, snapshot = await load_run(request, run_id)
+    source = context_of(request).app.queue.tasks(
         run_id,
         step=step or None,
         states=[TaskState(state)] if state else None,
         keys=[key.strip()] if key.strip() else None,
         after=after or None,
     )
-    async with answering(site_of(request)):
-        search = await searched(source, lambda task: part in (task.url or ""), ROWS) if part else None
-        found = search.page if search else await placed(source, ROWS)
-    return await page(
+    async with queue_timeout(context_of(request)):
+        search = await search_page(source, lambda task: part in (task.url or ""), ROWS) if part else None
+        found = search.page if search else await cursor_page(source, ROWS)
+    return await render_page(
         request,
         "tasks.html",
-        title=f"Tasks · {one.run.scraper}",
-        heading=one.run.scraper,
-        command=typed("shoal", "records", run_id, *([key] if key else []), state=state, step=step),
+        title=f"Tasks · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
+        command=command_line("shoal", "records", run_id, *([key] if key else []), state=state, step=step),
         sample=sample,
         tasks=found.rows,
         states=STATES,
@@ -61,24 +60,26 @@ async def tasks(
         part=part,
         state=state,
         step=step,
-        **(frame_of(run_id, "Tasks", one) | links(request, None if key else found.next, chosen)),
+        **(
+            run_tab_data(run_id, "Tasks", snapshot) | page_links(request, None if key else found.next, chosen)
+        ),
     )
 
 
 @router.get("/runs/{run_id}/proxies")
 async def proxies(request: Request, run_id: RunId, after: str | None = None) -> Response:
-    """List the proxies of a run: what came by each, and which are benched."""
-    sample, one = await seen(request, run_id)
-    async with answering(site_of(request)):
-        rows = [status.as_json() for status in await proxies_of(site_of(request).app.queue, run_id)]
-    found = await page_of(each(rows), lambda row: str(row["proxy"]), limit=ROWS, after=after)
-    return await page(
+    """List the proxies of a run with their counts, and which are benched."""
+    sample, snapshot = await load_run(request, run_id)
+    async with queue_timeout(context_of(request)):
+        rows = [status.as_json() for status in await proxies_of(context_of(request).app.queue, run_id)]
+    found = await scan_page(as_async(rows), lambda row: str(row["proxy"]), limit=ROWS, after=after)
+    return await render_page(
         request,
         "proxies.html",
-        title=f"Proxies · {one.run.scraper}",
-        heading=one.run.scraper,
+        title=f"Proxies · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
         command=f"shoal proxies {run_id}",
         sample=sample,
         proxies=found.rows,
-        **(frame_of(run_id, "Proxies", one) | links(request, found.next, {})),
+        **(run_tab_data(run_id, "Proxies", snapshot) | page_links(request, found.next, {})),
     )

@@ -1,11 +1,11 @@
-// Charts, copy buttons and a connection that rests while nobody sees the page. No part of it writes markup.
+// Charts, copy buttons, and a live connection that is closed while the page is hidden. Nothing here writes markup.
 (() => {
   "use strict";
 
   const NARROW = 640;
   const charts = [];
 
-  // Copying
+  // Copy buttons
 
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.hidden = !navigator.clipboard;
@@ -23,14 +23,14 @@
   const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);
 
   function options(element) {
-    const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     return {
       width: element.clientWidth,
       height: element.clientHeight,
       cursor: { y: false, points: { size: 6 } },
       legend: { show: false },
       scales: {
-        // A minute at least, so that the first seconds do not look like a mountain.
+        // At least a minute, so the first seconds do not look like a peak.
         x: { range: (chart, low, high) => [Math.min(low || 0, (high || 0) - 60), high || 60] },
         y: { range: (chart, low, high) => [0, Math.max(1, (high || 0) * 1.15)] },
       },
@@ -72,7 +72,7 @@
     for (const chart of charts) draw(chart);
   }
 
-  // The live connection: htmx swaps the fragments in, this hears the rest of what is sent.
+  // The live connection: htmx swaps in the fragments; this handles the other events.
 
   let source = null;
 
@@ -82,16 +82,16 @@
     source.addEventListener("history", (event) => setHistory(JSON.parse(event.data)));
     source.addEventListener("point", (event) => addPoint(JSON.parse(event.data)));
     source.addEventListener("title", (event) => { document.title = JSON.parse(event.data) + " · Shoal"; });
-    source.addEventListener("open", () => document.body.classList.remove("cut-off"));
-    source.addEventListener("error", () => document.body.classList.add("cut-off"));
+    source.addEventListener("open", () => document.body.classList.remove("disconnected"));
+    source.addEventListener("error", () => document.body.classList.add("disconnected"));
     return source;
   }
 
-  function rest() {
+  function onVisibilityChange() {
     if (document.hidden && source) {
       source.close();
     } else if (source && source.readyState === EventSource.CLOSED) {
-      // htmx opens a new one when it hears that this one has failed.
+      // htmx reconnects when this one reports an error.
       source.dispatchEvent(new Event("error"));
     }
   }
@@ -102,10 +102,10 @@
     }
     redraw();
     window.htmx.createEventSource = connect;
-    document.addEventListener("visibilitychange", rest);
+    document.addEventListener("visibilitychange", onVisibilityChange);
     window.addEventListener("pagehide", () => source && source.close());
-    let waiting = 0;
-    window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redraw, 150); });
+    let resizeTimer = 0;
+    window.addEventListener("resize", () => { clearTimeout(resizeTimer); resizeTimer = setTimeout(redraw, 150); });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
 })();

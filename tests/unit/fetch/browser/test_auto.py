@@ -1,14 +1,14 @@
-"""By HTTP first, with a browser where it is needed; and pages that nobody gets are let go."""
+"""HTTP first, a browser where it is needed; and pages that are not returned are released."""
 
 from datetime import timedelta
 
 import pytest
 
 from shoal.core.errors import NeedsBrowser
-from shoal.core.exchange import Request, Response
+from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.fetch.browser.auto import AutoFetcher
-from shoal.fetch.browser.rendering import EitherFetcher, RenderingFetcher
+from shoal.fetch.browser.dispatch import ChoosingFetcher, RenderingFetcher
 
 URL = "https://shop.test/p/1"
 
@@ -55,7 +55,7 @@ async def test_a_page_that_scripts_write_is_asked_for_again_and_others_of_its_ki
 
 async def test_what_is_sent_goes_by_http_whatever_comes_back():
     http, browser, asked = Fetching(b"empty"), Fetching(b"rendered"), []
-    request = Request(url=URL, post=b"q=1", on_ask=lambda: asked.append(1))
+    request = Request(url=URL, post=b"q=1", on_send=lambda: asked.append(1))
     assert (await auto(http, browser, Known({"shop.test/p/*"})).fetch(request)).body == b"empty"
     assert asked == [1] and not browser.asked
 
@@ -87,10 +87,10 @@ async def test_the_moment_to_ask_is_told_once():
     told = []
     http, browser, known = Fetching(b"empty"), Fetching(b"rendered"), Known()
     fetcher = auto(http, browser, known)
-    await fetcher.fetch(Request(url=URL, on_ask=lambda: told.append("http")))
-    assert told == ["http"] and browser.asked[0].on_ask is None
-    await fetcher.fetch(Request(url=URL, on_ask=lambda: told.append("browser")))
-    browser.asked[1].on_ask()  # as a browser does when it has a tab
+    await fetcher.fetch(Request(url=URL, on_send=lambda: told.append("http")))
+    assert told == ["http"] and browser.asked[0].on_send is None
+    await fetcher.fetch(Request(url=URL, on_send=lambda: told.append("browser")))
+    browser.asked[1].on_send()  # as a browser does when it has a tab
     assert told == ["http", "browser"]
 
 
@@ -98,7 +98,7 @@ class Opened:
     def __init__(self):
         self.gone = 0
 
-    def let_go(self):
+    def release(self):
         self.gone += 1
 
 
@@ -117,7 +117,7 @@ class Opening(Fetching):
 
 
 class Asking:
-    """What may be around a fetcher: it turns answers down, or asks again."""
+    """A fetcher in between: it discards responses, or sends again."""
 
     def __init__(self, inner, times, error=None):
         self._inner, self._times, self._error = inner, times, error
@@ -135,14 +135,14 @@ class Asking:
 
 async def test_a_page_is_kept_open_for_who_gets_it_and_let_go_by_who_does_not():
     browser = Opening()
-    response = await RenderingFetcher(Asking(EitherFetcher(Fetching(), browser), 3)).fetch(Request(url=URL))
+    response = await RenderingFetcher(Asking(ChoosingFetcher(Fetching(), browser), 3)).fetch(Request(url=URL))
     assert [opened.gone for opened in browser.opened] == [1, 1, 0]
     assert response.live is browser.opened[-1]
 
 
 async def test_no_page_stays_open_when_an_answer_is_turned_down():
     browser = Opening()
-    fetcher = RenderingFetcher(Asking(EitherFetcher(Fetching(), browser), 1, LookupError("no")))
+    fetcher = RenderingFetcher(Asking(ChoosingFetcher(Fetching(), browser), 1, LookupError("no")))
     with pytest.raises(LookupError):
         await fetcher.fetch(Request(url=URL))
     assert [opened.gone for opened in browser.opened] == [1]
@@ -150,7 +150,7 @@ async def test_no_page_stays_open_when_an_answer_is_turned_down():
 
 async def test_who_asks_is_the_browser_only_where_a_page_is_to_be_rendered():
     http, browser = Fetching(b"plain"), Opening()
-    either = EitherFetcher(http, browser)
+    either = ChoosingFetcher(http, browser)
     assert (await either.fetch(Request(url=URL))).body == b"plain"
     await RenderingFetcher(either).fetch(Request(url=URL))
     assert (len(http.asked), len(browser.asked)) == (1, 1)

@@ -1,15 +1,15 @@
-"""Pools, notes and answers that tests make up."""
+"""Pools, notes and responses for tests."""
 
 from datetime import timedelta
 
-from shoal.core.exchange import Response
+from shoal.core.http import Response
 from shoal.core.model import Note
-from shoal.core.ways import ProxyRules, read_ways
-from shoal.fetch.proxies.pool import Pool
+from shoal.core.proxies import ProxyRules, read_proxy_list
+from shoal.fetch.proxies.pool import ProxyPool
 
 
 class Clock:
-    """A clock that goes when it is told to."""
+    """A clock that the test sets."""
 
     def __init__(self):
         self.now = 1_000.0
@@ -18,29 +18,29 @@ class Clock:
         return self.now
 
 
-def ways(count, scheme="http"):
-    return read_ways([f"{scheme}://p{number}.test:80" for number in range(count)], what="entry")
+def proxies(count, scheme="http"):
+    return read_proxy_list([f"{scheme}://p{number}.test:80" for number in range(count)], what="entry")
 
 
 def pool(count=3, *, clock=None, proven=True, scheme="http", **rules):
     """Return a pool of proxies that have all worked, unless told otherwise."""
-    made = Pool(ProxyRules(**rules), ways(count, scheme), clock=clock or Clock())
-    for standing in made.standings():
+    made = ProxyPool(ProxyRules(**rules), proxies(count, scheme), clock=clock or Clock())
+    for health in made.records():
         if proven:
-            standing.served(0.1, 0.0)
+            health.record_page(0.1, 0.0)
     return made
 
 
 def named(pool, number):
-    return next(one for one in pool.standings() if one.way.name.endswith(f"//p{number}.test:80"))
+    return next(one for one in pool.records() if one.proxy.name.endswith(f"//p{number}.test:80"))
 
 
-def number_of(standing):
-    return int(standing.way.name.partition("//p")[2].partition(".")[0])
+def number_of(health):
+    return int(health.proxy.name.partition("//p")[2].partition(".")[0])
 
 
 class Board:
-    """Notes in memory, by a clock of their own."""
+    """Notes in memory, with their own clock."""
 
     def __init__(self):
         self.now, self._stamp, self._kept = 0.0, 0, {}
@@ -73,13 +73,13 @@ class Board:
 
 
 class Inner:
-    """A fetcher that answers as it is told, and remembers by which proxies it was asked."""
+    """A fetcher that responds as the test sets it, and records the proxies of its requests."""
 
     def __init__(self, answer=lambda request: 200):
-        self.answer, self.asked, self.closed = answer, [], False
+        self.answer, self.requests, self.closed = answer, [], False
 
     async def fetch(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         said = self.answer(request)
         if isinstance(said, Exception):
             raise said
@@ -89,4 +89,4 @@ class Inner:
         self.closed = True
 
     def names(self):
-        return [request.way and request.way.name for request in self.asked]
+        return [request.proxy and request.proxy.name for request in self.requests]

@@ -1,4 +1,4 @@
-"""Where proxies come from: a list, a file that changes, a function that is asked again."""
+"""Where proxies come from: a list, a file that changes, a function that is called again."""
 
 import asyncio
 import logging
@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.ways import ProxyRules
+from shoal.core.proxies import ProxyRules
 from shoal.fetch.proxies import source as sources
-from shoal.fetch.proxies.source import Source
+from shoal.fetch.proxies.source import ProxySource
 
 
-def urls(ways):
-    return [way.url for way in ways]
+def urls(proxies):
+    return [proxy.url for proxy in proxies]
 
 
 async def changed(source):
@@ -22,16 +22,16 @@ async def changed(source):
 
 
 async def test_a_list_is_read():
-    assert urls(await Source(ProxyRules(listed=("p.test:80",))).read()) == ["http://p.test:80"]
+    assert urls(await ProxySource(ProxyRules(listed=("p.test:80",))).read()) == ["http://p.test:80"]
 
 
 async def test_a_file_is_read_again_when_it_changes_and_the_old_list_stays_while_it_is_broken(
     tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(sources, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(sources, "CHECK_INTERVAL", 0.01)
     file = tmp_path / "proxies.txt"
     file.write_text("p.test:80\n")
-    source = Source(ProxyRules(file=file))
+    source = ProxySource(ProxyRules(file=file))
     assert urls(await source.read()) == ["http://p.test:80"]
     waiting = asyncio.create_task(changed(source))
     with caplog.at_level(logging.WARNING, "shoal.proxies"):
@@ -55,12 +55,12 @@ async def later():
     [lambda: ["p.test:81"], lambda: "p.test:81\n", later, lambda: later(), lambda: ("http://p.test:81",)],
 )
 async def test_a_function_may_be_of_any_kind(provider):
-    assert urls(await Source(ProxyRules(provider=provider)).read()) == ["http://p.test:81"]
+    assert urls(await ProxySource(ProxyRules(provider=provider)).read()) == ["http://p.test:81"]
 
 
 async def test_a_function_is_asked_again():
     answers = iter([["p.test:80"], ["p.test:81"]])
-    source = Source(ProxyRules(provider=lambda: next(answers), refresh=timedelta(milliseconds=10)))
+    source = ProxySource(ProxyRules(provider=lambda: next(answers), refresh=timedelta(milliseconds=10)))
     assert urls(await source.read()) == ["http://p.test:80"]
     assert await changed(source) == ["http://p.test:81"]
 
@@ -69,18 +69,18 @@ async def test_a_function_that_fails_is_named_without_its_words():
     def broken():
         raise ValueError("http://me:s3cret@provider.test/")
 
-    with pytest.raises(InvalidSetting, match="did not come from their function: ValueError") as caught:
-        await Source(ProxyRules(provider=broken)).read()
+    with pytest.raises(InvalidSetting, match="function failed: ValueError") as caught:
+        await ProxySource(ProxyRules(provider=broken)).read()
     assert "s3cret" not in str(caught.value)
-    with pytest.raises(InvalidSetting, match="as a list of addresses"):
-        await Source(ProxyRules(provider=lambda: 7)).read()
+    with pytest.raises(InvalidSetting, match="must return a list of addresses"):
+        await ProxySource(ProxyRules(provider=lambda: 7)).read()
 
 
 async def test_a_function_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr(sources, "PATIENCE", 0.02)
+    monkeypatch.setattr(sources, "PROVIDER_TIMEOUT", 0.02)
 
     async def hang():
         await asyncio.sleep(60)
 
-    with pytest.raises(InvalidSetting, match=r"in 0\.02 s"):
-        await Source(ProxyRules(provider=hang)).read()
+    with pytest.raises(InvalidSetting, match=r"within 0\.02 s"):
+        await ProxySource(ProxyRules(provider=hang)).read()

@@ -1,4 +1,4 @@
-"""Pages fetched as one of several visitors: what belongs to one never goes out with another."""
+"""Pages fetched with sessions: the state of one is never sent with another."""
 
 import re
 from datetime import timedelta
@@ -6,17 +6,17 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import NoProxyLeft, NoSession
-from shoal.core.exchange import Headers, Request, Response
+from shoal.core.http import Headers, Request, Response
 from shoal.core.model import SECOND
-from shoal.fetch.sessions.fetcher import MOST_RETURNS, SessionFetcher
-from shoal.fetch.sessions.pool import FIRST_WAIT, SessionRules
-from shoal.fetch.sparing import Sparing
+from shoal.fetch.host_pause import HostPauser
+from shoal.fetch.sessions.fetcher import MAX_REQUEUES, SessionFetcher
+from shoal.fetch.sessions.pool import MIN_WAIT, SessionRules
 
 SHOP = "https://shop.test"
 
 
 class Host:
-    """Answers as it is told to, and remembers who asked."""
+    """Responds as the test sets it, and records the sessions of its requests."""
 
     def __init__(self):
         self.asked, self.status, self.body = [], 200, b"page"
@@ -28,7 +28,7 @@ class Host:
         return Response(url=request.url, status=self.status, headers=Headers(), body=self.body)
 
     def keys(self):
-        return [request.guise.key if request.guise else None for request in self.asked]
+        return [request.identity.key if request.identity else None for request in self.asked]
 
     async def close(self):
         pass
@@ -99,14 +99,14 @@ async def test_trouble_on_the_way_is_not_the_visitors_fault(host):
 async def test_what_a_login_learns_goes_out_with_its_visitor_to_its_host_alone(host):
     async def login(session, name, send):
         await send(Request(url=f"{SHOP}/login", post=b"user=me"))
-        session.say(name, "Authorization", f"Bearer {session.number}")
+        session.set_header(name, "Authorization", f"Bearer {session.number}")
 
     fetching = fetcher(host, login=login, per_host=False)
     await visit(fetching)
     await visit(fetching, origin="https://other.test")
     await visit(fetching, origin="http://shop.test")
     first, page, elsewhere, in_the_clear = host.asked
-    assert first.post == b"user=me" and first.guise.key == page.guise.key
+    assert first.post == b"user=me" and first.identity.key == page.identity.key
     assert page.headers["Authorization"] == "Bearer 0"
     assert "Authorization" not in elsewhere.headers
     assert "Authorization" not in in_the_clear.headers
@@ -121,11 +121,11 @@ async def test_a_visitor_that_is_logged_in_no_longer_is_replaced_at_no_cost(host
 
     fetching = fetcher(host, login=login)
     host.status = 401
-    for _ in range(MOST_RETURNS):
+    for _ in range(MAX_REQUEUES):
         with pytest.raises(NoSession):
             await visit(fetching)
     assert (await visit(fetching)).status == 401
-    assert len(set(logins)) == len(logins) == MOST_RETURNS + 1
+    assert len(set(logins)) == len(logins) == MAX_REQUEUES + 1
     await fetching.close()
 
 
@@ -144,10 +144,10 @@ async def test_while_nobody_can_log_in_the_queue_is_told_once_to_hold_the_host_b
     async def login(session, origin, send):
         raise ValueError
 
-    fetching = fetcher(host, login=login, sparing=Sparing(Queue()))
+    fetching = fetcher(host, login=login, pauser=HostPauser(Queue()))
     for _ in range(5):
         with pytest.raises(NoSession):
             await visit(fetching)
     ((name, pause),) = paused
-    assert name == "shop.test" and timedelta(seconds=4) < pause <= FIRST_WAIT
+    assert name == "shop.test" and timedelta(seconds=4) < pause <= MIN_WAIT
     assert host.asked == []

@@ -1,4 +1,4 @@
-"""Visitors: made when they are needed, replaced when they are worn, and never hammering a login."""
+"""Sessions: created when needed, replaced when retired, and never hammering a login."""
 
 import asyncio
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import NoSession
-from shoal.fetch.sessions.pool import FIRST_WAIT, LONGEST_WAIT, SessionPool, SessionRules
+from shoal.fetch.sessions.pool import MAX_WAIT, MIN_WAIT, SessionPool, SessionRules
 
 
 class Time:
@@ -31,27 +31,27 @@ async def test_as_many_visitors_are_made_as_were_asked_for_and_take_turns():
 
 async def test_each_wears_a_browser_in_turn():
     pool = SessionPool(SessionRules(size=3, profiles=("chrome", "firefox")))
-    assert [(await pool.take()).guise.profile for _ in range(3)] == ["chrome", "firefox", "chrome"]
+    assert [(await pool.take()).identity.profile for _ in range(3)] == ["chrome", "firefox", "chrome"]
 
 
 async def test_one_that_is_turned_away_is_replaced_with_all_that_belongs_to_it():
     pool = SessionPool(SessionRules(size=1))
     first = await pool.take()
-    first.cookies.keep("https://shop.test/", "shop.test", ["id=1"])
+    first.cookies.store("https://shop.test/", "shop.test", ["id=1"])
     for _ in range(3):
-        first.blame()
+        first.record_block()
     second = await pool.take()
     assert second.key != first.key and first.is_retired
-    assert second.guise.cookies.header("https://shop.test/", "shop.test") is None
+    assert second.identity.cookies.header("https://shop.test/", "shop.test") is None
 
 
 async def test_success_makes_up_for_being_turned_away():
     pool = SessionPool(SessionRules(size=1))
     first = await pool.take()
     for _ in range(20):
-        first.blame()
-        first.praise()
-        first.praise()
+        first.record_block()
+        first.record_success()
+        first.record_success()
     assert (await pool.take()) is first
 
 
@@ -116,8 +116,8 @@ async def test_a_login_that_fails_is_not_tried_again_before_its_time(clock, capl
         waits.append(caught.value.after)
         clock.now += caught.value.after.total_seconds()
     assert len(tries) == 12
-    assert waits[:3] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
-    assert waits[-1] == LONGEST_WAIT
+    assert waits[:3] == [MIN_WAIT, 2 * MIN_WAIT, 4 * MIN_WAIT]
+    assert waits[-1] == MAX_WAIT
     assert "hunter2" not in caplog.text and "hunter2" not in str(caught.value)
 
 
@@ -132,5 +132,5 @@ async def test_a_login_that_works_again_forgets_the_failures(clock):
     with pytest.raises(NoSession):
         await pool.take()
     is_broken = False
-    clock.now += FIRST_WAIT.total_seconds()
+    clock.now += MIN_WAIT.total_seconds()
     assert (await pool.take()).is_ready

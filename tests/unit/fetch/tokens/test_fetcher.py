@@ -1,14 +1,14 @@
-"""What a token's fetcher sends to whom, and what it makes of the answers."""
+"""Where the token fetcher sends tokens, and how it handles the responses."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from shoal.core.errors import BrokenAnswer, NotNow, NoTokenLeft, OutOfScope, TokenSetAside, TokensResting
-from shoal.core.exchange import Headers, Hop, Request, Response
-from shoal.fetch.tokens.fetcher import MOST_RETURNS, TokenFetcher
+from shoal.core.http import Headers, Hop, Request, Response
+from shoal.fetch.tokens.fetcher import MAX_REQUEUES, TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool
-from shoal.fetch.tokens.token import Placement, Source
+from shoal.fetch.tokens.token import TokenPlacement, TokenSource
 from tests.conformance.model import ModelQueue
 
 API = "https://api.test"
@@ -16,7 +16,7 @@ PLENTY = {"x-ratelimit-limit": "100", "x-ratelimit-remaining": "99", "x-ratelimi
 
 
 class Pages:
-    """Answers as it is told to, and remembers what it was asked."""
+    """Responds as the test sets it, and records its requests."""
 
     def __init__(self):
         self.asked, self.answers, self.is_closed = [], {}, False
@@ -38,7 +38,7 @@ class Pages:
 
 
 class Paused(ModelQueue):
-    """A queue that remembers which hosts were paused."""
+    """A queue that records which hosts were paused."""
 
     def __init__(self):
         super().__init__(lambda: datetime.now(UTC))
@@ -63,9 +63,9 @@ def opening(pages, queue):
     opened = []
 
     async def open_fetcher(*tokens, **placement):
-        pool = await TokenPool.open(queue, Source(given=tokens or ("one", "two")), run_id="r")
+        pool = await TokenPool.open(queue, TokenSource(given=tokens or ("one", "two")), run_id="r")
         opened.append(
-            TokenFetcher(pages, pool, Placement(origins=frozenset({API}), **placement), queue=queue)
+            TokenFetcher(pages, pool, TokenPlacement(origins=frozenset({API}), **placement), queue=queue)
         )
         return opened[-1]
 
@@ -186,7 +186,7 @@ async def test_when_all_are_retired_the_run_waits_and_says_what_to_do(opening, p
         with pytest.raises(NotNow) as caught:
             await fetcher.fetch(asking(f"/{number}"))
     assert isinstance(caught.value, NoTokenLeft)
-    assert "All 2 tokens were refused" in str(caught.value) and "--resume" in str(caught.value)
+    assert "All 2 tokens were rejected" in str(caught.value) and "--resume" in str(caught.value)
     assert len(pages.asked) == 4
     await fetcher.close()
 
@@ -194,7 +194,7 @@ async def test_when_all_are_retired_the_run_waits_and_says_what_to_do(opening, p
 async def test_a_page_that_refuses_every_token_is_to_blame_itself(opening, pages):
     fetcher = await opening("one", "two")
     pages.answer = lambda request: (401 if request.url.endswith("/locked") else 200, {}, b"")
-    for _ in range(2 + MOST_RETURNS):
+    for _ in range(2 + MAX_REQUEUES):
         with pytest.raises(TokenSetAside):
             await fetcher.fetch(asking("/locked"))
         await fetcher.fetch(asking("/fine"))
@@ -204,7 +204,7 @@ async def test_a_page_that_refuses_every_token_is_to_blame_itself(opening, pages
 
 
 class Redirecting(Pages):
-    """Leads on to where it is told, as a fetcher that follows redirects does."""
+    """Redirects as the test sets it, like a fetcher that follows redirects."""
 
     def __init__(self, *urls):
         super().__init__()
@@ -221,33 +221,33 @@ class Redirecting(Pages):
 
 
 async def test_a_redirect_within_the_origin_is_one_more_request_of_the_budget(queue):
-    pool = await TokenPool.open(queue, Source(given=["one"]), run_id="r")
-    placement = Placement(origins=frozenset({API}))
+    pool = await TokenPool.open(queue, TokenSource(given=["one"]), run_id="r")
+    placement = TokenPlacement(origins=frozenset({API}))
     plain, leading = Pages(), Redirecting(f"{API}/b", f"{API}/c")
     await TokenFetcher(plain, pool, placement, queue=queue).fetch(asking())
     fetcher = TokenFetcher(leading, pool, placement, queue=queue)
     for _ in range(3):
         await fetcher.fetch(asking())
-    (purse,) = pool._purses.values()
-    assert purse.drawn == 1 + 3 * 3
-    assert purse.in_flight == 0
+    (quota,) = pool._quotas.values()
+    assert quota.taken == 1 + 3 * 3
+    assert quota.in_flight == 0
     await fetcher.close()
 
 
 async def test_what_another_host_answers_says_nothing_of_the_token(queue):
-    pool = await TokenPool.open(queue, Source(given=["one"]), run_id="r")
+    pool = await TokenPool.open(queue, TokenSource(given=["one"]), run_id="r")
     fetcher = TokenFetcher(
-        Redirecting("https://cdn.test/x"), pool, Placement(origins=frozenset({API})), queue=queue
+        Redirecting("https://cdn.test/x"), pool, TokenPlacement(origins=frozenset({API})), queue=queue
     )
     await fetcher.fetch(asking())
-    (purse,) = pool._purses.values()
-    assert not purse.budget().is_known
+    (quota,) = pool._quotas.values()
+    assert not quota.budget().is_known
     await fetcher.close()
 
 
 async def test_a_redirect_that_carries_the_token_to_another_host_is_not_followed(queue):
-    pool = await TokenPool.open(queue, Source(given=["secret"]), run_id="r")
-    placement = Placement(origins=frozenset({API}), query="key")
+    pool = await TokenPool.open(queue, TokenSource(given=["secret"]), run_id="r")
+    placement = TokenPlacement(origins=frozenset({API}), query="key")
     for url in ("https://evil.test/?key=secret", "https://evil.test/secret"):
         fetcher = TokenFetcher(Redirecting(url), pool, placement, queue=queue)
         with pytest.raises(OutOfScope) as caught:

@@ -1,4 +1,4 @@
-"""The pool of one worker: what it does when tokens rest, run out, come and go, or the queue is away."""
+"""The pool of one worker: what it does when tokens are paused, run out or change, or the queue fails."""
 
 import asyncio
 from datetime import timedelta
@@ -7,23 +7,23 @@ import pytest
 
 from shoal.core.errors import InvalidSetting, NoTokenLeft, QueueUnavailable, TokensResting
 from shoal.fetch.tokens.pool import TokenPool
-from shoal.fetch.tokens.token import Source
-from shoal.fetch.tokens.told import Told
+from shoal.fetch.tokens.rate_limit_headers import RateLimit
+from shoal.fetch.tokens.token import TokenSource
 from tests.unit.fetch.tokens.warp import FarQueue, chance_of, warped
 
 
-def told(left, seconds=10.0):
-    return Told(left=left, limit=100, resets_in=timedelta(seconds=seconds))
+def rate_limit(left, seconds=10.0):
+    return RateLimit(left=left, limit=100, resets_in=timedelta(seconds=seconds))
 
 
 def pooled(test):
-    """Run a test with a queue, and a way to open pools on it, in a time of its own."""
+    """Run a test with a queue, and a function that opens pools on it, in simulated time."""
 
     async def run(loop):
         queue = FarQueue(loop, chance_of(1))
 
         async def open_pool(*tokens, **source):
-            given = Source(given=tokens, **source)
+            given = TokenSource(given=tokens, **source)
             return await TokenPool.open(queue, given, run_id="r", clock=loop.time)
 
         await test(loop, queue, open_pool)
@@ -34,11 +34,11 @@ def pooled(test):
 def test_while_one_asks_what_is_left_all_others_wait():
     async def test(loop, queue, open_pool):
         one, other = await open_pool("a"), await open_pool("a")
-        first = await one.draw()
-        waiting = [asyncio.create_task(pool.draw()) for pool in (one, other) for _ in range(5)]
+        first = await one.acquire()
+        waiting = [asyncio.create_task(pool.acquire()) for pool in (one, other) for _ in range(5)]
         await asyncio.sleep(1)
         assert not any(task.done() for task in waiting)
-        await one.over(first, told(99))
+        await one.finish(first, rate_limit(99))
         await asyncio.sleep(1)
         assert all(task.done() for task in waiting)
         await asyncio.gather(one.close(), other.close())
@@ -50,13 +50,13 @@ def test_when_all_rest_the_earliest_reset_is_told():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a", "b")
         for seconds in (30, 50):
-            await pool.rest(await pool.draw(), Told(rest=timedelta(seconds=seconds)))
+            await pool.rest(await pool.acquire(), RateLimit(rest=timedelta(seconds=seconds)))
         with pytest.raises(TokensResting) as caught:
-            await pool.draw()
+            await pool.acquire()
         assert 29 < caught.value.after.total_seconds() <= 30
         await asyncio.sleep(31)
-        draw = await pool.draw()
-        await pool.over(draw, told(5))
+        permit = await pool.acquire()
+        await pool.finish(permit, rate_limit(5))
         await pool.close()
 
     pooled(test)
@@ -65,9 +65,9 @@ def test_when_all_rest_the_earliest_reset_is_told():
 def test_a_reset_that_is_near_is_waited_for():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a")
-        await pool.rest(await pool.draw(), Told(rest=timedelta(seconds=0.2)))
+        await pool.rest(await pool.acquire(), RateLimit(rest=timedelta(seconds=0.2)))
         began = loop.time()
-        await pool.draw()
+        await pool.acquire()
         assert 0.19 < loop.time() - began < 0.5
         await pool.close()
 
@@ -77,18 +77,18 @@ def test_a_reset_that_is_near_is_waited_for():
 def test_one_that_gives_up_waiting_hands_its_request_back():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a")
-        await pool.over(await pool.draw(), told(10))
+        await pool.finish(await pool.acquire(), rate_limit(10))
         for _ in range(50):
-            task = asyncio.create_task(pool.draw())
+            task = asyncio.create_task(pool.acquire())
             await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
-                pool.unsent(task.result())
-        drawn = [await pool.draw() for _ in range(10)]
+                pool.give_back(task.result())
+        taken = [await pool.acquire() for _ in range(10)]
         with pytest.raises(TokensResting):
-            await pool.draw()
-        assert len(drawn) == 10
+            await pool.acquire()
+        assert len(taken) == 10
         await pool.close()
 
     pooled(test)
@@ -97,13 +97,13 @@ def test_one_that_gives_up_waiting_hands_its_request_back():
 def test_a_worker_that_vanishes_costs_what_it_held_and_no_more():
     async def test(loop, queue, open_pool):
         dead, alive = await open_pool("a"), await open_pool("a")
-        await dead.over(await dead.draw(), told(99, 1_000))
-        await dead.draw()
-        dead._tidying.cancel()
+        await dead.finish(await dead.acquire(), rate_limit(99, 1_000))
+        await dead.acquire()
+        dead._maintaining.cancel()
         got = 0
         with pytest.raises(TokensResting):
             while True:
-                await alive.draw()
+                await alive.acquire()
                 got += 1
         assert 60 < got < 99
         await alive.close()
@@ -114,12 +114,12 @@ def test_a_worker_that_vanishes_costs_what_it_held_and_no_more():
 def test_one_that_vanishes_while_it_asks_what_is_left_is_followed_by_another():
     async def test(loop, queue, open_pool):
         dead, alive = await open_pool("a"), await open_pool("a")
-        await dead.draw()
-        dead._tidying.cancel()
+        await dead.acquire()
+        dead._maintaining.cancel()
         began = loop.time()
         while True:
             try:
-                await alive.draw()
+                await alive.acquire()
                 break
             except TokensResting as wait:
                 await asyncio.sleep(wait.after.total_seconds())
@@ -136,12 +136,12 @@ def test_tokens_that_are_written_into_their_file_are_found(tmp_path):
     async def test(loop, queue, open_pool):
         pool = await open_pool(file=file)
         for page in "xy":
-            await pool.doubt(await pool.draw(), page, "401")
+            await pool.doubt(await pool.acquire(), page, "401")
         with pytest.raises(NoTokenLeft, match=r"tokens\.txt"):
-            await pool.draw()
+            await pool.acquire()
         file.write_text("new")
         await asyncio.sleep(6)
-        assert (await pool.draw()).token.text == "new"
+        assert (await pool.acquire()).token.text == "new"
         await pool.close()
 
     pooled(test)
@@ -153,10 +153,10 @@ def test_a_file_that_cannot_be_read_any_more_leaves_the_tokens_as_they_are(tmp_p
 
     async def test(loop, queue, open_pool):
         pool = await open_pool(file=file)
-        await pool.over(await pool.draw(), told(9))
+        await pool.finish(await pool.acquire(), rate_limit(9))
         file.unlink()
         await asyncio.sleep(6)
-        assert (await pool.draw()).token.text == "one"
+        assert (await pool.acquire()).token.text == "one"
         await pool.close()
 
     pooled(test)
@@ -170,8 +170,8 @@ def test_a_queue_that_is_away_puts_requests_off():
             raise QueueUnavailable("redis://x", "away")
 
         queue.notes = queue.swap_note = away
-        with pytest.raises(TokensResting, match="cannot be asked"):
-            await pool.draw()
+        with pytest.raises(TokensResting, match="cannot be read"):
+            await pool.acquire()
         await pool.close()
 
     pooled(test)
@@ -179,7 +179,7 @@ def test_a_queue_that_is_away_puts_requests_off():
 
 def test_no_token_at_all_is_an_error_at_once():
     async def test(loop, queue, open_pool):
-        with pytest.raises(InvalidSetting, match="hold no token"):
+        with pytest.raises(InvalidSetting, match="are empty"):
             await open_pool()
 
     pooled(test)
@@ -188,13 +188,13 @@ def test_no_token_at_all_is_an_error_at_once():
 def test_a_queue_that_is_away_does_not_spoil_a_page_that_came():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a")
-        first = await pool.draw()
+        first = await pool.acquire()
 
         async def away(*_, **__):
             raise QueueUnavailable("redis://x", "away")
 
         queue.notes = queue.swap_note = away
-        await pool.over(first, told(50))
+        await pool.finish(first, rate_limit(50))
         await pool.close()
 
     pooled(test)

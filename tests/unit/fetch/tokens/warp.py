@@ -1,4 +1,4 @@
-"""A loop whose time passes as fast as it can, and a fleet that shares tokens in it."""
+"""An event loop in simulated time, and a fleet that shares tokens in it."""
 
 import asyncio
 import heapq
@@ -7,14 +7,14 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-from shoal.core.exchange import Headers, Response
+from shoal.core.http import Headers, Response
 from tests.conformance.model import ModelQueue
 
 BEGINNING = datetime(2026, 2, 15, 12, tzinfo=UTC)
 
 
 class WarpLoop(asyncio.SelectorEventLoop):
-    """Does not wait: when nothing is to be done, it is at once the time of the next timer."""
+    """Does not wait: when idle, the time jumps to the next timer."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ class WarpLoop(asyncio.SelectorEventLoop):
 
 
 def warped(main):
-    """Run a coroutine function, which is handed the loop, in a time of its own."""
+    """Run a coroutine function, which gets the loop, in simulated time."""
     with asyncio.Runner(loop_factory=WarpLoop) as runner:
 
         async def run():
@@ -48,7 +48,7 @@ def warped(main):
 
 
 class FarQueue(ModelQueue):
-    """A queue whose answers take a while, each another."""
+    """A queue whose calls take a while, each a different one."""
 
     def __init__(self, loop, chance, delay=0.003):
         super().__init__(loop.moment)
@@ -82,11 +82,11 @@ class Host:
     def __init__(self, loop, chance, *, limit=100, window=10.0, latency=0.05, is_fixed=True, tells=True):
         self._loop, self._chance, self._latency = loop, chance, latency
         self.limit, self.window, self._is_fixed, self._tells = limit, window, is_fixed, tells
-        self.used, self.over, self.requests = Counter(), 0, 0
+        self.used, self.finish, self.requests = Counter(), 0, 0
         self._began = {}
 
     async def ask(self, token):
-        """Return the answer to a request, which takes its time to come and to be answered."""
+        """Return the response to a request, after simulated delays in both directions."""
         await asyncio.sleep(self._chance.uniform(0, self._latency))
         response = self._answer(token)
         await asyncio.sleep(self._chance.uniform(0, self._latency))
@@ -99,7 +99,7 @@ class Host:
         left = self.limit - self.used[token, number]
         if left < 0:
             self.used[token, number] -= 1
-            self.over += 1
+            self.finish += 1
         wait = resets_at - self._loop.time()
         fields = [("date", format_datetime(self._loop.moment(), usegmt=True))]
         if self._tells:
@@ -125,7 +125,7 @@ class Host:
 
 
 class Jobs:
-    """What is to be asked, some of it later."""
+    """URLs to fetch, some of them later."""
 
     def __init__(self, count):
         self.left, self._later = count, []

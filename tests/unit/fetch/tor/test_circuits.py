@@ -1,16 +1,16 @@
-"""Which circuit a host is asked by."""
+"""Which circuit a request uses."""
 
 from hypothesis import given
 from hypothesis import strategies as some
 
-from shoal.core.exchange import Guise
-from shoal.fetch.cookies import CookieJar
+from shoal.core.http import Identity
+from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.tor import circuits
 from shoal.fetch.tor.circuits import Circuits
 
 
-def guise(key):
-    return Guise(key=key, cookies=CookieJar())
+def identity_of(key):
+    return Identity(key=key, cookies=CookieJar())
 
 
 def test_a_host_has_one_circuit_and_another_host_has_another():
@@ -21,9 +21,9 @@ def test_a_host_has_one_circuit_and_another_host_has_another():
 
 def test_visitors_of_one_host_share_no_circuit():
     known = Circuits()
-    names = {known.take("a.test", who).name for who in (None, guise("one"), guise("two"))}
+    names = {known.take("a.test", who).name for who in (None, identity_of("one"), identity_of("two"))}
     assert len(names) == 3
-    assert known.take("a.test", guise("one")).name in names
+    assert known.take("a.test", identity_of("one")).name in names
 
 
 def test_two_workers_share_no_name():
@@ -47,16 +47,16 @@ def test_of_many_that_fail_together_the_first_renews():
 def test_a_renewed_circuit_has_no_cookies_of_the_old_one():
     known = Circuits()
     old = known.take("a.test")
-    old.guise.cookies.keep("http://a.test/", "a.test", ["who=me"])
+    old.identity.cookies.store("http://a.test/", "a.test", ["who=me"])
     known.renew(old)
-    assert known.take("a.test").guise.cookies.header("http://a.test/", "a.test") is None
+    assert known.take("a.test").identity.cookies.header("http://a.test/", "a.test") is None
 
 
 def test_renewing_a_host_renews_all_its_visitors_and_no_other_host():
     known = Circuits()
-    mine, yours, other = known.take("a.test"), known.take("a.test", guise("you")), known.take("b.test")
+    mine, yours, other = known.take("a.test"), known.take("a.test", identity_of("you")), known.take("b.test")
     known.renew_host("a.test")
-    assert known.take("a.test") is not mine and known.take("a.test", guise("you")) is not yours
+    assert known.take("a.test") is not mine and known.take("a.test", identity_of("you")) is not yours
     assert known.take("b.test") is other
     known.renew_all()
     assert known.take("b.test") is not other
@@ -67,13 +67,13 @@ def test_renewing_a_host_renews_all_its_visitors_and_no_other_host():
 def test_names_are_never_given_to_two(visits):
     known, owners = Circuits(renew=2), {}
     for host, who in visits:
-        owners.setdefault(known.take(host, guise(who)).name, set()).add((host, who))
+        owners.setdefault(known.take(host, identity_of(who)).name, set()).add((host, who))
     assert all(len(owner) == 1 for owner in owners.values())
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr(circuits, "MOST_VISITORS", 10)
+    monkeypatch.setattr(circuits, "MAX_SESSIONS", 10)
     known = Circuits()
     for number in range(100):
-        known.take("a.test", guise(str(number)))
+        known.take("a.test", identity_of(str(number)))
     assert len(known._known.get("a.test")) <= 10

@@ -1,4 +1,4 @@
-"""What is sent by Tor, when a circuit is renewed, and what becomes of a request when Tor dies."""
+"""What is sent through Tor, when a circuit is renewed, and what becomes of a request when Tor dies."""
 
 import asyncio
 import re
@@ -15,10 +15,10 @@ from shoal.core.errors import (
     RobotsDenied,
     TorDown,
 )
-from shoal.core.exchange import Guise, Request, Response, Way
-from shoal.fetch.cookies import CookieJar
-from shoal.fetch.tor.demand import new_circuit
+from shoal.core.http import Identity, Proxy, Request, Response
+from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.tor.fetcher import TorFetcher
+from shoal.fetch.tor.renewal import new_circuit
 
 URL = "https://shop.test/a"
 
@@ -28,15 +28,15 @@ class FakeTor:
         self.is_up, self.is_alive, self.renewed, self.closed = True, True, 0, False
         self.restarts = 0
 
-    def way(self, name):
+    def proxy(self, name):
         if not self.is_up:
             raise self.down()
-        return Way(name="tor", url=f"socks5h://{name}:shoal@127.0.0.1:9")
+        return Proxy(name="tor", url=f"socks5h://{name}:shoal@127.0.0.1:9")
 
     def down(self):
         return TorDown("it died", timedelta(seconds=2))
 
-    async def answers(self):
+    async def is_working(self):
         return self.is_alive
 
     async def renew(self):
@@ -47,7 +47,7 @@ class FakeTor:
 
 
 class Inner:
-    """Remembers what it was asked, and answers or fails as it is told."""
+    """Records its requests, and responds or fails as the test sets it."""
 
     def __init__(self):
         self.asked, self.answer, self.closed = [], Response(url=URL, status=200, body=b"page"), False
@@ -62,8 +62,8 @@ class Inner:
         self.closed = True
 
     @property
-    def ways(self):
-        return [request.way.url for request in self.asked]
+    def proxies(self):
+        return [request.proxy.url for request in self.asked]
 
 
 @pytest.fixture
@@ -85,14 +85,14 @@ async def fetcher(inner, tor):
 
 async def test_every_request_has_a_way_that_resolves_names_at_the_other_end(fetcher, inner):
     await fetcher.fetch(Request(url=URL))
-    await fetcher.fetch(Request(url=URL, way=Way(name="other", url="http://other:1")))
-    assert all(way.startswith("socks5h://") for way in inner.ways)
-    assert len(set(inner.ways)) == 1
+    await fetcher.fetch(Request(url=URL, proxy=Proxy(name="other", url="http://other:1")))
+    assert all(proxy.startswith("socks5h://") for proxy in inner.proxies)
+    assert len(set(inner.proxies)) == 1
 
 
 async def test_while_tor_is_down_nobody_is_asked(fetcher, inner, tor):
     tor.is_up = False
-    with pytest.raises(TorDown, match="Tor is not up: it died") as raised:
+    with pytest.raises(TorDown, match="Tor is not running: it died") as raised:
         await fetcher.fetch(Request(url=URL))
     assert raised.value.after == timedelta(seconds=2)
     assert inner.asked == []
@@ -106,7 +106,7 @@ async def test_a_failure_is_the_hosts_while_tor_is_alive_and_the_next_goes_by_an
     for _ in range(2):
         with pytest.raises(kind):
             await fetcher.fetch(Request(url=URL))
-    assert len(set(inner.ways)) == 2
+    assert len(set(inner.proxies)) == 2
 
 
 @pytest.mark.parametrize("error", [ConnectFailed("no"), BrokenAnswer("no"), ProxyFailed("tor", "refused")])
@@ -138,7 +138,7 @@ async def test_a_decision_of_ours_renews_nothing(fetcher, inner, error):
     for _ in range(2):
         with pytest.raises(type(error)):
             await fetcher.fetch(Request(url=URL))
-    assert len(set(inner.ways)) == 1
+    assert len(set(inner.proxies)) == 1
 
 
 @pytest.mark.parametrize(
@@ -148,15 +148,15 @@ async def test_a_decision_of_ours_renews_nothing(fetcher, inner, error):
 async def test_only_a_block_renews_the_circuit(fetcher, inner, status, body, circuits):
     inner.answer = Response(url=URL, status=status, body=body)
     assert [(await fetcher.fetch(Request(url=URL))).status for _ in range(2)] == [status, status]
-    assert len(set(inner.ways)) == circuits
+    assert len(set(inner.proxies)) == circuits
 
 
 async def test_a_visitor_keeps_who_it_is_and_has_circuits_of_its_own(fetcher, inner):
-    me = Guise(key="me", cookies=CookieJar())
-    await fetcher.fetch(Request(url=URL, guise=me))
+    me = Identity(key="me", cookies=CookieJar())
+    await fetcher.fetch(Request(url=URL, identity=me))
     await fetcher.fetch(Request(url=URL))
-    assert inner.asked[0].guise is me and inner.asked[1].guise is not me
-    assert len(set(inner.ways)) == 2
+    assert inner.asked[0].identity is me and inner.asked[1].identity is not me
+    assert len(set(inner.proxies)) == 2
 
 
 async def test_all_circuits_are_renewed_on_demand(fetcher, inner, tor):
@@ -165,7 +165,7 @@ async def test_all_circuits_are_renewed_on_demand(fetcher, inner, tor):
     await fetcher.renew_all()
     for url in (URL, "https://other.test/"):
         await fetcher.fetch(Request(url=url))
-    assert len(set(inner.ways)) == 4 and tor.renewed == 1
+    assert len(set(inner.proxies)) == 4 and tor.renewed == 1
 
 
 async def test_closing_it_closes_all(inner, tor):
@@ -175,8 +175,8 @@ async def test_closing_it_closes_all(inner, tor):
 
 async def test_the_name_of_a_circuit_is_in_no_error_and_no_repr(fetcher, inner):
     await fetcher.fetch(Request(url=URL))
-    name = inner.ways[0].partition("//")[2].partition(":")[0]
-    assert name not in repr(inner.asked[0].way)
+    name = inner.proxies[0].partition("//")[2].partition(":")[0]
+    assert name not in repr(inner.asked[0].proxy)
 
 
 def test_whoever_asks_for_a_new_circuit_without_tor_gets_none(inner, tor):

@@ -1,4 +1,4 @@
-"""A Tor's folder: private, and swept away when its owner is gone."""
+"""A Tor's folder: private, and removed when its owner is gone."""
 
 import os
 import stat

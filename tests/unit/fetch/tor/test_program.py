@@ -1,10 +1,10 @@
-"""What Tor is told, and what its complaints come down to."""
+"""The configuration of Tor, and the reasons in its output."""
 
 from pathlib import Path
 
 import pytest
 
-from shoal.fetch.tor.program import command, complaint, torrc_text
+from shoal.fetch.tor.program import command, failure_reason, torrc_text
 
 
 def settings(folder="/tmp/x", version="0.4.9.11"):
@@ -37,9 +37,9 @@ def test_the_systems_own_defaults_are_never_read():
     [
         ("Nov 15 [warn] Bad Bridge.\nNov 15 [err] Reading config failed--see warnings above.", "Bad Bridge."),
         ("killed", "killed"),
-        ("", "it says nothing"),
+        ("", "no output"),
         ("[warn] " + "x" * 1000, "x" * 299 + "…"),
     ],
 )
 def test_a_complaint_is_one_line(said, meaning):
-    assert complaint(said) == meaning
+    assert failure_reason(said) == meaning

@@ -13,22 +13,22 @@ from shoal.fetch.tor.tor import Tor, pause_before_start
 
 
 class Life:
-    """A life of a Tor, as the test wants it."""
+    """A Tor process, as the test sets it."""
 
     def __init__(self):
-        self.progress, self.doing, self.is_up, self.port = 100, "Done", True, 9
+        self.progress, self.activity, self.is_up, self.port = 100, "Done", True, 9
         self.ended = asyncio.Event()
 
-    async def until_ended(self):
+    async def wait_until_ended(self):
         await self.ended.wait()
 
-    async def end(self):
+    async def stop(self):
         return 1
 
 
 @pytest.fixture
 async def lives(monkeypatch):
-    """The lives that Tor has had; a start that is refused is an error in its place."""
+    """The processes that Tor has had; a failed start is an error in its place."""
     had = []
 
     async def start(command, folder, on_change):
@@ -58,38 +58,38 @@ async def test_a_tor_whose_program_cannot_be_started_is_tried_again(lives):
     lives.next = refuse
     opened = Tor(SimpleNamespace(path=Path("/nowhere"), remove=lambda: None), ["tor"])
     with pytest.raises(TorDown):
-        opened.way("a")
-    await opened.until_up(timedelta(seconds=5))
+        opened.proxy("a")
+    await opened.wait_until_up(timedelta(seconds=5))
     assert opened.restarts == 1
     await opened.close()
 
 
 async def test_a_tor_that_ended_gives_no_way_until_the_next_one_is_up(tor, lives):
-    assert tor.way("a").url == "socks5h://a:shoal@127.0.0.1:9"
+    assert tor.proxy("a").url == "socks5h://a:shoal@127.0.0.1:9"
     lives.had[0].ended.set()
     while tor.is_up:
         await asyncio.sleep(0)
     with pytest.raises(TorDown, match=r"it (has )?ended"):
-        tor.way("a")
-    await tor.until_up(timedelta(seconds=5))
-    assert tor.way("a") and tor.restarts == 1
+        tor.proxy("a")
+    await tor.wait_until_up(timedelta(seconds=5))
+    assert tor.proxy("a") and tor.restarts == 1
 
 
 async def test_one_request_may_try_a_tor_that_has_lost_its_circuits(tor, lives):
-    """Else it might build none: Tor does so for those who ask."""
+    """Else it might build none: Tor builds circuits on demand."""
     lives.had[0].is_up = False
-    assert tor.way("a")
+    assert tor.proxy("a")
     for _ in range(5):
         with pytest.raises(TorDown, match="100 %"):
-            tor.way("a")
-    tor._next_trial -= keeping.TRIAL_EVERY
-    assert tor.way("a")
+            tor.proxy("a")
+    tor._next_trial -= keeping.TRIAL_INTERVAL
+    assert tor.proxy("a")
 
 
 async def test_no_request_may_try_a_tor_that_was_never_up(tor, lives):
     lives.had[0].is_up, lives.had[0].progress = False, 95
     with pytest.raises(TorDown, match="95 %"):
-        tor.way("a")
+        tor.proxy("a")
 
 
 async def test_somebody_is_told_once_when_it_takes_long_to_come_up(tor, lives, caplog):

@@ -1,4 +1,4 @@
-"""After any history the lanes are due when they should be, and every count is what counting anew gives."""
+"""After any history the lanes are due when they should be, and every counter equals a fresh count."""
 
 import random
 from datetime import timedelta
@@ -42,7 +42,7 @@ SUMS = "SELECT section, {} FROM lane GROUP BY section ORDER BY section".format(
 
 
 class Clock:
-    """A clock that moves when it is told to."""
+    """A clock that a test moves."""
 
     def __init__(self):
         self.now = NOON
@@ -52,13 +52,13 @@ class Clock:
 
 
 class History:
-    """A queue to which things happen at random."""
+    """A queue with random events."""
 
     def __init__(self, queue, clock, seed):
         self.queue, self.clock, self.dice, self.held = queue, clock, random.Random(seed), []
 
     async def happen(self):
-        """Do something."""
+        """Run a random event."""
         for run_id, settings in RUNS.items():
             await self.queue.start_run("books", settings=settings, run_id=run_id)
         verbs = [self.enqueue, self.claim, self.claim, self.settle, self.settle, self.wait, self.steer]
@@ -126,7 +126,7 @@ class History:
 
 
 def audit(store):
-    """Compare what is kept with what follows from the tasks themselves."""
+    """Compare the stored counters with those computed from the tasks."""
 
     def rows(statement):
         return list(store.connection.execute(statement))
@@ -135,9 +135,9 @@ def audit(store):
     assert rows(KEPT_TASKS) == rows(TASKS)
     assert [row for row in rows(SECTIONS) if any(row[1:])] == [row for row in rows(SUMS) if any(row[1:])]
     assert not rows("SELECT id FROM lane WHERE host = 0 AND (due IS NULL) <> (pending = 0)")
-    # Without a host, the moment only says whose turn it is.
+    # Without a host, the time only determines which lane is next.
     lanes = store.connection.execute("SELECT json_group_array(id) FROM lane WHERE host > 0").get
-    assert store.tell("arm", lanes=lanes, hosts="[]") == 0, "a lane was not due when it should have been"
+    assert store.run("arm", lanes=lanes, hosts="[]") == 0, "a lane was not due when it should have been"
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,4 +1,4 @@
-"""A claim costs the same, however many tasks wait, are blocked, or are done with."""
+"""A claim costs the same, however many tasks wait, are blocked, or are done."""
 
 from datetime import timedelta
 
@@ -6,12 +6,12 @@ import pytest
 
 from shoal.core.model import ZERO, RunSettings
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.claim import Wish, claim
-from shoal.queue.sqlite.moment import since_epoch
+from shoal.queue.sqlite.encoding import since_epoch
+from shoal.queue.sqlite.work.claim import SqliteClaimRequest, claim
 from tests.unit.queue.sqlite.conftest import NOON
 
 LIMIT = 50
-FREE = 100  # hosts whose gate is open, half of them in each partition
+FREE = 100  # hosts that are not blocked, half of them in each partition
 
 FILL = """
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT :tasks)
@@ -33,18 +33,18 @@ def fill(store, run_id, tasks, hosts, **settings):
     """Start a run whose tasks are spread over hosts and two partitions."""
     with store.connection:
         run = runs.start(store, "books", RunSettings(**{"host_delay": ZERO, **settings}), run_id)
-        values = {"run": runs.known(store, run.id).no, "tasks": tasks, "hosts": hosts}
+        values = {"run": runs.get_row(store, run.id).no, "tasks": tasks, "hosts": hosts}
         store.connection.execute(FILL, values)
         arm(store)
 
 
 def arm(store):
     lanes = store.connection.execute("SELECT json_group_array(id) FROM lane").get
-    store.tell("arm", lanes=lanes, hosts="[]")
+    store.run("arm", lanes=lanes, hosts="[]")
 
 
 def steps_of_a_claim(store, run_id, asked):
-    """Return how many steps SQLite's machine makes for a claim that gets all it asks for."""
+    """Return the number of virtual machine steps of SQLite for a claim that gets its full limit."""
     count = 0
 
     def step():
@@ -54,7 +54,7 @@ def steps_of_a_claim(store, run_id, asked):
 
     store.connection.set_progress_handler(step, 1)
     with store.connection:
-        grant = claim(store, Wish("worker", run_id, LIMIT, timedelta(minutes=5), **asked))
+        grant = claim(store, SqliteClaimRequest("worker", run_id, LIMIT, timedelta(minutes=5), **asked))
     store.connection.set_progress_handler(None)
     assert len(grant.leases) == LIMIT
     return count
@@ -67,7 +67,7 @@ def asked(request):
 
 @pytest.fixture
 def few(store, asked):
-    """The steps of a claim where a thousand tasks wait on free hosts."""
+    """The steps of a claim with a thousand waiting tasks on free hosts."""
     fill(store, "few", 1_000, 2 * FREE)
     steps = steps_of_a_claim(store, "few", asked)
     with store.connection:
@@ -91,7 +91,7 @@ def test_ninety_nine_blocked_hosts_in_a_hundred_do_not_make_a_claim_dearer(few, 
 
 
 def block(store, how):
-    """Close the gates of all hosts but a few."""
+    """Block all hosts but a few."""
     now = since_epoch(NOON)
     change = {
         "paused": f"UPDATE host SET paused_until = {now} + 60000000 WHERE id > {FREE}",

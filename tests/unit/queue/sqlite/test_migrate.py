@@ -1,17 +1,17 @@
-"""Files that are new, known, too new, or not ours."""
+"""Files that are new, known, too new, or of another program."""
 
 import apsw
 import pytest
 
 from shoal.core.errors import InvalidSetting, QueueError, SchemaTooNew
-from shoal.queue.sqlite.database import OURS, Address, connect
+from shoal.queue.sqlite.connection import APPLICATION_ID, SqliteAddress, connect
 from shoal.queue.sqlite.migrate import migrate, scripts
 from shoal.queue.sqlite.queue import SqliteQueue
 
 
 async def test_a_new_file_gets_the_schema_and_our_mark(store):
     assert store.connection.pragma("user_version") == len(scripts())
-    assert store.connection.pragma("application_id") == OURS
+    assert store.connection.pragma("application_id") == APPLICATION_ID
     assert store.connection.pragma("journal_mode") == "wal"
 
 
@@ -57,11 +57,11 @@ async def test_an_empty_file_becomes_a_queue(address):
 
 @pytest.mark.parametrize(("asked", "level"), [("normal", 1), ("full", 2)])
 def test_how_safe_a_commit_is_can_be_chosen(tmp_path, asked, level):
-    connection = connect(Address(tmp_path / "queue.db", synchronous=asked))
+    connection = connect(SqliteAddress(tmp_path / "queue.db", synchronous=asked))
     assert connection.pragma("synchronous") == level
     connection.close()
 
 
 def test_a_level_that_nobody_knows_is_refused(tmp_path):
     with pytest.raises(InvalidSetting, match="normal or full"):
-        Address(tmp_path / "queue.db", synchronous="off")
+        SqliteAddress(tmp_path / "queue.db", synchronous="off")

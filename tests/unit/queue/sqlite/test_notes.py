@@ -1,4 +1,4 @@
-"""Expired notes are removed some at a time, and values are read only where they are asked for."""
+"""Expired notes are removed in batches, and values are read only where necessary."""
 
 from datetime import datetime, timedelta
 
@@ -39,9 +39,9 @@ async def test_expired_notes_go_some_at_a_time_with_later_writes_and_reclaims(st
     await queue.write_notes("cache", {str(n): b"x" for n in range(250)}, ttl=MINUTE)
     clock.time += MINUTE
     await queue.write_notes("other", {"a": b"1"})
-    assert kept(store) == 251 - notes.AT_ONCE
+    assert kept(store) == 251 - notes.MAX_EXPIRED
     await queue.reclaim()
-    assert kept(store) == 251 - 2 * notes.AT_ONCE
+    assert kept(store) == 251 - 2 * notes.MAX_EXPIRED
     await queue.trim_notes("cache", max_bytes=0)
     assert kept(store) == 1
 

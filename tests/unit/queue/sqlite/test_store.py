@@ -1,4 +1,4 @@
-"""Queries by name: every file is a valid query, and rows go in however many they are."""
+"""Queries by name: every file is a valid query, and any number of rows can be written."""
 
 import re
 from importlib.resources import files
@@ -9,9 +9,9 @@ import pytest
 from shoal.queue.sqlite.store import ROWS, query, query_for_rows
 
 NAMES = sorted(file.name.removesuffix(".sql") for file in (files("shoal.queue.sqlite") / "sql").iterdir())
-# What may be large: no query of a verb may walk through all of it.
+# Tables that may be large: no query of a verb may scan all of one.
 LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|lane|host"
-# Looked at by people, or once in a run's life.
+# Read by users, or once per run.
 RARE = {"purge_lanes", "worker_read", "purge_workers", "purge_sections"}
 
 
@@ -31,7 +31,7 @@ def test_every_query_can_be_prepared_and_walks_through_no_large_table(store, nam
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 31, 33, 127, 128, 129, 511, 513, 1100])
 def test_rows_go_in_however_many_they_are(store, count):
     rows = [(1, place, 0) for place in range(count)]
-    assert store.many("ready_add", rows) == count
+    assert store.run_many("ready_add", rows) == count
     found = store.connection.execute("SELECT lane, place, attempt FROM ready ORDER BY place")
     assert list(found) == rows
 
@@ -48,4 +48,4 @@ def test_no_statement_is_too_long_for_apsw_to_keep(name):
 
 def test_a_row_that_breaks_a_rule_of_the_table_is_not_passed_over(store):
     with pytest.raises(apsw.ConstraintError):
-        store.many("ready_add", [(1, 1, 0), (1, 1, 0)])
+        store.run_many("ready_add", [(1, 1, 0), (1, 1, 0)])

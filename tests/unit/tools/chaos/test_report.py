@@ -95,7 +95,7 @@ def test_the_command_to_repeat_a_campaign_is_read_as_it_was_meant():
     [
         (["--queue", "sqlitee"], "No queue is called 'sqlitee'. Did you mean 'sqlite'?"),
         (["--faults", "kil"], "No fault is called 'kil'. Did you mean 'kill'?"),
-        (["--every", "soon"], "must be a length of time such as '30s'"),
+        (["--every", "soon"], "must be a duration such as '30s'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_a_hint(words, complaint, monkeypatch, capsys):

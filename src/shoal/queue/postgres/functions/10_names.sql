@@ -1,4 +1,4 @@
--- From names to numbers: hosts and sections are made when they are first seen.
+-- From names to numbers: hosts and sections are created when they are first seen.
 -- Reading first keeps the usual call, where all are known, free of writes.
 
 CREATE OR REPLACE FUNCTION shoal.host_ids(p_names text[]) RETURNS int[]
@@ -44,7 +44,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- A run, NULL if there is none. It stays as long as the call: a purge waits for that, and who waits for a purge finds it gone.
+-- A run, NULL if there is none. It exists until the call ends: a purge waits for that, and a call that waits for a purge finds it gone.
 CREATE OR REPLACE FUNCTION shoal.run_named(p_run_id text) RETURNS shoal.run
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -56,7 +56,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- A run, or the error that the client knows as UnknownRun.
+-- A run, or the error that the client translates to UnknownRun.
 CREATE OR REPLACE FUNCTION shoal.known_run(p_run_id text) RETURNS shoal.run
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -68,7 +68,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- What an earlier try of this call answered, NULL if none was heard of. The lock makes a second try wait for the end of the first, which may
+-- The result of an earlier attempt of this call, NULL if there is none. The lock makes a second attempt wait for the end of the first, which may
 -- still be running on a connection that its caller has lost.
 CREATE OR REPLACE FUNCTION shoal.answered(p_call uuid, p_again boolean) RETURNS bigint[]
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
@@ -80,7 +80,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Keep what a claim answered. Nothing is kept of a first try that found nothing: most claims of a polite run are such.
+-- Store the result of a claim. Nothing is stored for a first attempt that found nothing: most claims of a polite run are like that.
 CREATE OR REPLACE FUNCTION shoal.leave_receipt(p_call uuid, p_again boolean, p_reply bigint[]) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

@@ -1,14 +1,14 @@
--- Lanes are woken by whoever gives them work or frees their host. Rows are locked in one order everywhere, and once in a transaction,
--- so that two calls never wait for each other.
+-- Lanes are made due by the call that adds tasks to them or frees their host. Rows are locked in one order everywhere, and once per transaction,
+-- so that two calls never deadlock.
 
 CREATE OR REPLACE FUNCTION shoal.both(a shoal.lanes, b shoal.lanes) RETURNS shoal.lanes
 LANGUAGE sql IMMUTABLE AS $$
     SELECT ROW((a).runs || (b).runs, (a).hosts || (b).hosts, (a).sections || (b).sections, (a).shards || (b).shards, (a).bands || (b).bands)::shoal.lanes
 $$;
 
--- Make the lanes due that have just been given tasks. Nothing is ever made due in the past: a claimer may have looked there already.
+-- Make the lanes due that have just received tasks. Nothing is ever made due in the past: a claimer may have searched there already.
 -- A lane that is due already, and not about to be closed, is not written: a busy lane is no hot row. One that is written is due now, even if only its band rises:
--- whoever opens its host's gate in the meantime passes over it, for it is locked here.
+-- a call that frees its host in the meantime skips it, because it is locked here.
 CREATE OR REPLACE FUNCTION shoal.arm(p_lanes shoal.lanes) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -59,8 +59,8 @@ BEGIN
       AND (l.due_at IS NULL OR l.idle IS NOT NULL OR l.band < n.band);
 END $$;
 
--- Bring forward the lanes that wait longer than their host's gate now asks for: a lease of the host has ended, or its gate was changed.
--- A lane that another holds is passed over: a claimer is rescheduling it anyway, and waiting for it could end in a circle.
+-- Bring forward the lanes that wait longer than their host's limits now require: a lease of the host has ended, or its limits were changed.
+-- A lane that is locked by another call is skipped: a claimer is rescheduling it anyway, and waiting for it could deadlock.
 CREATE OR REPLACE FUNCTION shoal.wake(p_hosts int[]) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 -- The oldest transaction that may have stored tasks and has not ended: the lowest id of those that hold a writer's lock on `bundle`, the caller's own
--- where there is none below. The caller has an id. Whoever gets the lock or an id after this look has seen every mark that was there before it.
+-- if there is none below. The caller has an id. A transaction that gets the lock or an id after this check has seen every mark set before it.
 CREATE OR REPLACE FUNCTION shoal.oldest_storing(p_me bigint) RETURNS bigint
 LANGUAGE sql AS $$
     WITH locks AS MATERIALIZED (

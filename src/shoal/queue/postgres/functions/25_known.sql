@@ -1,6 +1,6 @@
--- Which of some tasks may enter a run with `dedup`: those that no other run of its scraper has queued, and this run has from now on. Only those of
--- accepted outcomes are looked at. Says for each task the outcome (p_of; 1 where there is none) if it may enter, else 0, and how many are known.
--- A task that is in the run already may: `put` finds that it is a duplicate.
+-- Which of some tasks may enter a run with `dedup`: those that no other run of its scraper has queued; from now on this run has. Only those of
+-- accepted outcomes are considered. Returns for each task the outcome (p_of; 1 if there is none) if it may enter, else 0, and how many are known.
+-- A task that is already in the run may enter: `put` finds that it is a duplicate.
 
 CREATE OR REPLACE FUNCTION shoal.leave_out_known(
     p_run shoal.run, p_ids bytea[], p_keys bytea[], p_of int[], p_accepted bigint[], OUT of int[], OUT known int
@@ -11,7 +11,7 @@ DECLARE
     ts    timestamptz := clock_timestamp();
     fresh bytea[];
 BEGIN
-    -- In order of the key: two producers with the same keys then wait for each other, but never in a circle. Who waits sees what the other did.
+    -- In key order: two producers with the same keys then wait for each other, but never deadlock. The one that waits sees what the other did.
     WITH noted AS (
         INSERT INTO shoal.known AS k (scraper, key, until)
         SELECT DISTINCT p_run.scraper, t.key, ts + p_run.dedup
@@ -24,7 +24,7 @@ BEGIN
     )
     SELECT coalesce(array_agg(noted.key), '{}') INTO fresh FROM noted;
 
-    -- A statement of its own, which sees what has been committed meanwhile: a key that another call of this run has queued is a duplicate.
+    -- A separate statement, which sees what has been committed meanwhile: a key that another call of this run has queued is a duplicate.
     SELECT array_agg(CASE WHEN t.is_known THEN 0 ELSE coalesce(t.of, 1) END ORDER BY t.ord), count(*) FILTER (WHERE t.is_known)
     INTO leave_out_known.of, leave_out_known.known
     FROM (
@@ -37,7 +37,7 @@ BEGIN
     ) t;
 END $$;
 
--- Delete some keys whose time is over. Says how many.
+-- Delete a batch of expired keys. Returns their number.
 CREATE OR REPLACE FUNCTION shoal.expire_known(p_limit int) RETURNS int
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE

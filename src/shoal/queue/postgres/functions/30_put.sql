@@ -1,5 +1,5 @@
--- Add tasks to a run. The names of hosts and sections come once each, the tasks point at them by position.
--- Says how many keys were new and which lanes they went to. Duplicates write nothing; so do tasks of an outcome (p_of) that was not accepted.
+-- Add tasks to a run. The names of hosts and sections are distinct; the tasks refer to them by position.
+-- Returns the number of new keys and their lanes. Duplicates write nothing; nor do tasks of an outcome (p_of) that was not accepted.
 
 CREATE OR REPLACE FUNCTION shoal.put(
     p_run int, p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
@@ -16,7 +16,7 @@ DECLARE
     got      record;
 BEGIN
     WITH fresh AS (
-        -- In order of the key: two producers with the same keys then wait for each other, but never in a circle. Of two with one key the first enters.
+        -- In key order: two producers with the same keys then wait for each other, but never deadlock. Of two with the same key the first enters.
         INSERT INTO shoal.task (id, run, section, host, priority, depth, ttl, delay, url, key, payload)
         SELECT t.id, p_run, sections[t.section], hosts[t.host], t.priority, t.depth, t.ttl, t.delay, t.url, t.key, t.payload
         FROM unnest(p_ids, p_host, p_section, p_priority, p_depth, p_ttl, p_delay, p_url, p_key, p_payload, p_of)
@@ -68,15 +68,15 @@ CREATE OR REPLACE FUNCTION shoal.enqueue(
 )
 LANGUAGE plpgsql AS $$
 DECLARE
-    told    bigint[] := shoal.answered(p_call, p_again);
+    earlier_result    bigint[] := shoal.answered(p_call, p_again);
     run     shoal.run;
     done    record;
-    may     int[];     -- 1 for each task that may enter, where that is asked
+    may     int[];     -- 1 for each task that may enter, if that is checked
     entered bigint[];
 BEGIN
-    IF told IS NOT NULL THEN
-        added := told[1];
-        known := coalesce(told[2], 0);
+    IF earlier_result IS NOT NULL THEN
+        added := earlier_result[1];
+        known := coalesce(earlier_result[2], 0);
         RETURN;
     END IF;
     run := shoal.known_run(p_run_id);

@@ -1,6 +1,6 @@
--- Moves that time alone calls for. Each is bounded, skips what another holds, and may be run by anyone at any time.
+-- Changes caused by time alone. Each is bounded, skips rows that are locked, and may be run by any client at any time.
 
--- Delays that are over: the tasks become pending. Says a moment behind which nothing is left to promote, the lanes to arm, and how many rows were moved.
+-- Delays that are over: the tasks become pending. Returns a time before which nothing is left to promote, the lanes to arm, and the number of rows moved.
 CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int, OUT seen timestamptz, OUT lanes shoal.lanes, OUT moved int)
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -84,7 +84,7 @@ BEGIN
     RETURN coalesce(cardinality(pending), 0) + coalesce(cardinality(waiting), 0);
 END $$;
 
--- Fold some deltas into the totals, one caller at a time. Says how many.
+-- Fold a batch of deltas into the totals, one caller at a time. Returns their number.
 CREATE OR REPLACE FUNCTION shoal.fold_some(p_limit int) RETURNS int
 LANGUAGE plpgsql SET jit = off AS $$
 DECLARE
@@ -115,11 +115,11 @@ BEGIN
     RETURN cardinality(picked);
 END $$;
 
--- Fold all deltas, as a Shoal before version 8 of the schema asks for.
+-- Fold all deltas, as a Shoal before version 8 of the schema requests it.
 CREATE OR REPLACE FUNCTION shoal.fold() RETURNS void
 LANGUAGE sql AS 'SELECT shoal.fold_some(NULL)';
 
--- How many tasks of a run are still to be worked on.
+-- The number of tasks of a run that are not finished.
 CREATE OR REPLACE FUNCTION shoal.remaining(p_run int) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(sum(n), 0)::bigint FROM (
@@ -130,7 +130,7 @@ LANGUAGE sql STABLE AS $$
     ) parts
 $$;
 
--- What `reclaim` does besides taking leases back: everything that is moved by time alone, and what the queue keeps for itself. Says whether there is more to do.
+-- What `reclaim` does besides ending lost leases: all changes caused by time alone, and the queue's own clean-up. Returns whether there is more to do.
 CREATE OR REPLACE FUNCTION shoal.tidy(p_limit int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

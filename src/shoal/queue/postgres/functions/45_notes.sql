@@ -1,6 +1,6 @@
--- Notes. Whoever writes some locks their stripes of the topic first, in one order; a fenced claim shares the lock of its note until it has committed.
--- So no lease is made by an old plan once a new one can be read. Advisory locks, for their waiters stand in line: a row that a busy fleet
--- shares is never free for its writer.
+-- Notes. A writer first locks their stripes of the topic, in one order; a fenced claim shares the lock of its note until it has committed.
+-- So no lease is created from an old plan once a new one can be read. Advisory locks, because they are granted in order: a row lock that a busy fleet
+-- shares is never free for a writer.
 
 CREATE OR REPLACE FUNCTION shoal.lock_notes(p_topic text, p_places bytea[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -9,7 +9,7 @@ BEGIN
     FROM (SELECT DISTINCT get_byte(place, 0) AS stripe FROM unnest(p_places) AS place ORDER BY 1) s;
 END $$;
 
--- Whether a note still has this stamp; until the caller's transaction ends, it stays so.
+-- Whether a note still has this stamp; this holds until the caller's transaction ends.
 CREATE OR REPLACE FUNCTION shoal.note_stands(p_topic text, p_place bytea, p_stamp bigint) RETURNS boolean
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -20,7 +20,7 @@ BEGIN
     );
 END $$;
 
--- Remove some notes that have expired; nobody has seen them since. Says how many.
+-- Remove a batch of expired notes; no query returns them any more. Returns their number.
 CREATE OR REPLACE FUNCTION shoal.fade(p_limit int) RETURNS int
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -49,9 +49,9 @@ CREATE OR REPLACE FUNCTION shoal.write_notes(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    told bigint[] := shoal.answered(p_call, p_again);
+    earlier_result bigint[] := shoal.answered(p_call, p_again);
 BEGIN
-    IF told IS NOT NULL THEN
+    IF earlier_result IS NOT NULL THEN
         RETURN;
     END IF;
     PERFORM shoal.lock_notes(p_topic, p_places || p_gone);
@@ -61,16 +61,16 @@ BEGIN
     PERFORM shoal.fade(100);
 END $$;
 
--- Write or remove (p_value NULL) a note that has the stamp p_old, NULL for one that is not there. Says whether it had.
+-- Write or remove (p_value NULL) a note that has the stamp p_old, NULL for one that does not exist. Returns whether it had.
 CREATE OR REPLACE FUNCTION shoal.swap_note(
     p_call uuid, p_again boolean, p_topic text, p_place bytea, p_key text, p_value bytea, p_old bigint, p_stamp bigint, p_ttl interval
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    told  bigint[] := shoal.answered(p_call, p_again);
+    earlier_result  bigint[] := shoal.answered(p_call, p_again);
     found bigint;
 BEGIN
-    IF told IS NOT NULL THEN
+    IF earlier_result IS NOT NULL THEN
         RETURN true;
     END IF;
     PERFORM shoal.lock_notes(p_topic, ARRAY[p_place]);
@@ -89,16 +89,16 @@ BEGIN
     RETURN true;
 END $$;
 
--- Remove the oldest notes of a topic. The newest stay as long as their values fit; the sum never falls, so that all behind the first that does not fit go.
--- One that is being written is passed over, and so is one that has been written since.
+-- Remove the oldest notes of a topic. The newest stay as long as their values fit; the sum never decreases, so all after the first that does not fit are removed.
+-- A note that is being written is skipped, and so is one that has been written since.
 CREATE OR REPLACE FUNCTION shoal.trim_notes(p_call uuid, p_again boolean, p_topic text, p_max bigint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-    told bigint[] := shoal.answered(p_call, p_again);
+    earlier_result bigint[] := shoal.answered(p_call, p_again);
     old  bytea[];
 BEGIN
-    IF told IS NOT NULL THEN
-        RETURN told[1];
+    IF earlier_result IS NOT NULL THEN
+        RETURN earlier_result[1];
     END IF;
     old := ARRAY(
         SELECT n.place FROM shoal.note n

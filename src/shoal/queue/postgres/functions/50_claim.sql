@@ -1,26 +1,26 @@
--- Lease tasks whose hosts may be asked now.
+-- Lease tasks whose hosts may get a request now.
 --
--- A fence is a note: nothing is handed out unless it has this stamp, and it keeps it until the leases are there.
+-- A fence is a note: nothing is leased unless it has this stamp, and it keeps it until the leases are committed.
 --
--- 0. Do what time alone calls for: take lost leases back, promote delayed tasks, expire old ones.
--- 1. Lock lanes that are due, then their hosts, skipping what another claimer holds: a claimer never waits.
--- 2. Only then, in statements of their own and so with newer snapshots, count the leases of those hosts and take from the bundles. One statement
---    that locks and counts would count in the snapshot it began with, and give a host out twice.
--- 3. Reschedule every lane that was looked at to the moment when it is worth another look: a blocked host is met once, not at every claim.
+-- 0. Apply the changes caused by time: end lost leases, promote delayed tasks, expire old ones.
+-- 1. Lock lanes that are due, then their hosts, skipping those that another claimer holds: a claimer never waits.
+-- 2. Only then, in separate statements and so with newer snapshots, count the leases of those hosts and take tasks from the bundles. One statement
+-- that locks and counts would count in its initial snapshot, and exceed the limit of a host.
+-- 3. Reschedule every lane that was read to the time when the next check is worthwhile: a blocked host is read once, not at every claim.
 --
--- Floors. Lanes leave the due index on the left and come back on the right. What is left behind is dead, but while an old transaction is open nothing
--- may clear it away. So the caller remembers, for each (section, band), a moment before which it found nothing, and hands it back.
+-- Floors. Lanes leave the due index on the left and come back on the right. The entries they leave are dead, but while an old transaction is open,
+-- vacuum cannot remove them. So the caller remembers, for each (section, band), a time before which it found nothing, and passes it back.
 --
 -- Closing an empty lane. An enqueue that saw the lane due does not write it, and its tasks may not be visible yet. So an empty lane is first marked with the
--- claim's own id (idle = -id), which every later enqueue sees and undoes. A claim that began after the mark was committed then notes its own id (idle = id): it
--- is larger than that of any enqueue that has not seen the mark, which the xmax of a snapshot need not be. Once all below it have ended, anything that
--- had not seen the mark is visible. Still empty then means: empty.
+-- claim's own id (idle = -id), which every later enqueue sees and undoes. A claim that began after the mark was committed then sets its own id (idle = id): it
+-- is larger than that of any enqueue that has not seen the mark, which the xmax of a snapshot need not be. Once all below it have ended, everything that
+-- had not seen the mark is visible. If the lane is still empty then, it is empty.
 -- A snapshot's xmin waits for every writing transaction of the whole server, also those of other databases. So a lane that has waited for a second is
--- closed by a narrower test: who has not seen the mark stored its tasks before it, so it holds a lock on `bundle` until it ends. Once no holder of
--- such a lock has an id below the noted one, the lane can be closed. Where that takes long too, the lane is looked at after 1, 2, 4 … 60 seconds.
+-- closed by a narrower test: a transaction that has not seen the mark stored its tasks before it, so it holds a lock on `bundle` until it ends. Once no
+-- holder of such a lock has an id below the stored one, the lane can be closed. If that takes long too, the lane is checked after 1, 2, 4 … 60 seconds.
 --
--- Receipts. A claim that found something leaves one, so that it can be repeated. A claim that found nothing leaves one only if it is a repeated try:
--- its first try may still arrive, must not lease tasks for nobody, and fails at the receipt. An empty receipt is an answer, for the same reason.
+-- Receipts. A claim that found something stores one, so that it can be repeated. A claim that found nothing stores one only if it is a retry:
+-- its first attempt may still arrive, must not lease tasks that nobody will receive, and fails at the receipt. An empty receipt is a result, for the same reason.
 
 CREATE OR REPLACE FUNCTION shoal.claim(
     p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
@@ -36,7 +36,7 @@ LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    told   bigint[] := shoal.answered(p_call, p_again);
+    earlier_result   bigint[] := shoal.answered(p_call, p_again);
     run    shoal.run := shoal.known_run(p_run_id);
     began  timestamptz := clock_timestamp();
     before pg_snapshot := pg_current_snapshot();  -- taken before this call has an id
@@ -47,9 +47,9 @@ DECLARE
     wanted int := p_limit;          -- tasks still to find
     share  int;                     -- tasks one lane is expected to give
     rounds int := 0;
-    lanes  int;                     -- lanes to look at in this round
+    lanes  int;                     -- lanes to read in this round
     top    smallint;                -- the band they are in
-    -- Tracks: the (section, band) pairs to look into, the highest band first.
+    -- Tracks: the (section, band) pairs to search, the highest band first.
     t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
     lost   record;
     late   record;
@@ -60,7 +60,7 @@ DECLARE
     -- Their hosts, as they are once locked.
     h_id int[]; h_gap interval[]; h_slow interval[]; h_free timestamptz[]; h_floor bigint[];
     h_live int[]; h_low bigint[]; h_poll interval[]; h_given int[];
-    h_spent int[];                  -- starts used up: more than were given where a bundle has expired in between
+    h_spent int[];                  -- starts used: more than were granted if a bundle has expired in between
     swept  int := 0;
     awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
     fence  bigint;
@@ -68,20 +68,20 @@ DECLARE
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}'; g_slow interval[] := '{}';
     n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_slow interval[]; n_host int[]; n_section int[]; n_turn int[];
 BEGIN
-    -- A claim that is repeated was made while its note stood.
-    IF told IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
+    -- The note of a repeated claim was checked by its first attempt.
+    IF earlier_result IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
         PERFORM shoal.leave_receipt(p_call, p_again, fences);
         drained := false;
         outdated := true;
         RETURN NEXT;
         RETURN;
     END IF;
-    IF told IS NOT NULL THEN
-        -- The lease counts from the answer that is heard. The starts stay where they were, for others have those behind them: so the claim is told
-        -- to be as old as its first start, and whoever hears of it sees that it has passed.
+    IF earlier_result IS NOT NULL THEN
+        -- The lease counts from the attempt whose result arrives. The starts stay where they were, because others come after them: so the claim is reported
+        -- to be as old as its first start, and the caller sees that this start has passed.
         WITH renewed AS (
             UPDATE shoal.lease l SET deadline = greatest(l.start_at, began) + p_lease
-            WHERE l.token = ANY (told) AND l.worker = p_worker
+            WHERE l.token = ANY (earlier_result) AND l.worker = p_worker
             RETURNING l.task, l.token, l.attempt, l.start_at
         )
         SELECT array_agg(r.task), array_agg(r.token), array_agg(r.attempt), array_agg(r.start_at - r.base), min(r.base)
@@ -106,7 +106,7 @@ BEGIN
               AND (p_steps IS NULL OR s.step = ANY (p_steps)) AND (p_partitions IS NULL OR s.partition = ANY (p_partitions))
             ORDER BY b.band DESC, random()
         ) k;
-        -- Lanes of a run without a gap give several tasks at once; polite ones as many as may start within the horizon.
+        -- Lanes of a run without a gap give several tasks at once; others as many as may start within the horizon.
         share := CASE WHEN run.host_delay = interval '0' THEN 8
                       ELSE least(8, greatest(1, ceil(extract(epoch FROM p_horizon) / extract(epoch FROM run.host_delay)))) END;
 
@@ -137,7 +137,7 @@ BEGIN
                         oldest := shoal.oldest_storing(pg_current_xact_id()::text::bigint);
                     END IF;
                 END IF;
-                -- One band at a time: what is left of a higher one goes before anything of a lower.
+                -- One band at a time: what is left of a higher band goes before anything of a lower one.
                 EXIT WHEN cardinality(l_host) >= lanes OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
             END LOOP;
             EXIT WHEN cardinality(l_host) = 0;
@@ -151,7 +151,7 @@ BEGIN
                 FROM shoal.host WHERE id = ANY (l_host) AND id <> 0
                 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
             ) h;
-            -- Drawn once the hosts are locked: the tokens of a host's leases then rise in the order of the claims.
+            -- Assigned once the hosts are locked: the tokens of a host's leases then rise in the order of the claims.
             fence := nextval('shoal.token_seq');
 
             SELECT array_agg(live.n), array_agg(live.low), array_agg(least(greatest(ts - live.oldest, interval '250 milliseconds'), interval '5 seconds')),
@@ -163,7 +163,7 @@ BEGIN
                 FROM shoal.lease l WHERE l.host = h.id AND l.token >= h.floor
             ) live;
 
-            WITH gates AS (
+            WITH host_limits AS (
                 SELECT h.id AS host, CASE WHEN h.free > ts THEN 0 ELSE run.per_host - h.live END AS slots,
                        CASE WHEN h.gap > interval '0' THEN ceil(extract(epoch FROM p_horizon) / extract(epoch FROM h.gap))::int ELSE wanted END AS burst,
                        h.gap, h.slow
@@ -174,7 +174,7 @@ BEGIN
                 FROM unnest(l_host, l_section, l_shard) WITH ORDINALITY AS l(host, section, shard, ord)
             ), open AS (
                 SELECT p.*, g.gap, g.slow, least(g.slots, greatest(g.burst, 1)) AS room, count(*) OVER () AS rivals
-                FROM picked p JOIN gates g USING (host)
+                FROM picked p JOIN host_limits g USING (host)
                 WHERE g.slots > 0 AND (p.turn = 1 OR p.host = 0)
             ), quota AS (
                 SELECT o.*, least(o.room, ceil(wanted / o.rivals::float)) AS quota FROM open o
@@ -191,14 +191,14 @@ BEGIN
                     ORDER BY b.priority DESC LIMIT 1
                 ) head
                 CROSS JOIN LATERAL (
-                    -- Of the highest priority only: another lane of this host may hold what comes next.
+                    -- Of the highest priority only: another lane of this host may hold the next one.
                     SELECT b.ctid AS place, b.seq, b.priority, b.attempt, b.expires_at, b.tasks, cardinality(b.tasks) AS size
                     FROM shoal.bundle b
                     WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND b.priority = head.priority
                       AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.seq LIMIT least(a.most, 8)
                 ) b
-                -- A lane whose best tasks have expired is in too high a band: it is moved below, and waits for its turn there.
+                -- A lane whose best tasks have expired is in too high a band: it is moved to a lower one, and waits for its turn there.
                 WHERE a.most > 0 AND head.priority >= top
             ), emptied AS (
                 DELETE FROM shoal.bundle WHERE ctid = ANY (ARRAY(SELECT place FROM heads WHERE before + size <= most)) RETURNING seq
@@ -217,7 +217,7 @@ BEGIN
                 SELECT id, fence, run.id, section, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
                 FROM taken
             )
-            -- All durations of an answer count from its first round, where a gap is to be kept.
+            -- All durations of a result count from its first round, where a gap applies.
             SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(slow), array_agg(host), array_agg(section), array_agg(turn)
             INTO n_task, n_attempt, n_start, n_slow, n_host, n_section, n_turn
             FROM taken;
@@ -248,8 +248,8 @@ BEGIN
 
                 UPDATE shoal.host h
                 SET last_at = ts + (g.spent - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence),
-                    -- Only starts of live leases can be given back: so of what was there, the last that cannot be is among as many as there were live
-                    -- leases and one more, and all before it never count again. Where no gap is kept, none is worth remembering.
+                    -- Only starts of live leases can be given back: so the latest start that cannot be given back is among the last as many as there were live
+                    -- leases and one more, and all before it never count again. Without a gap, none is worth storing.
                     earlier_at = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
                         (h.earlier_at || h.last_at)[greatest(1, cardinality(h.earlier_at) + 1 - g.live) :]
                         || ARRAY(SELECT ts + k * g.gap FROM generate_series(0, g.spent - 2) AS k) END,
@@ -260,7 +260,7 @@ BEGIN
                 WHERE h.id = ANY (h_id) AND h.id = g.id AND g.spent > 0;
             END IF;
 
-            WITH gates AS (
+            WITH host_limits AS (
                 SELECT h.id AS host,
                        CASE WHEN h.spent > 0 THEN ts + h.spent * h.gap ELSE h.free END AS free,
                        run.per_host - h.live - h.given AS slots, coalesce(h.poll, interval '250 milliseconds') AS poll
@@ -272,7 +272,7 @@ BEGIN
                             WHEN g.slots <= 0 THEN greatest(g.free, ts + g.poll)
                             ELSE g.free END AS next, best.priority AS best
                 FROM unnest(l_host, l_section, l_shard) AS p(host, section, shard)
-                LEFT JOIN gates g USING (host)
+                LEFT JOIN host_limits g USING (host)
                 LEFT JOIN LATERAL (
                     SELECT b.priority FROM shoal.bundle b
                     WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
@@ -299,7 +299,7 @@ BEGIN
               AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
         END LOOP;
     END IF;
-    IF told IS NULL THEN
+    IF earlier_result IS NULL THEN
         PERFORM shoal.leave_receipt(p_call, p_again, fences);
     END IF;
 
@@ -313,7 +313,7 @@ BEGIN
 
     SELECT NULL, run.state IN ('cancelled', 'partial') INTO next_due, drained;
     IF wanted = p_limit AND run.state = 'running' THEN
-        -- A lease or a delayed task tells at once that there is work left; to add up all changes is for the end of a run.
+        -- A lease or a delayed task shows at once that there is work left; summing all deltas is only for the end of a run.
         SELECT least((SELECT d.due_at FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > coalesce(t_later, '-infinity') ORDER BY d.due_at LIMIT 1),
                      (SELECT l.deadline FROM shoal.lease l WHERE l.run = run.id ORDER BY l.deadline LIMIT 1))
         INTO awaited;
@@ -327,8 +327,8 @@ BEGIN
             WHERE section = t.section AND band = t.band AND due_at > t.floor AND idle IS NULL
             ORDER BY due_at LIMIT 1
         ) l;
-        -- What is due already is in another claimer's hands; a moment keeps this one from spinning. There is more to expire, or this was not a look at all.
-        IF next_due < interval '5 milliseconds' OR swept >= 500 OR told IS NOT NULL THEN
+        -- What is due already is held by another claimer; a short wait keeps this one from spinning. Or there is more to expire, or nothing was searched at all.
+        IF next_due < interval '5 milliseconds' OR swept >= 500 OR earlier_result IS NOT NULL THEN
             next_due := interval '5 milliseconds';
         END IF;
     END IF;

@@ -1,4 +1,4 @@
--- Give back starts on a host that were not used: the one before then counts again. The first that is known stays, for what came before it is unknown.
+-- Give back unused starts on a host: the one before then counts again. The first known start stays, because the one before it is unknown.
 -- The caller has locked the host.
 CREATE OR REPLACE FUNCTION shoal.give_back(p_host int, p_unused timestamptz[]) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$

@@ -1,5 +1,5 @@
--- End leases, each named once; the letters are D for Done and those of table attempt. The first statement deletes the leases that are live with this very token; what follows touches only those.
--- Says which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
+-- End leases, each named once; the letters are D for Done and those of table attempt. The first statement deletes the live leases with exactly this token; what follows touches only those.
+-- Returns which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
     p_run shoal.run, p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[],
@@ -12,7 +12,7 @@ DECLARE
     ts     timestamptz := clock_timestamp();
     got    record;
     one    record;
-    given  int[];          -- hosts that were not asked
+    given  int[];          -- hosts that got no request
     starts timestamptz[];  -- and the starts that they get back
 BEGIN
     WITH held AS (
@@ -58,13 +58,13 @@ BEGIN
         SELECT p_run.id, worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY worker
     ), touched AS (
         SELECT host, section, shard, max(priority) AS band FROM ready GROUP BY 1, 2, 3
-    ), gates AS (
+    ), host_limits AS (
         SELECT host, max(pause) AS pause, (array_agg(slow ORDER BY ord DESC) FILTER (WHERE slow IS NOT NULL))[1] AS slow
         FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
            (SELECT ROW(array_agg(p_run.id), array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
-           (SELECT array_agg(host) FROM gates) AS hosts, (SELECT array_agg(pause) FROM gates) AS pauses, (SELECT array_agg(slow) FROM gates) AS delays,
+           (SELECT array_agg(host) FROM host_limits) AS hosts, (SELECT array_agg(pause) FROM host_limits) AS pauses, (SELECT array_agg(slow) FROM host_limits) AS delays,
            CASE WHEN p_unused IS NOT NULL THEN (SELECT array_agg(host) FROM held WHERE host <> 0 AND held.unused) END AS given,
            CASE WHEN p_unused IS NOT NULL THEN (SELECT array_agg(start_at) FROM held WHERE host <> 0 AND held.unused) END AS starts
     INTO got;
@@ -73,7 +73,7 @@ BEGIN
     lanes := got.lanes;
 
     IF got.given IS NOT NULL THEN
-        -- A host whose starts nobody remembers has no gap to keep: it is not even locked.
+        -- A host without stored starts has no gap: it is not even locked.
         SELECT array_agg(u.host), array_agg(u.start_at) INTO given, starts
         FROM unnest(got.given, got.starts) AS u(host, start_at)
         JOIN shoal.host h ON h.id = u.host AND cardinality(h.earlier_at) > 0
@@ -95,9 +95,9 @@ BEGIN
     END IF;
 END $$;
 
--- Obey the outcomes of one run's leases, with the items, rejects and follow-up tasks that belong to them (by position). Outcomes p_also_of bring
+-- Apply the outcomes of one run's leases, with their items, rejects and follow-up tasks (by position). Outcomes p_also_of have
 -- the follow-up tasks at p_also too, besides those that p_follow_of names first.
--- Locks are taken in the order leases, hosts, known keys, tasks, lanes, so that two settlements never wait for each other in a circle.
+-- Locks are taken in the order leases, hosts, known keys, tasks, lanes, so that two settlements never deadlock.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
     p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
@@ -111,14 +111,14 @@ CREATE OR REPLACE FUNCTION shoal.settle(
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    told  bigint[] := shoal.answered(p_call, p_again);
+    earlier_result  bigint[] := shoal.answered(p_call, p_again);
     run   shoal.run;
     ended record;
     added record;
     lanes shoal.lanes;
 BEGIN
-    IF told IS NOT NULL THEN
-        RETURN told;
+    IF earlier_result IS NOT NULL THEN
+        RETURN earlier_result;
     END IF;
     run := shoal.run_named(p_run_id);
     IF run.id IS NULL THEN  -- purged: every lease of it is stale
@@ -140,7 +140,7 @@ BEGIN
         WHERE i.of = ANY (ended.accepted);
     END IF;
     IF cardinality(p_also) > 0 AND cardinality(ended.accepted) < cardinality(p_tasks) THEN
-        -- A task that several outcomes bring is sent once. It enters with the first of them that was accepted, and not only with the first.
+        -- A task that several outcomes have is sent once. It enters with the first accepted one of them, not only with the first.
         p_follow_of := ARRAY(
             SELECT coalesce(min(f.of) FILTER (WHERE f.of = ANY (ended.accepted)), 0)
             FROM (
@@ -164,7 +164,7 @@ BEGIN
     RETURN ended.accepted;
 END $$;
 
--- Move deadlines. Returns the positions whose lease is live.
+-- Extend deadlines. Returns the positions whose lease is live.
 CREATE OR REPLACE FUNCTION shoal.extend(p_tasks bytea[], p_tokens bigint[], p_lease interval) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -182,7 +182,7 @@ BEGIN
     RETURN accepted;
 END $$;
 
--- Take back a bounded number of leases whose deadline has passed. Says how many, a moment behind which no more are left, the hosts to wake and the lanes to arm.
+-- End a bounded number of leases whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the lanes to arm.
 CREATE OR REPLACE FUNCTION shoal.take_back(
     p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT lanes shoal.lanes
 )
@@ -220,11 +220,11 @@ END $$;
 CREATE OR REPLACE FUNCTION shoal.reclaim(p_call uuid, p_again boolean, p_limit int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-    told bigint[] := shoal.answered(p_call, p_again);
+    earlier_result bigint[] := shoal.answered(p_call, p_again);
     lost record;
 BEGIN
-    IF told IS NOT NULL THEN
-        RETURN told[1];
+    IF earlier_result IS NOT NULL THEN
+        RETURN earlier_result[1];
     END IF;
     SELECT * INTO lost FROM shoal.take_back('-infinity', p_limit);
     PERFORM shoal.arm(lost.lanes);

@@ -1,16 +1,16 @@
--- Hand back some leases of a worker that is dead, as if it had released them, and bury those of the steps `p_once`; those whose token is not above
--- `p_newest`, so that a worker that goes on claiming does not keep its caller here for ever. Zero when none is left.
+-- Return a batch of leases of a dead worker, as if it had released them, and bury those of the steps `p_once`; only those with tokens up to
+-- `p_newest`, so that a worker that continues to claim does not keep its caller here forever. Zero when none is left.
 --
--- The table holds live leases only and workers die seldom, so it is read through: an index on the worker would cost every claim and every extend.
+-- The table holds live leases only and workers rarely die, so it is scanned: an index on the worker would cost every claim and every extend.
 --
--- Leases that another call holds are passed over, and waited for only when there are no others. Whoever waits here has locked no lease yet, so that
--- nobody waits in a circle; and a lease that was held only to be extended, or by a call that failed, is not forgotten.
+-- Leases that another call has locked are skipped, and waited for only when there are no others. A call that waits here has locked no lease yet, so it
+-- cannot deadlock; and a lease that was locked only to be extended, or by a call that failed, is not missed.
 CREATE OR REPLACE FUNCTION shoal.abandon_or_bury(
     p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int, p_once text[], p_reason text
 ) RETURNS int
 LANGUAGE plpgsql SET jit = off AS $$
 DECLARE
-    told   bigint[] := shoal.answered(p_call, p_again);
+    earlier_result   bigint[] := shoal.answered(p_call, p_again);
     picked bytea[];
     held   record;
     owner  shoal.run;
@@ -19,8 +19,8 @@ DECLARE
     freed  int[];
     lanes  shoal.lanes;
 BEGIN
-    IF told IS NOT NULL THEN
-        RETURN told[1];
+    IF earlier_result IS NOT NULL THEN
+        RETURN earlier_result[1];
     END IF;
     picked := ARRAY(
         SELECT task FROM shoal.lease WHERE worker = p_worker AND token <= p_newest LIMIT p_limit FOR UPDATE SKIP LOCKED
@@ -37,7 +37,7 @@ BEGIN
         WHERE l.task = ANY (picked) GROUP BY l.run ORDER BY l.run
     LOOP
         SELECT * INTO owner FROM shoal.run r WHERE r.id = held.run;
-        CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` clears what it left
+        CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` deletes what it left
         SELECT * INTO ended FROM shoal.finish(owner, held.tasks, held.tokens, held.letters, held.never, held.errors, held.never, held.never, held.none, held.none);
         freed := freed || ended.freed;
         lanes := shoal.both(lanes, ended.lanes);
@@ -51,6 +51,6 @@ BEGIN
     RETURN total;
 END $$;
 
--- What workers of the version before call.
+-- Called by workers of the previous version.
 CREATE OR REPLACE FUNCTION shoal.abandon(p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int) RETURNS int
 LANGUAGE sql AS $$ SELECT shoal.abandon_or_bury(p_call, p_again, p_worker, p_newest, p_limit, '{}', NULL) $$;

@@ -1,4 +1,4 @@
--- Dead letters in bulk: p_ids and every condition that is not NULL must fit.
+-- Dead letters in bulk: p_ids and every condition that is not NULL must match.
 
 CREATE OR REPLACE FUNCTION shoal.dead_places(
     p_run int, p_ids bytea[], p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz
@@ -22,14 +22,14 @@ CREATE OR REPLACE FUNCTION shoal.replay(
 ) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-    told   bigint[] := shoal.answered(p_call, p_again);
+    earlier_result   bigint[] := shoal.answered(p_call, p_again);
     ts     timestamptz := clock_timestamp();
     run    shoal.run;
     places bigint[];
     lanes  shoal.lanes;
 BEGIN
-    IF told IS NOT NULL THEN
-        RETURN told[1];
+    IF earlier_result IS NOT NULL THEN
+        RETURN earlier_result[1];
     END IF;
     run := shoal.known_run(p_run_id);
     places := shoal.dead_places(run.id, p_ids, p_step, p_partition, p_host, p_error, p_before, p_after);
@@ -66,12 +66,12 @@ CREATE OR REPLACE FUNCTION shoal.drop_dead(
 ) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-    told   bigint[] := shoal.answered(p_call, p_again);
+    earlier_result   bigint[] := shoal.answered(p_call, p_again);
     run    shoal.run;
     places bigint[];
 BEGIN
-    IF told IS NOT NULL THEN
-        RETURN told[1];
+    IF earlier_result IS NOT NULL THEN
+        RETURN earlier_result[1];
     END IF;
     run := shoal.known_run(p_run_id);
     places := shoal.dead_places(run.id, p_ids, p_step, p_partition, p_host, p_error, p_before, p_after);

@@ -1,4 +1,4 @@
--- An operator's hand on a host's gate.
+-- Host limits set by an operator.
 
 CREATE OR REPLACE FUNCTION shoal.pause_host(p_host text, p_duration interval) RETURNS void
 LANGUAGE plpgsql AS $$

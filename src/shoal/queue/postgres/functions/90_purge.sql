@@ -1,4 +1,4 @@
--- Delete a run with everything that belongs to it. Hosts stay: their gates are everyone's. A run that is gone already is no error.
+-- Delete a run and everything that belongs to it. Hosts stay: their limits are shared by all runs. A run that does not exist is no error.
 
 CREATE OR REPLACE FUNCTION shoal.purge(p_run_id text) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -14,7 +14,7 @@ BEGIN
     DELETE FROM shoal.run r WHERE r.id = run.id;
     SELECT array_agg(DISTINCT l.host) INTO freed FROM shoal.lease l WHERE l.run = run.id AND l.host <> 0;
     DELETE FROM shoal.lease t WHERE t.run = run.id;
-    -- In the order in which time moves tasks: a sweep that is under way is waited for where it takes them, and its work is found where it puts them.
+    -- In the order in which time moves tasks: the deletion waits for a running sweep where it takes tasks, and finds its work where it puts them.
     DELETE FROM shoal.delayed t WHERE t.run = run.id;
     DELETE FROM shoal.bundle t WHERE t.run = run.id;
     DELETE FROM shoal.lane t WHERE t.run = run.id;

@@ -1,6 +1,6 @@
 -- The tables of the queue.
 --
--- Big tables (task, attempt, item, reject) are only ever inserted into. What changes often is narrow and short-lived
+-- Big tables (task, attempt, item, reject) are insert-only. What changes often is narrow and short-lived
 -- (lane, host, bundle, lease), so that dead row versions stay few and vacuum cheap. There are no foreign keys: each would
 -- lock a hot row on every insert.
 
@@ -27,8 +27,8 @@ CREATE TABLE shoal.section (
     UNIQUE (run, step, partition)
 );
 
--- A host's gate, shared by all runs. No live lease of the host has a token below `lease_floor`: counting from there keeps
--- a claim from wading through the index entries of leases that ended long ago.
+-- A host's limits, shared by all runs. No live lease of the host has a token below `lease_floor`: counting from there keeps
+-- a claim from scanning the index entries of leases that ended long ago.
 CREATE TABLE shoal.host (
     id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text NOT NULL UNIQUE,
@@ -39,10 +39,10 @@ CREATE TABLE shoal.host (
     lease_floor  bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- Host 0 stands for tasks without a URL: it has no gate.
+-- Host 0 is for tasks without a URL: it has no rate limit.
 INSERT INTO shoal.host (id, name) OVERRIDING SYSTEM VALUE VALUES (0, '');
 
--- A lane is the tasks of one section on one host: what a claim schedules. `due_at` is when it is worth a look, NULL when it is empty;
+-- A lane is the tasks of one section on one host: the unit that a claim schedules. `due_at` is when to check it next, NULL when it is empty;
 -- `band` is its highest priority; `idle` is set while an empty lane is being closed (see claim.sql).
 -- Tasks without a host are spread over eight shards, so that claimers do not queue up for one lane.
 CREATE TABLE shoal.lane (
@@ -134,7 +134,7 @@ CREATE TABLE shoal.attempt (
     PRIMARY KEY (task, token)
 );
 
--- What was completed, a row for each settlement and not for each task: who finished which tasks, and when.
+-- Completed tasks, a row for each settlement and not for each task: which worker finished which tasks, and when.
 CREATE TABLE shoal.done (
     run      int NOT NULL,
     ended_at timestamptz NOT NULL,
@@ -174,7 +174,7 @@ CREATE TABLE shoal.dead (
     PRIMARY KEY (run, id)
 );
 
--- Lanes by their columns, as one function hands them to another.
+-- Lanes by their columns, as functions pass them to each other.
 CREATE TYPE shoal.lanes AS (runs int[], hosts int[], sections int[], shards smallint[], bands smallint[]);
 
 CREATE TABLE shoal.expired (
@@ -185,8 +185,8 @@ CREATE TABLE shoal.expired (
     PRIMARY KEY (run, id)
 );
 
--- Counting. Every change appends one row of deltas in its own transaction; folding moves them into the totals. A counter that is
--- only ever the sum of what was committed cannot drift, and no row is hot.
+-- Counters. Every change appends one row of deltas in its own transaction; folding moves them into the totals. A counter that is
+-- always the sum of what was committed cannot drift, and no row is hot.
 CREATE TABLE shoal.delta (
     run      int NOT NULL,
     worker   text,
@@ -218,7 +218,7 @@ CREATE TABLE shoal.worker (
     beat_at   timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- What a call answered, kept for a while: a caller that lost the answer asks again with the same id and hears it.
+-- The result of a call, kept for a while: a caller that lost the reply repeats the call with the same id and gets it.
 CREATE TABLE shoal.receipt (
     call  uuid PRIMARY KEY,
     at    timestamptz NOT NULL,

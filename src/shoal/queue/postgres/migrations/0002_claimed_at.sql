@@ -1,4 +1,4 @@
--- A claim's answer tells its moment too. A function's result cannot be changed in place, so the old one goes first.
+-- The result of a claim has its time too. A function's result type cannot be changed in place, so the old function is dropped first.
 DROP FUNCTION IF EXISTS shoal.claim(
     uuid, boolean, text, text, int, interval, interval, text[], text[], bigint[], timestamptz[]
 );

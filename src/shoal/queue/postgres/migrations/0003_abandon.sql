@@ -1,2 +1,2 @@
--- The leases of a dead worker can be handed back: shoal.abandon. No table changes, but a new version has the functions applied again.
+-- The leases of a dead worker can be returned: shoal.abandon. No table changes, but a new version applies the functions again.
 SELECT 'a script needs a statement';

@@ -1,2 +1,2 @@
--- Functions alone: a claim that finds nothing adds up a run's changes only where no lease or delayed task tells that there is work left.
+-- Functions only: a claim that finds nothing sums a run's deltas only if no lease or delayed task shows that there is work left.
 SELECT;

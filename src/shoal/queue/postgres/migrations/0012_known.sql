@@ -1,4 +1,4 @@
--- What runs with `dedup` have queued: other runs of the scraper leave it out until then. A purge of a run keeps it.
+-- The keys that runs with `dedup` have queued: other runs of the scraper skip them until they expire. A purge of a run keeps them.
 CREATE TABLE shoal.known (
     scraper text NOT NULL,
     key     bytea NOT NULL,
@@ -7,10 +7,10 @@ CREATE TABLE shoal.known (
 );
 CREATE INDEX known_until ON shoal.known (until);
 
--- How long a run's keys are known, and of which steps: all if none is named.
+-- How long a run's keys are kept, and for which steps: for all if none is named.
 ALTER TABLE shoal.run ADD COLUMN IF NOT EXISTS dedup interval, ADD COLUMN IF NOT EXISTS dedup_steps text[] NOT NULL DEFAULT '{}';
 
--- Tasks bring their keys. Functions with other arguments would stay beside the new ones, so the old ones go first.
+-- Tasks carry their keys. Functions with other arguments would remain beside the new ones, so the old ones are dropped first.
 DROP FUNCTION IF EXISTS shoal.enqueue(
     uuid, boolean, text, text[], text[], text[], int[], bytea[], int[], int[], smallint[], int[], interval[], interval[], text[], text[], text[]
 );

@@ -1,5 +1,5 @@
--- A page of dead letters behind id $2, each with the history of its attempts. Letters that do not meet the conditions are read past. The page is cut before
--- anything is joined to it, and each row then looks up its own task, so that a page costs the same however many there are.
+-- A page of dead letters after id $2, each with the history of its attempts. Letters that do not meet the conditions are skipped. The limit applies before
+-- any join, and each row then looks up its own task, so that a page costs the same however many there are.
 SELECT d.id, d.task, d.attempts, d.error, d.buried_at,
        t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay, s.step, s.partition,
        history.*

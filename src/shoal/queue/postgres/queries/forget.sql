@@ -1,4 +1,4 @@
--- Forget the next keys of a scraper behind one, in their order, as whoever queues tasks locks them. Says how many of them were still known, and the last one.
+-- Delete the next keys of a scraper, in key order, as enqueuing transactions lock them. Returns how many had not expired, and the last one.
 WITH page AS (
     SELECT key FROM shoal.known WHERE scraper = $1 AND key > $2 ORDER BY key LIMIT $3 FOR UPDATE
 ), gone AS (

@@ -1,4 +1,4 @@
--- A page of all hosts behind id $1, with their counts over all runs. The caller folds first, so that the totals are whole.
+-- A page of all hosts after id $1, with their counts over all runs. The caller folds first, so that the totals are complete.
 SELECT h.id, h.name, greatest(h.delay, h.slowdown) AS delay, coalesce(nullif(h.paused_until, '-infinity') - clock_timestamp(), interval '0') AS paused_for,
        tally.kinds, tally.counts
 FROM (SELECT * FROM shoal.host WHERE id > $1 ORDER BY id LIMIT $2) h

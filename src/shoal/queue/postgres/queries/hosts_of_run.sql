@@ -1,4 +1,4 @@
--- A page of one run's hosts behind id $1, with their counts in it. The caller folds first.
+-- A page of one run's hosts after id $1, with their counts in it. The caller folds first.
 SELECT h.id, h.name, greatest(h.delay, h.slowdown) AS delay, coalesce(nullif(h.paused_until, '-infinity') - clock_timestamp(), interval '0') AS paused_for,
        tally.kinds, tally.counts
 FROM (

@@ -1,2 +1,2 @@
--- The token that was drawn last: no lease has a larger one.
+-- The last token assigned: no lease has a larger one.
 SELECT last_value FROM shoal.token_seq

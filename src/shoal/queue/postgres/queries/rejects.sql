@@ -1,6 +1,6 @@
--- A page of rejects behind id $2 and up to $5. It ends early when it becomes heavy: $6 bytes. The page is cut before anything is joined to
--- it, and each row then looks up its own task, so that a page costs the same however many rejects there are. What is of another step
--- than $4 comes without its data: the reader must know how far it has got.
+-- A page of rejects after id $2 and up to $5. It ends early after $6 bytes. The limit applies before any join, and each row
+-- then looks up its own task, so that a page costs the same however many rejects there are. Rejects of another step than $4
+-- come without their data: the reader must know how far it has read.
 SELECT i.id, i.task, i.stored_at, t.url, s.step, i.reason, CASE WHEN $4::text IS NULL OR s.step = $4 THEN i.data END AS data
 FROM (
     SELECT page.*, sum(octet_length(data)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - octet_length(data) AS before

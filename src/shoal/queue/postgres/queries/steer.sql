@@ -1,2 +1,2 @@
--- Bring a run into a state, where the one that it is in allows it.
+-- Set the state of a run if its current state allows it.
 UPDATE shoal.run SET state = $2, reason = $3 WHERE run_id = $1 AND state = ANY ($4::text[])

@@ -1,6 +1,6 @@
--- Completed tasks behind the mark $2, a place in table done, and before the block $6: a few blocks, for the table has no index. A row for each
--- task; `behind` counts the tasks of its row that come after it. Rows of other runs are read past. A page has rows without a task where none is
--- meant, so that its end is known. `items` is NULL where a Shoal that did not count them wrote the row.
+-- Completed tasks after the mark $2, a position in table done, and before the block $6: a few blocks, because the table has no index. A row for each
+-- task; `behind` counts the tasks after it in its row. Rows of other runs are skipped. A page has rows without a task where none
+-- matches, so that its end is known. `items` is NULL if a Shoal that did not count them wrote the row.
 SELECT p.mark, p.worker, p.ended_at AS since, 0 AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay,
        CASE WHEN p.items IS NOT NULL THEN coalesce(p.items[cardinality(p.tasks) - t.behind], 0) END AS items
 FROM (

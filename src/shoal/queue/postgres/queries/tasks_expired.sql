@@ -1,5 +1,5 @@
--- Expired tasks behind the mark $2. The page is cut before anything is joined to it, and each task is then looked up by itself, so that
--- a page costs the same however many tasks there are. It has rows without a task where none is meant, so that its end is known.
+-- Expired tasks after the mark $2. The limit applies before any join, and each task is then looked up separately, so that
+-- a page costs the same however many tasks there are. It has rows without a task where none matches, so that its end is known.
 SELECT p.mark, NULL::text AS worker, p.since AS since, 0 AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay
 FROM (SELECT row_number() OVER () AS n, page.* FROM (
     SELECT ARRAY[d.id::text] AS mark, d.expired_at AS since, ARRAY[d.task] AS tasks

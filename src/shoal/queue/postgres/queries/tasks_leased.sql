@@ -1,5 +1,5 @@
--- Leased tasks behind the mark $2. Leases of other runs are read past. The page is cut before anything is joined to it, and each task is then looked up by itself, so that
--- a page costs the same however many tasks there are. It has rows without a task where none is meant, so that its end is known.
+-- Leased tasks after the mark $2. Leases of other runs are skipped. The limit applies before any join, and each task is then looked up separately, so that
+-- a page costs the same however many tasks there are. It has rows without a task where none matches, so that its end is known.
 SELECT p.mark, p.worker AS worker, p.since AS since, p.attempt AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay
 FROM (SELECT row_number() OVER () AS n, page.* FROM (
     SELECT ARRAY[encode(l.task, 'hex')] AS mark, l.worker, l.start_at AS since, l.attempt, ARRAY[l.task] AS tasks

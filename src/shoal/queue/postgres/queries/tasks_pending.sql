@@ -1,6 +1,6 @@
--- Pending tasks behind the mark $2, a row for each task; `behind` counts the tasks of its bundle that come after it. Bundles of other runs and steps are read past. A page is
--- the bundles with the first $3 tasks. It is cut before anything is joined to it, and each task is then looked up by itself, so that a page
--- costs the same however many tasks there are. It has rows without a task where none is meant, so that its end is known.
+-- Pending tasks after the mark $2, a row for each task; `behind` counts the tasks after it in its bundle. Bundles of other runs and steps are skipped. A page is
+-- the bundles with the first $3 tasks. The limit applies before any join, and each task is then looked up separately, so that a page
+-- costs the same however many tasks there are. It has rows without a task where none matches, so that its end is known.
 SELECT p.mark, NULL::text AS worker, NULL::timestamptz AS since, p.attempt AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay
 FROM (
     SELECT *, sum(cardinality(tasks)) OVER (ORDER BY n) - cardinality(tasks) AS before

@@ -1,4 +1,4 @@
--- The workers of one run or of all, with what they hold and what they have done. The caller folds first.
+-- The workers of one run or of all, with their leases and counters. The caller folds first.
 SELECT w.worker_id, r.run_id, w.state, w.info, clock_timestamp() - w.beat_at AS last_beat,
        coalesce(max(held.count), 0) AS leased,
        coalesce(sum(t.count) FILTER (WHERE t.kind = 3), 0)::bigint AS completed,

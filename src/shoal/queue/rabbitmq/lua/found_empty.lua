@@ -1,5 +1,5 @@
--- A claim wants bundles of a way, and the broker has none. ARGV  4 run number, 5 way
--- Answers how many tasks were given up, and in how many microseconds to look again, -1 for not at all.
+-- A claim wants bundles of a route, and the broker has none. ARGV  4 run number, 5 route
+-- Returns how many tasks were given up, and in how many microseconds to check again, -1 for never.
 
 local run = run_numbered(ARGV[4])
 if not run then

@@ -1,4 +1,4 @@
--- The name of this store, by which its queues are told from those of others. ARGV  4 a name if it has none
+-- The name of this store, which keeps its broker queues apart from those of other stores. ARGV  4 a name if it has none
 
-call('HSETNX', P .. 'meta', 'river', ARGV[4])
-return call('HGET', P .. 'meta', 'river')
+call('HSETNX', P .. 'meta', 'store', ARGV[4])
+return call('HGET', P .. 'meta', 'store')

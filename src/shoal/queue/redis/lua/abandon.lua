@@ -1,22 +1,22 @@
--- Hand back leases of a worker that is dead, as if it had released them, and bury those of some steps: those on one page of a run's leases, so
--- that a call stays short.
--- Leases are few and workers die seldom, so they are looked through, but only in runs that this worker has ever claimed from.
+-- End leases of a dead worker like a release, and bury those of some steps: those on one page of a run's leases, so that a call
+-- stays short.
+-- Leases are few and workers rarely die, so all are scanned, but only in runs from which this worker has ever claimed.
 --
--- ARGV  4 worker, 5 number of the run, 6 where the page begins, '0' at first, 7 the error of those that are buried, 8... their steps
--- Answers how many ended, and where the next page begins, '0' when this was the last.
+-- ARGV  4 worker, 5 number of the run, 6 cursor of the page, '0' at first, 7 the error for buried tasks, 8... their steps
+-- Returns how many ended, and the cursor of the next page, '0' after the last one.
 
 local PAGE = 500
 
-local told = remembered()
-if told then
-    return unpacked(told)
+local receipt = read_receipt()
+if receipt then
+    return unpack_all(receipt)
 end
 local worker, run = ARGV[4], run_numbered(ARGV[5])
 if not run or call('HEXISTS', run.R .. 'workers', worker) == 0 then
     return {0, '0'}
 end
 
--- A lease that stays from the first page to the last is on one of them at least, whatever comes and goes meanwhile.
+-- HSCAN returns a lease that exists from the first page to the last at least once, whatever else changes.
 local after, page = unpack(call('HSCAN', run.R .. 'leases', ARGV[6], 'COUNT', PAGE))
 local once, buried = {}, {}
 for i = 8, #ARGV do
@@ -38,14 +38,14 @@ for i = 1, #page, 2 do
         sections[#sections + 1] = section
     end
 end
-go_on_when_full()
+allow_when_full()
 local _, list, _, freed = finish(run, ids, tokens, function(i)
     if buried[sections[i]] then
         return BURY, ARGV[7], 0
     end
     return RELEASE, '', 0
 end)
-local answer = {#list, after}
+local reply = {#list, after}
 if #list > 0 then
     free_hosts(freed, {})
     write_entered(run)
@@ -54,7 +54,7 @@ if #list > 0 then
     write_gates()
 end
 if #list > 0 or TRY > 1 then
-    remember(pack(answer))
+    write_receipt(pack(reply))
 end
-forget_acked()
-return answer
+delete_acked_receipt()
+return reply

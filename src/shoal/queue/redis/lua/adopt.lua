@@ -1,5 +1,5 @@
 -- Copy a run from shard 0, unless this shard's copy is as new or the run was purged. ARGV  4 id, 5 number, 6 version, 7... fields
--- A shard that has lost all it held makes no run anew: its tasks would be gone, and the run would be called drained.
+-- A shard that has lost its data creates no run again: its tasks would be gone, and the run would be reported as drained.
 
 local key, number = P .. 'run:' .. ARGV[5], tonumber(ARGV[5])
 if call('SISMEMBER', P .. 'gone', number) == 1 then
@@ -13,7 +13,7 @@ if version and version >= tonumber(ARGV[6]) then
     return 0
 end
 if version then
-    go_on_when_full()
+    allow_when_full()
 end
 call('HSET', key, 'version', ARGV[6], unpack(ARGV, 7))
 if not version then
@@ -21,5 +21,5 @@ if not version then
     call('HSET', P .. 'runs', ARGV[4], number)
 end
 local run = run_numbered(number)
-note_longest(run.delay, 0)
+note_longest_delay(run.delay, 0)
 return 1

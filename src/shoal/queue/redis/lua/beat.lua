@@ -4,6 +4,6 @@ local run = run_named(ARGV[4])
 if not run then
     return unknown(ARGV[4])
 end
-go_on_when_full()
+allow_when_full()
 call('HSET', run.R .. 'beats', ARGV[5], pack({now, ARGV[6], ARGV[7]}))
 return 1

@@ -1,22 +1,22 @@
--- Lease tasks whose hosts may be asked now.
+-- Lease tasks whose hosts may get a request now.
 --
--- Tracks (section, priority) are gone through from the highest priority down, and within each the lanes that are due, the
--- longest waiting first. A lane gives what its host may give, and is then set to the moment when it may give again, or
--- parked until a lease of its host ends, or taken out when it is empty: no lane is met twice in vain. So the tasks of a
--- host leave in strict order of priority, for all its lanes in a run are due at the same moment.
+-- The tracks (section, priority) are processed from the highest priority down, and in each the lanes that are due, the longest
+-- waiting first. A lane yields what its host allows. Then it is set to the moment when the host allows more, or parked until a
+-- lease of its host ends, or removed when it is empty: no lane is visited twice in vain. So the tasks of a host are leased in
+-- strict order of priority, because all its lanes in a run are due at the same moment.
 --
--- ARGV  4 run, 5 worker, 6 limit (0 only looks), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions and fence
--- (topic, key and stamp of a note; nothing is handed out unless it stands)
--- Answers {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
--- names of sections, now, outdated, whether delivered tasks are to be delivered once more, hosts that are slowed and to what}, and
+-- ARGV  4 run, 5 worker, 6 limit (0 only reads), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions and fence
+-- (topic, key and stamp of a note; nothing is leased unless the note still has the stamp)
+-- Returns {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
+-- names of sections, now, outdated, whether delivered tasks must be delivered once more, slowed hosts and their delays}, and
 -- the leases.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local SHARE = 25  -- tasks of one lane at a time, where no gap is kept: others get their turn
+local SHARE = 25  -- tasks of one lane at a time where no gap is kept, so that other lanes get their turn
 local LANES = 100
-local looks = 400 + 4 * wanted  -- lanes to look at in one call, so that it stays short
-local voids = 500  -- tasks to throw out of lanes in one call because they have expired
-local FORWARD_AGAIN = 10000000  -- microseconds after which what was delivered is delivered once more
+local looks = 400 + 4 * wanted  -- lanes to visit in one call, so that it stays short
+local voids = 500  -- expired tasks to remove from lanes in one call
+local REDELIVER_AFTER = 10000000  -- microseconds after which delivered tasks are delivered once more
 
 local run = run_named(ARGV[4])
 if not run then
@@ -26,9 +26,9 @@ end
 local more, hold, is_cluster = false, 0, false
 local leases, ids, deadlines, taken_bodies = {}, {}, {}, {}
 
--- A server that has started anew may have lost its last second, and with it starts on hosts: nothing is handed out until
--- the longest delay in use has passed.
-local function held_back()
+-- A restarted server may have lost its last second, and with it starts on hosts: nothing is leased until the longest delay in
+-- use has passed.
+local function must_hold()
     local server = call('INFO', 'server'):match('run_id:(%x+)')
     local meta = call('HMGET', P .. 'meta', 'server', 'hold', 'longest', 'shards')
     hold, is_cluster = tonumber(meta[2]) or 0, meta[4] ~= '1'
@@ -39,9 +39,9 @@ local function held_back()
     return hold > now
 end
 
--- The sections that the claim means, nil for all.
-local function meant_sections()
-    local steps, partitions = unpack(unpacked(ARGV[10]))
+-- The sections that the claim selects, nil for all.
+local function selected_sections()
+    local steps, partitions = unpack(unpack_all(ARGV[10]))
     if not steps and not partitions then
         return nil
     end
@@ -53,25 +53,25 @@ local function meant_sections()
         return found
     end
     steps, partitions = steps and set(steps), partitions and set(partitions)
-    local meant, names = {}, call('HGETALL', run.R .. 'names')
+    local selected, names = {}, call('HGETALL', run.R .. 'names')
     for i = 1, #names, 2 do
         local step, partition = names[i + 1]:match('^(%Z*)%z(%Z*)$')
         if (not steps or steps[step]) and (not partitions or partitions[partition]) then
-            meant[tonumber(names[i])] = true
+            selected[tonumber(names[i])] = true
         end
     end
-    return meant
+    return selected
 end
 
-local function tracks_of(meant)
+local function tracks_of(selected)
     local tracks = {}
     for _, code in ipairs(call('SMEMBERS', run.R .. 'tracks')) do
         local section, priority = floor(code / 10), code % 10
-        if not meant or meant[section] then
+        if not selected or selected[section] then
             tracks[#tracks + 1] = {section = section, priority = priority, key = run.R .. 'due:' .. section .. ':' .. priority}
         end
     end
-    -- Sections take turns, by the clock, for none shall always come first.
+    -- Sections take turns, by the clock, so that none always comes first.
     table.sort(tracks, function(one, other)
         if one.priority ~= other.priority then
             return one.priority > other.priority
@@ -81,7 +81,7 @@ local function tracks_of(meant)
     return tracks
 end
 
--- What a host may give in this claim.
+-- What a host allows in this claim.
 local hosts = {['']  = {name = '', room = huge, gap = 0, free = 0, live = -huge, given = 0}}
 local function open(name)
     local host = hosts[name]
@@ -109,7 +109,7 @@ local function lease(track, host, element, expires)
     deadlines[#deadlines + 1] = id
 end
 
--- The task that may expire, nil if it has.
+-- The body of a task that may expire, nil if it has.
 local function body_of(id)
     local body = call('HGET', run.R .. 'bodies', id)
     if body then
@@ -123,18 +123,18 @@ local function body_of(id)
     return nil, 0
 end
 
--- Take up to `most` tasks from a lane; returns whether something is left in it. Tasks that have expired fall out, some at a time,
--- so that a million of them do not make one call long: the next call goes on.
-local function take(track, host, most)
+-- Take up to `limit` tasks from a lane; return whether something is left in it. Expired tasks are removed, some at a time, so that
+-- a million of them do not make one call long: the next call continues.
+local function take(track, host, limit)
     local key = run.R .. 'q:' .. track.section .. ':' .. track.priority .. ':' .. host.name
-    local until_left = wanted - most
+    local until_left = wanted - limit
     while wanted > until_left do
         if voids <= 0 then
             more, looks = true, 0
             break
         end
-        local asked = wanted - until_left
-        local elements = call('LPOP', key, asked) or {}
+        local count_wanted = wanted - until_left
+        local elements = call('LPOP', key, count_wanted) or {}
         for _, element in ipairs(elements) do
             local expires = 0
             if #element == ID then
@@ -147,22 +147,22 @@ local function take(track, host, most)
                 voids = voids - 1
             end
         end
-        if #elements < asked then
+        if #elements < count_wanted then
             return false
         end
     end
     return call('EXISTS', key) == 1
 end
 
--- Look at lanes of a track; each is set to where it belongs afterwards.
-local function look(track, names)
+-- Visit lanes of a track, and set, park or remove each afterwards.
+local function visit(track, names)
     local again, gone = {}, {}
     for _, name in ipairs(names) do
         local host = open(name)
-        local most, left = min(host.room, wanted, host.gap == 0 and SHARE or huge), true
+        local limit, left = min(host.room, wanted, host.gap == 0 and SHARE or huge), true
         looks = looks - 1
-        if most > 0 then
-            left = take(track, host, most)
+        if limit > 0 then
+            left = take(track, host, limit)
         end
         if not left then
             gone[#gone + 1] = name
@@ -179,11 +179,11 @@ local function look(track, names)
             break
         end
     end
-    tell('ZADD', track.key, again)
-    tell('ZREM', track.key, gone)
+    call_chunked('ZADD', track.key, again)
+    call_chunked('ZREM', track.key, gone)
 end
 
-local function gather(tracks)
+local function claim_tracks(tracks)
     local share = run.delay == 0 and SHARE or ceil(horizon / run.delay)
     for _, track in ipairs(tracks) do
         while wanted > 0 and track.priority >= lowest do
@@ -191,14 +191,14 @@ local function gather(tracks)
                 more = true
                 return
             end
-            -- As many lanes as are needed if each gives its share; if they give less, more at the next turn.
+            -- As many lanes as needed if each yields its share; if they yield less, more in the next round.
             local lanes = min(LANES, ceil(wanted / share) + 2)
             local before, names = wanted, call('ZRANGEBYSCORE', track.key, '-inf', now, 'LIMIT', 0, lanes)
             if #names == 0 then
                 break
             end
             load_gates(names)
-            look(track, names)
+            visit(track, names)
             share = max(1, min(share, ceil((before - wanted) / #names)))
         end
     end
@@ -210,7 +210,7 @@ local function write_leases()
         return ''
     end
     local token, fields, live = draw('token', #leases), {}, {}
-    remember(digits(token) .. table.concat(ids))
+    write_receipt(digits(token) .. table.concat(ids))
     for i, one in ipairs(leases) do
         local track, start, expires, host, element = unpack(one)
         local value = '\157' .. pack(token, track.section, track.priority, start, start + lease_time, expires, host.name, worker) .. element
@@ -223,24 +223,24 @@ local function write_leases()
         end
         token = token + 1
     end
-    tell('HSET', run.R .. 'leases', fields)
-    tell('ZADD', run.R .. 'deadlines', deadlines)
+    call_chunked('HSET', run.R .. 'leases', fields)
+    call_chunked('ZADD', run.R .. 'deadlines', deadlines)
     call('ZADD', P .. 'moments', 'LT', now + lease_time, run.number)
     call('ZADD', P .. 'overdue', 'LT', now + lease_time, run.number)
     for name, tokens in pairs(live) do
         local gate, host = gates[name], hosts[name]
-        tell('SADD', P .. 'live:' .. name, tokens)
+        call_chunked('SADD', P .. 'live:' .. name, tokens)
         add_starts(gate, now, host.gap, host.given, host.live, run.delay)
         changed_gates[name] = true
     end
     count_worker(worker, W_LEASED, #leases)
-    tell('HDEL', run.R .. 'bodies', taken_bodies)
-    tell('ZREM', run.R .. 'expiry', taken_bodies)
+    call_chunked('HDEL', run.R .. 'bodies', taken_bodies)
+    call_chunked('ZREM', run.R .. 'expiry', taken_bodies)
     return table.concat(leases)
 end
 
--- The first moment that a lane, a delay or a lost lease may give something, and the highest priority that is due.
-local function outlook(tracks, remaining)
+-- The first moment at which a lane, a delay or a lost lease may yield a task, and the highest priority that is due.
+local function next_due(tracks, remaining)
     local due, highest = huge, -1
     for _, track in ipairs(tracks) do
         local first = call('ZRANGE', track.key, 0, 0, 'WITHSCORES')
@@ -270,7 +270,7 @@ local function used_names()
     return names
 end
 
--- What complaints have slowed the hosts of the leases to, as name and microseconds.
+-- The slowed hosts of the leases, as name and delay in microseconds.
 local function slowed_hosts()
     local slowed = {}
     for name, host in pairs(hosts) do
@@ -281,14 +281,14 @@ local function slowed_hosts()
     return slowed
 end
 
--- What a claim whose answer was lost had leased, as far as it is still live.
-local function repeated(told)
-    local found, sections, asked = {}, {}, {}
-    local first = tonumber(told:sub(1, 16))
-    for at = 17, #told, 16 do
-        asked[#asked + 1] = told:sub(at, at + 15)
+-- The leases of a claim whose reply was lost, as far as they are still live.
+local function repeated(receipt)
+    local found, sections, ids_leased = {}, {}, {}
+    local first = tonumber(receipt:sub(1, 16))
+    for at = 17, #receipt, 16 do
+        ids_leased[#ids_leased + 1] = receipt:sub(at, at + 15)
     end
-    for i, value in ipairs(read_fields(run.R .. 'leases', asked)) do
+    for i, value in ipairs(read_fields(run.R .. 'leases', ids_leased)) do
         local token, section, _
         if value then
             _, token, section = unpack_limit(value, 2, 1)
@@ -304,57 +304,57 @@ local function repeated(told)
     return pack({0, false, false, -1, 1, 0, 0, names, now}), '\221' .. struct.pack('>I4', #found) .. table.concat(found)
 end
 
-local told = remembered()
-if told then
-    return {repeated(told)}
+local receipt = read_receipt()
+if receipt then
+    return {repeated(receipt)}
 end
 
-local fence = unpacked(ARGV[10])[3]
+local fence = unpack_all(ARGV[10])[3]
 if fence and notes.stamp(fence[1], fence[2]) ~= fence[3] then
-    remember_nothing()
+    write_empty_receipt()
     return {pack({-1, false, false, -1, 0, 0, 0, {}, now, true}), '\144'}
 end
 
 local state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
 if run.state ~= 'running' then
-    remember_nothing()
+    write_empty_receipt()
     return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
 end
 
-local tracks, answer, names = {}, '', {}
-go_on_when_full()
-take_back_lost()
-more = let_time_pass(run)
-local is_held = held_back()
+local tracks, reply, names = {}, '', {}
+allow_when_full()
+end_lost_leases_of_all()
+more = apply_due_changes(run)
+local is_held = must_hold()
 if not is_held then
-    tracks = tracks_of(meant_sections())
-    gather(tracks)
-    answer = write_leases()
+    tracks = tracks_of(selected_sections())
+    claim_tracks(tracks)
+    reply = write_leases()
     names = used_names()
 end
 write_counts(run)
 write_gates()
 state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered', 'sent')
 local remaining, moves = tonumber(state[1]), tonumber(state[2]) + (tonumber(state[3]) or 0)
-local outbox, ripe = 0, false
+local outbox, redelivers = 0, false
 if is_cluster then
     outbox = call('XLEN', run.R .. 'outbox')
-    ripe = #call('XRANGE', run.R .. 'delivered', '-', digits(max(0, floor((now - FORWARD_AGAIN) / 1000))), 'COUNT', 1) > 0
+    redelivers = #call('XRANGE', run.R .. 'delivered', '-', digits(max(0, floor((now - REDELIVER_AFTER) / 1000))), 'COUNT', 1) > 0
 end
 local due, highest = -1, -1
 if wanted > 0 or ARGV[6] == '0' then
-    due, highest = outlook(tracks, remaining)
+    due, highest = next_due(tracks, remaining)
     due = is_held and hold or due
     due = due < huge and max(0, due - now) or -1
 else
     due = 0
 end
 if #leases == 0 then
-    remember_nothing()
+    write_empty_receipt()
 end
-forget_acked()
+delete_acked_receipt()
 return {
-    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, ripe,
+    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, redelivers,
           slowed_hosts()}),
-    '\221' .. struct.pack('>I4', #leases) .. answer,
+    '\221' .. struct.pack('>I4', #leases) .. reply,
 }

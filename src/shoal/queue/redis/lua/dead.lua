@@ -1,12 +1,12 @@
--- Put dead letters back to wait, or give them up. ARGV  4 run, 5 'replay' or 'drop', 6 ids. Answers how many.
+-- Make dead letters pending again, or drop them. ARGV  4 run, 5 'replay' or 'drop', 6 ids. Returns how many.
 
 local run = run_named(ARGV[4])
 if not run then
     return unknown(ARGV[4])
 end
-local told = remembered()
-if told then
-    return tonumber(told)
+local receipt = read_receipt()
+if receipt then
+    return tonumber(receipt)
 end
 local ids, gone, dropped, handled = {}, {}, {}, {}
 for at = 1, #ARGV[6], 16 do
@@ -24,7 +24,7 @@ for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
             dropped[#dropped + 1] = letter(section, priority, host, 0, now, '', value:sub(at + 1))
         else
             at = unpack_limit(value, 6, 1)
-            local element = refreshed(value:sub(at + 1))
+            local element = reset_attempts(value:sub(at + 1))
             local size = struct.unpack('>I4', element, 23)
             -- The client packs the time to live first into the task, 0 for none.
             local _, ttl = unpack_limit(element:sub(27, 26 + size), 1, 1)
@@ -32,13 +32,13 @@ for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
         end
     end
 end
-tell('HDEL', run.R .. 'dead', gone)
-tell('ZREM', run.R .. 'graves', gone)
-tell('RPUSH', run.R .. 'dropped', dropped)
+call_chunked('HDEL', run.R .. 'dead', gone)
+call_chunked('ZREM', run.R .. 'graves', gone)
+call_chunked('RPUSH', run.R .. 'dropped', dropped)
 write_entered(run)
 write_counts(run)
 if #gone > 0 or TRY > 1 then
-    remember(#gone)
+    write_receipt(#gone)
 end
-forget_acked()
+delete_acked_receipt()
 return #gone

@@ -1,8 +1,8 @@
--- Remove those of some notes that have not been written since. ARGV  4 topic, then key and stamp of each. Answers how many.
+-- Remove notes unless they were written since. ARGV  4 topic, then key and stamp of each. Returns how many.
 
-local told = remembered()
-if told then
-    return tonumber(told)
+local receipt = read_receipt()
+if receipt then
+    return tonumber(receipt)
 end
 local topic, gone = ARGV[4], {}
 for i = 5, #ARGV, 2 do
@@ -12,7 +12,7 @@ for i = 5, #ARGV, 2 do
 end
 notes.remove(topic, gone)
 if #gone > 0 then
-    remember(#gone)
+    write_receipt(#gone)
 end
-forget_acked()
+delete_acked_receipt()
 return #gone

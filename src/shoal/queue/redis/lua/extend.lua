@@ -1,11 +1,11 @@
--- Move deadlines of live leases. ARGV  4 run, 5 ids, 6 tokens, 7 lease. Answers the positions whose lease is live.
+-- Extend the deadlines of live leases. ARGV  4 run, 5 ids, 6 tokens, 7 lease. Returns the positions whose lease is live.
 
 local run = run_named(ARGV[4])
 if not run then
     return {}
 end
-go_on_when_full()
-local ids, tokens, deadline = {}, unpacked(ARGV[6]), now + ARGV[7]
+allow_when_full()
+local ids, tokens, deadline = {}, unpack_all(ARGV[6]), now + ARGV[7]
 for at = 1, #ARGV[5], 16 do
     ids[#ids + 1] = ARGV[5]:sub(at, at + 15)
 end
@@ -23,8 +23,8 @@ for i, value in ipairs(read_fields(run.R .. 'leases', ids)) do
         moved[#moved + 1] = ids[i]
     end
 end
-tell('HSET', run.R .. 'leases', fields)
-tell('ZADD', run.R .. 'deadlines', moved)
+call_chunked('HSET', run.R .. 'leases', fields)
+call_chunked('ZADD', run.R .. 'deadlines', moved)
 if #moved > 0 then
     call('ZADD', P .. 'moments', 'LT', deadline, run.number)
     call('ZADD', P .. 'overdue', 'LT', deadline, run.number)

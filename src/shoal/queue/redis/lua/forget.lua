@@ -1,4 +1,4 @@
--- Take a run out of the list: from here on nobody knows it, and purge.lua clears what it leaves. ARGV  4 id, 5 number
+-- Remove a run from the list: from now on it is unknown, and purge.lua deletes the rest. ARGV  4 id, 5 number
 
 local number = ARGV[5]
 if call('HGET', P .. 'runs', ARGV[4]) == number then

@@ -1,5 +1,5 @@
 -- Forget what the runs of a scraper have queued. ARGV  4 scraper
--- Answers how many keys were known, and the numbers of their sets, which clear_known.lua is to delete; else they expire.
+-- Returns how many keys were known, and the numbers of their sets, which clear_known.lua deletes; otherwise they expire.
 
 local index, count, numbers = P .. 'dedup:' .. ARGV[4], 0, {}
 for _, set in ipairs(known.read_index(index)) do

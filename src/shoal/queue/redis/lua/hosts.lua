@@ -1,4 +1,4 @@
--- A page of hosts: name, gate, and counts of the runs asked for. ARGV  4 run number ('' for all), 5 from, 6 most
+-- A page of hosts: name, delay, pause, and the counts of one run or all. ARGV  4 run number ('' for all), 5 from, 6 maximum count
 
 local page = call('LRANGE', ARGV[4] == '' and P .. 'hosts' or P .. ARGV[4] .. ':visited', ARGV[5], ARGV[5] + ARGV[6] - 1)
 local numbers = ARGV[4] == '' and call('HVALS', P .. 'runs') or {ARGV[4]}
@@ -10,7 +10,7 @@ end
 for _, number in ipairs(numbers) do
     for i, value in ipairs(read_fields(P .. number .. ':hosts', page)) do
         if value then
-            table.insert(rows[i], unpacked(value))
+            table.insert(rows[i], unpack_all(value))
         end
     end
 end

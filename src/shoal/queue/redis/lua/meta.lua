@@ -1,9 +1,9 @@
--- What this shard is. ARGV  4 version, 5 shards: noted in a shard that is new, or older than this version; '' only looks.
--- Answers version and shards as they were, 0 for a shard that is new, and how many runs it knows.
+-- The schema of this shard. ARGV  4 version, 5 shards: written into a shard that is new, or older than this version; '' only reads.
+-- Returns version and shards as they were, 0 for a new shard, and the number of its runs.
 
 local found = call('HMGET', P .. 'meta', 'version', 'shards')
 local version = tonumber(found[1]) or 0
-local fresh = tonumber(ARGV[4]) or 0
+local wanted = tonumber(ARGV[4]) or 0
 
 -- Version 1 had one outbox for all runs.
 local function split_outbox()
@@ -20,7 +20,7 @@ local function split_outbox()
     call('UNLINK', P .. 'outbox')
 end
 
-if fresh > version then
+if wanted > version then
     split_outbox()
     call('HSET', P .. 'meta', 'version', ARGV[4])
     call('HSETNX', P .. 'meta', 'shards', ARGV[5])

@@ -1,5 +1,5 @@
--- Read notes of a topic. ARGV  4 topic, 5 where a page of all of them begins ('' to name them), 6... keys
--- Answers where the next page begins ('0' behind the last), and key, stamp, age and value of each that has not expired.
+-- Read notes of a topic. ARGV  4 topic, 5 the cursor of a page of all of them ('' to read by keys), 6... keys
+-- Returns the cursor of the next page ('0' after the last one), and key, stamp, age and value of each that has not expired.
 
 local topic, keys, cursor = ARGV[4], {}, '0'
 if ARGV[5] == '' then
@@ -15,7 +15,7 @@ else
 end
 local live, heads, found = {}, {}, {}
 for i, packed in ipairs(read_fields(P .. 'note:' .. topic, keys)) do
-    local stamp, age = notes.look(packed)
+    local stamp, age = notes.read(packed)
     if stamp then
         live[#live + 1] = keys[i]
         heads[#live] = {stamp, digits(age)}

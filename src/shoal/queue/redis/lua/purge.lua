@@ -1,13 +1,13 @@
--- Delete some of what a forgotten run has left: leases first, for they hold places at hosts, then lanes, then seen keys, then the rest.
--- Everything is found through the run's own lists, and large keys are freed in the background. ARGV  4 number
--- Answers whether something may be left.
+-- Delete some of the data of a forgotten run: leases first, because they count against the limits of hosts, then lanes, then seen
+-- keys, then the rest. Everything is found through the run's own lists, and large keys are freed in the background. ARGV  4 number
+-- Returns whether something may be left.
 
-local AT_ONCE = 500
+local BATCH = 500
 local number = tonumber(ARGV[4])
 local R = P .. number .. ':'
 
 local function purge_leases()
-    local ids = call('ZRANGE', R .. 'deadlines', 0, AT_ONCE - 1)
+    local ids = call('ZRANGE', R .. 'deadlines', 0, BATCH - 1)
     local freed = {}
     for _, value in ipairs(read_fields(R .. 'leases', ids)) do
         if value then
@@ -19,8 +19,8 @@ local function purge_leases()
         end
     end
     free_hosts(freed, {})
-    tell('HDEL', R .. 'leases', ids)
-    tell('ZREM', R .. 'deadlines', ids)
+    call_chunked('HDEL', R .. 'leases', ids)
+    call_chunked('ZREM', R .. 'deadlines', ids)
     write_gates()
     return #ids > 0
 end
@@ -36,14 +36,14 @@ local function purge_lanes_of(host)
 end
 
 local function purge_lanes()
-    local hosts = call('LPOP', R .. 'visited', AT_ONCE) or {}
+    local hosts = call('LPOP', R .. 'visited', BATCH) or {}
     for _, host in ipairs(hosts) do
         purge_lanes_of(host)
     end
     return #hosts > 0
 end
 
-if purge_leases() or purge_lanes() or unlink_buckets(R .. 'seen', AT_ONCE) then
+if purge_leases() or purge_lanes() or unlink_buckets(R .. 'seen', BATCH) then
     return 1
 end
 purge_lanes_of('')

@@ -1,16 +1,16 @@
--- Do in one run what time calls for: lost leases go back, delays end, tasks expire; some of each, so that a call stays short.
--- The run is the one whose moment has come first, so that a hundred runs at rest cost nothing.
--- Answers how many leases were taken back, whether there is more to do, and how many purges and changes were cut short.
+-- Do what is due in one run: end lost leases, end delays, expire tasks; some of each, so that a call stays short.
+-- The run is the one that was due first, so that a hundred idle runs cost nothing.
+-- Returns how many leases were ended, whether there is more to do, and how many purges and changes were interrupted.
 
-local told = remembered()
-if told then
-    return unpacked(told)
+local receipt = read_receipt()
+if receipt then
+    return unpack_all(receipt)
 end
-go_on_when_full()
+allow_when_full()
 local number = call('ZRANGEBYSCORE', P .. 'moments', '-inf', now, 'LIMIT', 0, 1)[1]
 if not number then
-    notes.fade_some()
-    forget_acked()
+    notes.expire_some()
+    delete_acked_receipt()
     return {0, 0, call('HLEN', P .. 'purging') + call('HLEN', P .. 'spreading')}
 end
 local run = run_numbered(number)
@@ -19,13 +19,13 @@ if not run then
     return {0, 1, 0}
 end
 
-local count_lost = take_back(run)
-let_time_pass(run)
+local count_lost = end_lost_leases(run)
+apply_due_changes(run)
 write_counts(run)
 write_gates()
-note_moment(run)
+schedule_run(run)
 if count_lost > 0 then
-    remember(pack({count_lost, 1, 0}))
+    write_receipt(pack({count_lost, 1, 0}))
 end
-forget_acked()
+delete_acked_receipt()
 return {count_lost, 1, 0}

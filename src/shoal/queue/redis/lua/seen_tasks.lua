@@ -1,4 +1,4 @@
--- Which tasks have ever entered a run. ARGV  4 run number, 5... id and key of each by turns. Answers their positions.
+-- Which tasks have ever entered a run. ARGV  4 run number, 5... id and key of each, alternating. Returns their positions.
 
 local R, seen = P .. ARGV[4] .. ':', {}
 for i = 5, #ARGV, 2 do

@@ -1,31 +1,31 @@
--- Obey outcomes of leases of one run; those whose lease is not live with this very token are stale.
+-- Apply outcomes to leases of one run; those whose lease is not live with the same token are stale.
 --
 -- ARGV  4 run, 5 ids (16 bytes each), 6 tokens, 7 kinds (a letter each), 8 position -> {after, error, pause, slow, unused},
 --       9 {position, items} and 10 {position, rejects}, 11 columns of the follow-up tasks of this shard,
 --       12 {position, shard} of those of others, then one blob for each entry of 9, 10, 11 and 12
--- Answers the positions that were accepted.
+-- Returns the positions that were accepted.
 
-local told = remembered()
-if told then
-    return unpacked(told)
+local receipt = read_receipt()
+if receipt then
+    return unpack_all(receipt)
 end
 local run = run_named(ARGV[4])
 if not run then
     return {}
 end
 
-go_on_when_full()
-local kinds, extras = ARGV[7], unpacked(ARGV[8])
+allow_when_full()
+local kinds, extras = ARGV[7], unpack_all(ARGV[8])
 local ids = {}
 for at = 1, #ARGV[5], 16 do
     ids[#ids + 1] = ARGV[5]:sub(at, at + 15)
 end
 
--- Whatever can fail does so here, before the first lease is touched.
-local columns = unpacked(ARGV[11])
+-- Everything that can fail is here, before the first lease is changed.
+local columns = unpack_all(ARGV[11])
 section_numbers(run, columns[2])
 
-local accepted, list, hosts, freed, starts = finish(run, ids, unpacked(ARGV[6]), function(i)
+local accepted, list, hosts, freed, starts = finish(run, ids, unpack_all(ARGV[6]), function(i)
     local extra = extras[i]
     if extra then
         return kinds:sub(i, i), extra[2], extra[1]
@@ -35,7 +35,7 @@ end)
 
 local blob = 13
 
--- One entry of a stream for all that this call brings: each outcome's things are packed by the client.
+-- One stream entry for all results of this call: the client packs those of each outcome.
 local function store(stream, parts, kind, worker_kind)
     local blobs, total = {}, 0
     for _, part in ipairs(parts) do
@@ -56,9 +56,9 @@ local function store(stream, parts, kind, worker_kind)
     end
 end
 
--- Brakes, in the order of the outcomes, and starts that were not used. A host that has become quicker is woken, for its lanes may
--- wait too long.
-local function treat()
+-- Apply pauses and delays in the order of the outcomes, and give unused starts back. Hosts that may be quicker now are woken,
+-- because their lanes may wait too long.
+local function limit_hosts()
     local touched, treated = {}, {}
     for _, i in ipairs(list) do
         if extras[i] and (extras[i][3] or extras[i][4] or extras[i][5]) and hosts[i] ~= '' then
@@ -76,7 +76,7 @@ local function treat()
         if (pause or slow or unused) and hosts[i] ~= '' then
             gate.paused_until = max(gate.paused_until, pause and now + pause or 0)
             gate.slowdown = slow or gate.slowdown
-            note_longest(slow, pause)
+            note_longest_delay(slow, pause)
             changed_gates[hosts[i]], treated[hosts[i]] = true, true
         end
     end
@@ -84,17 +84,17 @@ local function treat()
 end
 
 if #list > 0 then
-    store('items', unpacked(ARGV[9]), ITEMS, W_ITEMS)
-    store('rejects', unpacked(ARGV[10]), REJECTED)
+    store('items', unpack_all(ARGV[9]), ITEMS, W_ITEMS)
+    store('rejects', unpack_all(ARGV[10]), REJECTED)
     put(run, columns, blob, accepted, now)
     blob = blob + #columns[3]
-    for _, part in ipairs(unpacked(ARGV[12])) do
+    for _, part in ipairs(unpack_all(ARGV[12])) do
         if accepted[part[1]] then
             send(run, part[2], now, ARGV[blob])
         end
         blob = blob + 1
     end
-    local treated = treat()
+    local treated = limit_hosts()
     free_hosts(freed, treated)
     for host in pairs(treated) do
         wake(host)
@@ -103,7 +103,7 @@ if #list > 0 then
     write_dead(run)
     write_counts(run)
     write_gates()
-    remember(pack(list))
+    write_receipt(pack(list))
 end
-forget_acked()
+delete_acked_receipt()
 return list

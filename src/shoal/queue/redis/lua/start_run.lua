@@ -1,4 +1,4 @@
--- Make a run unless there is one of this id, and return it. ARGV  4 id, 5... fields and values
+-- Create a run unless there is one with this id, and return it. ARGV  4 id, 5... fields and values
 
 local number = call('HGET', P .. 'runs', ARGV[4])
 if not number then
@@ -9,6 +9,6 @@ if not number then
     if call('HGET', P .. 'meta', 'shards') ~= '1' then
         call('HSET', P .. 'spreading', number, ARGV[4])
     end
-    note_longest(run_numbered(number).delay, 0)
+    note_longest_delay(run_numbered(number).delay, 0)
 end
 return call('HGETALL', P .. 'run:' .. number)

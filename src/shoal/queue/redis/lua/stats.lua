@@ -1,4 +1,4 @@
--- The counts of a run: name of a section, nine counts, and so on. ARGV  4 run
+-- The counts of a run: the name of each section and its nine counts. ARGV  4 run
 
 local run = run_named(ARGV[4])
 if not run then

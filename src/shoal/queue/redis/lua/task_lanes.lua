@@ -1,5 +1,6 @@
--- The lanes of a run at a page of its hosts. ARGV  4 run number, 5 from which host, 6 most hosts. Host 0 is none, 1 the first that the run visited.
--- Answers how many hosts there were, and position, section, priority and host of each lane, in this order.
+-- The lanes of a run at a page of its hosts. ARGV  4 run number, 5 first host, 6 maximum number of hosts. Host 0 stands for
+-- tasks without a host, 1 is the first host of the run.
+-- Returns how many hosts there were, and position, section, priority and host of each lane, in this order.
 
 local number, from, hosts = tonumber(ARGV[4]), tonumber(ARGV[5]), {}
 local last = from + ARGV[6] - 2

@@ -1,7 +1,7 @@
--- The tables of the queue. Times and durations are microseconds; a moment is counted from 1970 in UTC.
+-- The tables of the queue. Times and durations are in microseconds; a time counts from 1970 in UTC.
 --
--- `task` is only ever inserted into. What changes is narrow and short-lived: a task that waits has a row in `ready` or
--- `delayed`, one that is worked on has a row in `lease`, and one that ended badly a row in `dead` or `expired`.
+-- `task` is insert-only. What changes is narrow and short-lived: a waiting task has a row in `ready` or
+-- `delayed`, a claimed one has a row in `lease`, and one that failed or expired a row in `dead` or `expired`.
 -- A task that has none of these rows is completed or dropped.
 
 CREATE TABLE run (
@@ -16,7 +16,7 @@ CREATE TABLE run (
     started_at   INTEGER NOT NULL
 ) STRICT;
 
--- Runs that are gone for their users, but whose rows are still being deleted.
+-- Purged runs whose rows are still being deleted.
 CREATE TABLE purged (
     run INTEGER PRIMARY KEY
 ) STRICT;
@@ -39,7 +39,7 @@ CREATE TABLE section (
     UNIQUE (run, step, partition)
 ) STRICT;
 
--- A host's gate, shared by all runs. A host that was never asked has last_start 0.
+-- A host's limits, shared by all runs. A host that never got a request has last_start 0.
 CREATE TABLE host (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
@@ -49,11 +49,11 @@ CREATE TABLE host (
     paused_until INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Host 0 stands for tasks without a URL: it has no gate.
+-- Host 0 is for tasks without a URL: it has no rate limit.
 INSERT INTO host (id, name) VALUES (0, '');
 
--- A lane is the tasks of one section on one host, with their counts: what a claim schedules. `priority` is that of its
--- first pending task; `due` is the moment from which its host may be asked for this run. Both are NULL when nothing is
+-- A lane is the tasks of one section on one host, with their counts: the unit that a claim schedules. `priority` is that of its
+-- first pending task; `due` is the time from which its host may get a request of this run. Both are NULL when nothing is
 -- pending, and `due` is NULL while the host has too many leases: see arm.sql, the only place that sets them.
 CREATE TABLE lane (
     id        INTEGER PRIMARY KEY,
@@ -92,7 +92,7 @@ CREATE TABLE task (
     UNIQUE (run, id)
 ) STRICT;
 
--- Pending tasks in the order in which a lane hands them out: place = (9 - priority) << 52 | seq.
+-- Pending tasks in the order in which a lane's tasks are claimed: place = (9 - priority) << 52 | seq.
 CREATE TABLE ready (
     lane    INTEGER NOT NULL,
     place   INTEGER NOT NULL,
@@ -110,7 +110,7 @@ CREATE TABLE delayed (
 ) STRICT;
 CREATE INDEX delayed_due ON delayed (run, due);
 
--- When to look whether a task has outlived its time. The row stays while the task is leased or done, and goes when it is looked at.
+-- When to check whether a task has expired. The row stays while the task is leased or done, and is deleted by the check.
 CREATE TABLE expiry (
     run INTEGER NOT NULL,
     at  INTEGER NOT NULL,
@@ -118,7 +118,7 @@ CREATE TABLE expiry (
     PRIMARY KEY (run, at, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The token is the fence; AUTOINCREMENT never gives one twice.
+-- The token is the fence; AUTOINCREMENT never assigns one twice.
 CREATE TABLE lease (
     token    INTEGER PRIMARY KEY AUTOINCREMENT,
     task     BLOB NOT NULL,
@@ -133,7 +133,7 @@ CREATE TABLE lease (
 CREATE INDEX lease_host ON lease (host) WHERE host > 0;
 CREATE INDEX lease_deadline ON lease (deadline);
 
--- Attempts that failed: what a dead letter's history is made of.
+-- Failed attempts: the history of a dead letter.
 CREATE TABLE failure (
     seq      INTEGER NOT NULL,
     token    INTEGER NOT NULL,

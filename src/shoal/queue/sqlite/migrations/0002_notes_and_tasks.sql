@@ -1,4 +1,4 @@
--- Notes: small state that all processes share. Values come last, so that a look at a stamp does not read them.
+-- Notes: small state that all processes share. Values are the last column, so that reading a stamp does not read them.
 CREATE TABLE note (
     topic      TEXT NOT NULL,
     key        TEXT NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE note (
 CREATE INDEX note_age ON note (topic, written_at, key, size);
 CREATE INDEX note_expiry ON note (expires_at) WHERE expires_at IS NOT NULL;
 
--- What an operator gave up: without a row of its own, such a task looks like a completed one.
+-- Tasks that an operator dropped: without a row of its own, such a task would look like a completed one.
 CREATE TABLE dropped (
     seq        INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL,

@@ -1,5 +1,5 @@
--- How many items a completed task yielded, and when: a row for each task that yielded any. An index of items by task would tell it too, but
--- cost every item an entry.
+-- How many items a completed task yielded, and when: a row for each task that yielded any. An index of items by task would
+-- provide it too, but cost an entry for every item.
 CREATE TABLE yielded (
     seq       INTEGER PRIMARY KEY,
     items     INTEGER NOT NULL,

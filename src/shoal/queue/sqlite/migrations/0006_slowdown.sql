@@ -1,2 +1,2 @@
--- What a host is slowed to by complaints, apart from the delay that an operator sets: leases tell it, so that any success eases it.
+-- The delay of a host that was slowed by errors, apart from the delay that an operator sets: leases carry it, so that any success reduces it.
 ALTER TABLE host ADD COLUMN slowdown INTEGER NOT NULL DEFAULT 0;

@@ -1,4 +1,4 @@
--- What runs with `dedup` have queued: other runs of the scraper leave it out until then. A purge of a run keeps it.
+-- The keys that runs with `dedup` have queued: other runs of the scraper skip them until they expire. A purge of a run keeps them.
 CREATE TABLE known (
     scraper TEXT NOT NULL,
     key     BLOB NOT NULL,
@@ -7,6 +7,6 @@ CREATE TABLE known (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX known_until ON known (until);
 
--- How long a run's keys are known, and of which steps, as a JSON list: all if it is empty.
+-- How long a run's keys are kept, and for which steps, as a JSON list: for all if it is empty.
 ALTER TABLE run ADD COLUMN dedup INTEGER;
 ALTER TABLE run ADD COLUMN dedup_steps TEXT NOT NULL DEFAULT '[]';

@@ -1,6 +1,6 @@
--- Set when lanes are due and with which priority, from what is true now: their first pending task, the leases of their
--- host, and its gate. Whoever changes one of these names the lanes or hosts that it touched, in the same transaction;
--- so a lane is never wrong.
+-- Compute when lanes are due and with which priority, from the current state: their first pending task, the leases of
+-- their host, and its limits. Every call that changes one of these passes the lanes or hosts that it touched, in the same
+-- transaction; so a lane is never out of date.
 WITH meant AS (
     SELECT value AS lane FROM json_each(:lanes)
     UNION

@@ -1,4 +1,4 @@
--- Host 0 has no gate; its last start only says whose turn it is.
+-- Host 0 has no rate limit; its last start only determines which lane is next.
 WITH given (host, last_start, host_delay, earlier) AS (
     VALUES (?, ?, ?, ?)
 )

@@ -1,6 +1,6 @@
--- The first :limit lanes of a run that are due, the highest priority first, then the one that has waited longest.
--- CROSS JOIN goes through the bands one by one, each in the order of its index: lanes that are not due, or that come
--- after the last one asked for, are never met.
+-- The first :limit due lanes of a run: by falling priority, then the longest waiting first.
+-- CROSS JOIN reads the bands one by one, each in the order of its index: lanes that are not due, or that come
+-- after the last one wanted, are never read.
 SELECT json_group_array(json_array(
     id, section, host, priority, pending, delay,
     (SELECT count(*) FROM lease WHERE lease.host = due.host AND lease.host > 0),

@@ -1,4 +1,4 @@
--- The same as claim_lanes.sql, out of the sections :sections only.
+-- Like claim_lanes.sql, for the sections :sections only.
 SELECT json_group_array(json_array(
     id, section, host, priority, pending, delay,
     (SELECT count(*) FROM lease WHERE lease.host = due.host AND lease.host > 0),

@@ -1,5 +1,5 @@
--- What a claim must know of its run before it starts: how it stands, and whether time has moved anything: a lease of any
--- run that is lost, a task that has outlived its time, or one whose delay is over.
+-- What a claim needs to know of its run before it starts: its state, and whether time has changed anything: a lost lease
+-- of any run, an expired task, or a task whose delay is over.
 SELECT json_array(
     no, state, host_delay, per_host,
     (SELECT min(deadline) FROM lease),

@@ -1,4 +1,4 @@
--- The next moment at which time alone lets something of this run be claimed; NULL if there is none.
+-- The next time at which something of this run becomes claimable by time alone; NULL if there is none.
 SELECT min(due) FROM (
     SELECT (SELECT min(due) FROM lane WHERE run = :run AND priority = band.value AND due IS NOT NULL) AS due
     FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band

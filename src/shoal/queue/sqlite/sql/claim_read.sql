@@ -1,4 +1,4 @@
--- The leases of this claim, as the worker needs them.
+-- The leases of this claim, as the worker gets them.
 SELECT json_group_array(json_array(
     lease.token, lower(hex(lease.task)), lease.attempt, lease.deadline,
     json_array(

@@ -1,4 +1,4 @@
--- The sections that a claim's filters mean. :steps and :partitions are NULL or lists of names.
+-- The sections that match a claim's filters. :steps and :partitions are NULL or lists of names.
 SELECT json_group_array(id) FROM section
 WHERE run = :run
   AND (:steps IS NULL OR step IN (SELECT value FROM json_each(:steps)))

@@ -1,5 +1,5 @@
--- The first tasks of some lanes, as [lane's position in :wanted, place, attempts so far], the highest priority first.
--- :wanted = [[lane, how many], ...]. Each step seeks the next place of its lane, so that exactly those are read.
+-- The first tasks of some lanes, as [lane's position in :wanted, place, attempts so far], by falling priority.
+-- :wanted = [[lane, number of tasks], ...]. Each step seeks the next place of its lane, so that only those are read.
 WITH RECURSIVE front (position, lane, count, place) AS (
     SELECT key, value ->> 0, value ->> 1, (SELECT min(place) FROM ready WHERE lane = value ->> 0)
     FROM json_each(:wanted)

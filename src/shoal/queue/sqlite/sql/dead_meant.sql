@@ -1,4 +1,4 @@
--- Those of the dead letters :numbers that meet every condition given, as [number, lane, section, place].
+-- The dead letters among :numbers that meet every given condition, as [number, lane, section, place].
 SELECT json_group_array(json_array(dead.no, lane.id, lane.section, (9 - task.priority) << 52 | task.seq))
 FROM json_each(:numbers) n CROSS JOIN dead ON dead.no = n.value
 CROSS JOIN task ON task.seq = dead.seq

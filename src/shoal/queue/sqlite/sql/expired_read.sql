@@ -1,4 +1,4 @@
--- A page of expired tasks, as [number, id, moment, task].
+-- A page of expired tasks, as [number, id, time, task].
 SELECT json_group_array(json_array(
     page.no, lower(hex(task.id)), page.expired_at,
     json_array(

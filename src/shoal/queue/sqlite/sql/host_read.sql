@@ -1,5 +1,5 @@
--- A page of hosts behind the name :after, and the name of the last one looked at. Without a run, the counts are of all
--- runs, and a host without tasks is listed as long as it is treated in a special way.
+-- A page of hosts after the name :after, and the last name read. Without a run, the counts are of all
+-- runs, and a host without tasks is listed while it has a pause or a delay of its own.
 SELECT json_array(
     max(name),
     json_group_array(json_array(

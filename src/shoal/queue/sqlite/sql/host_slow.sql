@@ -1,2 +1,2 @@
--- An operator's word: it also ends what complaints have slowed the host to.
+-- Set by an operator: it also ends the slowdown caused by errors of the host.
 UPDATE host SET delay = :delay, slowdown = 0 WHERE id = :host

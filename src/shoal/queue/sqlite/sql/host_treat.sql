@@ -1,4 +1,4 @@
--- A pause is never made shorter; NULL leaves the slowdown as it is.
+-- A pause is never shortened; NULL leaves the slowdown unchanged.
 WITH given (host, paused_until, slowdown) AS (
     VALUES (?, ?, ?)
 )

@@ -1,4 +1,4 @@
--- A page of items behind :after, and the number of the last one looked at. A page ends early when it becomes heavy.
+-- A page of items after :after, and the last number read. A page ends early when it holds too many bytes.
 SELECT json_array(
     max(page.id),
     json_group_array(json_array(page.id, lower(hex(task.id)), task.url, section.step, page.data, page.stored_at))

@@ -1,4 +1,4 @@
--- A key that is there has expired, or comes twice in one batch.
+-- A key that already exists has expired, or occurs twice in one batch.
 WITH given (run, now, key) AS (
     VALUES (?, ?, ?)
 )

@@ -1,4 +1,4 @@
--- Of tasks given as [place, id, key], those that have not entered the run: their places, and whether another run has queued them.
+-- Of the tasks [position, id, key], those that are not in the run: their positions, and whether another run has queued them.
 SELECT json_group_array(json_array(g.value ->> 0, EXISTS (
     SELECT 1 FROM known WHERE known.scraper = run.scraper AND known.key = unhex(g.value ->> 2) AND known.until > :now
 )))

@@ -1,4 +1,4 @@
--- The numbers of lanes, NULL for one that is not there, in the order of :names = [[step, partition, host], ...].
+-- The numbers of lanes, NULL for one that does not exist, in the order of :names = [[step, partition, host], ...].
 SELECT json_group_array(id) FROM (
     SELECT (
         SELECT lane.id FROM host CROSS JOIN section CROSS JOIN lane

@@ -1,4 +1,4 @@
--- The live leases among :tokens, with what their ending needs.
+-- The live leases among :tokens, with what is needed to end them.
 SELECT json_group_array(json_array(
     lease.token, lower(hex(lease.task)), run.id, run.no, lane.id, lane.section, lease.place, lease.host,
     lease.attempt, lease.worker, run.max_attempts, run.ttl, lease.start_at

@@ -1,4 +1,4 @@
--- Tasks that wait again may expire again. :places are those of the tasks.
+-- Waiting tasks may expire again. :places are those of the tasks.
 INSERT INTO expiry (run, at, seq)
 SELECT task.run, task.expires_at, task.seq
 FROM json_each(:places) p CROSS JOIN task

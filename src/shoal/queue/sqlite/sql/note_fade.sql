@@ -1,2 +1,2 @@
--- Some of the notes that have expired; nobody has seen them since.
+-- A batch of expired notes; no query returns them any more.
 DELETE FROM note WHERE rowid IN (SELECT rowid FROM note WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit)

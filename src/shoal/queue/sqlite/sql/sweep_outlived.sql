@@ -1,5 +1,5 @@
--- Tasks that are to be looked at, as [lane, section, place, pending, delayed]. Those that still wait have outlived their
--- time, unless a replay has given them a new one: that has a row of its own.
+-- Tasks whose expiry is to be checked, as [lane, section, place, pending, delayed]. Those that still wait have expired,
+-- unless a replay has given them a new time to live: that has a row of its own.
 SELECT json_group_array(json_array(
     lane.id, lane.section, old.place,
     old.over AND EXISTS (SELECT 1 FROM ready WHERE ready.lane = lane.id AND ready.place = old.place),

@@ -1,4 +1,4 @@
--- Duplicates write nothing; of two tasks with one key, the first stays.
+-- Duplicates write nothing; of two tasks with the same key, the first one stays.
 WITH given (run, now, id, lane, priority, depth, ttl, delay, url, key, payload) AS (
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )

@@ -1,4 +1,4 @@
--- A page of dropped tasks behind a seq, as [seq, seq].
+-- A page of dropped tasks after a seq, as [seq, seq].
 SELECT json_group_array(json_array(seq, seq)) FROM (
     SELECT seq FROM dropped WHERE run = :run AND seq > :after ORDER BY seq LIMIT :limit
 )

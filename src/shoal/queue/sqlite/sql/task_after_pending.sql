@@ -1,4 +1,4 @@
--- A page of pending tasks behind a place in a lane, as [lane, place, seq]. Empty lanes and those of other runs are read past.
+-- A page of pending tasks after a place in a lane, as [lane, place, seq]. Empty lanes and those of other runs are skipped.
 SELECT json_group_array(json_array(lane, place, place & 0xfffffffffffff)) FROM (
     SELECT ready.lane, ready.place
     FROM lane CROSS JOIN ready ON ready.lane = lane.id AND ready.place > iif(lane.id = :first, :after, -1)

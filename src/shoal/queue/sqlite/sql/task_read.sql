@@ -1,4 +1,4 @@
--- The tasks :seqs with where they are, as [seq, id, state, worker, since, attempt, items, task]: those of a step, in one of the states.
+-- The tasks :seqs with their state, as [seq, id, state, worker, since, attempt, items, task], filtered by step and states.
 WITH page AS MATERIALIZED (
     SELECT task.* FROM json_each(:seqs) n CROSS JOIN task ON task.seq = n.value
 ), found AS (

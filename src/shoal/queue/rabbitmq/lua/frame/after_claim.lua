@@ -1,16 +1,16 @@
--- After a claim: the way of the bundles it lacked, -1 for none, and whether their time has come; when the river may have
--- something; whether bundles are overdue; the run's number.
+-- After a claim: the route of the bundles it lacks, -1 for none, and whether they are due; when the broker may have something;
+-- whether bundles are overdue; the run's number.
 
 local extra = {-1, 0, -1, 0, 0}
-if looks_afloat then
-    local got = answer[2] == '\144' and 0 or struct.unpack('>I4', answer[2], 2)
+if uses_broker then
+    local got = reply[2] == '\144' and 0 or struct.unpack('>I4', reply[2], 2)
     local hold = tonumber(call('HGET', P .. 'meta', 'hold')) or 0
-    local due, must = huge, way >= 0 and 1 or 0
-    if way < 0 and got < asked and hold <= now then
+    local due, must = huge, route >= 0 and 1 or 0
+    if route < 0 and got < asked and hold <= now then
         changed_gates = {}
-        way, due = thirst(river_run, meant, ARGV[12])
+        route, due = wanted_route(claim_run, chosen, ARGV[12])
         write_gates()
     end
-    due = max(0, min(due, first_tide(river_run)) - now)
-    extra = {way, must, due < huge and due or -1, has_overdue() and 1 or 0, river_run.number}
+    due = max(0, min(due, first_bundle_time(claim_run)) - now)
+    extra = {route, must, due < huge and due or -1, has_overdue() and 1 or 0, claim_run.number}
 end

@@ -1,3 +1,3 @@
--- After a reclaim: the runs that have bundles whose time has come, and whether bundles are overdue.
+-- After a reclaim: the runs that have due bundles, and whether bundles are overdue.
 
-local extra = {ashore, has_overdue() and 1 or 0}
+local extra = {due_runs, has_overdue() and 1 or 0}

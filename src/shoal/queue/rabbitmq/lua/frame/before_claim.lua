@@ -1,21 +1,21 @@
--- Before a claim: what must come ashore first. Bundles whose time has come hold everything back; a thirsty priority holds back
--- the lower ones. ARGV  11 '1' when the caller could not get what has come due, and wants what there is; 12 a 1 or 0 for each
--- priority from 0, 1 when the broker has nothing of it
+-- Before a claim: what must be received first. Due bundles hold everything back; a wanted priority holds back the lower ones.
+-- ARGV  11 '1' when the caller could not get the due bundles and takes what there is; 12 a 1 or 0 for each priority from 0: 1 when
+-- the broker has nothing of it
 
-local river_run = run_named(ARGV[4])
-local looks_afloat = river_run and river_run.state == 'running' and not remembered()
-local asked, meant, way = tonumber(ARGV[6]), nil, -1
-if looks_afloat then
-    -- A full server lets a script go on that begins with freeing something, and claims must go on.
+local claim_run = run_named(ARGV[4])
+local uses_broker = claim_run and claim_run.state == 'running' and not read_receipt()
+local asked, chosen, route = tonumber(ARGV[6]), nil, -1
+if uses_broker then
+    -- A full server lets a script continue that begins by freeing something, and claims must continue.
     call('UNLINK', P .. 'receipt:')
-    take_back_lost()
-    let_time_pass(river_run)
-    write_counts(river_run)
-    meant = sections_meant(river_run, ARGV[10])
-    way = ARGV[11] == '1' and -1 or tide(river_run)
-    if way >= 0 then
+    end_lost_leases_of_all()
+    apply_due_changes(claim_run)
+    write_counts(claim_run)
+    chosen = chosen_sections(claim_run, ARGV[10])
+    route = ARGV[11] == '1' and -1 or due_route(claim_run)
+    if route >= 0 then
         ARGV[6] = '0'
     else
-        ARGV[9] = max(tonumber(ARGV[9]), (thirst(river_run, meant, ARGV[12])))
+        ARGV[9] = max(tonumber(ARGV[9]), (wanted_route(claim_run, chosen, ARGV[12])))
     end
 end

@@ -1,26 +1,26 @@
--- Before a purge: some of what the run has on the river.
+-- Before a purge: delete some of what Redis knows of the run's tasks in the broker.
 
 local R = P .. ARGV[4] .. ':'
-local function drain_some()
-    for _, lane in ipairs(call('SMEMBERS', R .. 'currents')) do
+local function purge_some()
+    for _, lane in ipairs(call('SMEMBERS', R .. 'broker_tracks')) do
         local section, priority = floor(lane / 10), lane % 10
-        local key = R .. 'afloat:' .. section .. ':' .. priority
-        -- Not HSCAN: it begins with buckets that the last call has emptied, and may find nothing in them.
+        local key = R .. 'broker_tasks:' .. section .. ':' .. priority
+        -- Not HSCAN: it starts with buckets that the last call emptied, and may return nothing from them.
         local hosts = call('HRANDFIELD', key, 500)
         for _, host in ipairs(hosts) do
-            call('SREM', P .. 'river:' .. host, lane_number({number = tonumber(ARGV[4])}, section, priority))
+            call('SREM', P .. 'broker_lanes:' .. host, lane_number({number = tonumber(ARGV[4])}, section, priority))
         end
-        tell('HDEL', key, hosts)
+        call_chunked('HDEL', key, hosts)
         if call('EXISTS', key) == 0 then
-            call('UNLINK', R .. 'thirst:' .. section .. ':' .. priority)
-            call('SREM', R .. 'currents', lane)
+            call('UNLINK', R .. 'broker_due:' .. section .. ':' .. priority)
+            call('SREM', R .. 'broker_tracks', lane)
         end
         return true
     end
-    call('UNLINK', R .. 'bundles', R .. 'sunk', R .. 'ebbing', R .. 'ways', R .. 'manifests', R .. 'landed', R .. 'empty', R .. 'lost',
-         R .. 'lost_prints')
+    call('UNLINK', R .. 'bundles', R .. 'bundle_due', R .. 'bundle_expiry', R .. 'routes', R .. 'manifests', R .. 'received', R .. 'empty', R .. 'lost',
+         R .. 'lost_fingerprints')
     return false
 end
-if drain_some() then
+if purge_some() then
     return {1, {}, {}}
 end

@@ -1,1 +1,1 @@
-local told_cargo = CALL ~= '' and call('GET', P .. 'receipt:' .. CALL .. ':river')
+local noted_bundles = CALL ~= '' and call('GET', P .. 'receipt:' .. CALL .. ':bundles')

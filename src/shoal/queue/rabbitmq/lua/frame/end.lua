@@ -1,30 +1,30 @@
--- Bundles go out with the answer. A call that is repeated because its answer was lost hears of them again, as far as nobody has
--- sent them.
+-- Return the bundles to publish with the reply. A call that is repeated because its reply was lost gets them again, except those
+-- that were sent in the meantime.
 
-local function told_again()
-    for name in told_cargo:gmatch(('%x'):rep(40)) do
-        local value = call('HGET', P .. 'sailing', name)
+local function send_noted_again()
+    for name in noted_bundles:gmatch(('%x'):rep(40)) do
+        local value = call('HGET', P .. 'outgoing', name)
         if value then
-            local at, way, number, id = unpack_limit(value, 3, 0)
-            sailing[#sailing + 1] = {name, way, number, id, value:sub(at + 1)}
+            local at, route, number, id = unpack_limit(value, 3, 0)
+            outgoing[#outgoing + 1] = {name, route, number, id, value:sub(at + 1)}
         end
     end
 end
 
-local function remember_cargo()
+local function remember_outgoing()
     local names = {}
-    for i, one in ipairs(sailing) do
+    for i, one in ipairs(outgoing) do
         names[i] = one[1]
     end
-    call('SET', P .. 'receipt:' .. CALL .. ':river', table.concat(names), 'PX', FOR_TEN_MINUTES)
+    call('SET', P .. 'receipt:' .. CALL .. ':bundles', table.concat(names), 'PX', FOR_TEN_MINUTES)
 end
 
-if told_cargo then
-    told_again()
-elseif CALL ~= '' and #sailing > 0 then
-    remember_cargo()
+if noted_bundles then
+    send_noted_again()
+elseif CALL ~= '' and #outgoing > 0 then
+    remember_outgoing()
 end
 if ACKED ~= '' then
-    call('UNLINK', P .. 'receipt:' .. ACKED .. ':river')
+    call('UNLINK', P .. 'receipt:' .. ACKED .. ':bundles')
 end
-return {answer, sailing, extra}
+return {reply, outgoing, extra}

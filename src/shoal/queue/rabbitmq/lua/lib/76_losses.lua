@@ -1,30 +1,30 @@
 -- Bundles that Redis expects and the broker does not have: somebody deleted them there, or this server lost what happened longer ago
--- than their messages were kept. They are given up after a while, so that their hosts are free for other tasks and the run comes
--- to its end, and their tasks may enter again. In one table, for a script has room for 200 names.
+-- than their messages were held. They are given up after a while, so that their hosts are free for other tasks, the run can end
+-- and their tasks may enter again. In one table, because a script may have at most 200 local names.
 --
--- A way is suspected when a claim wants what is on it and finds its queue empty. That alone means little: others may have the bundles
--- in their hands for a moment. Delayed bundles that were due then are lost if they have not come two minutes later, and the queue is
--- empty again. Of tasks that may start, Redis knows how many are afloat in each lane, not in which bundle. So the way is closed, new
--- tasks stay here, and once nothing has come by it for two minutes, all that is left on it is lost.
+-- A route is suspected when a claim wants what is on it and finds its queue empty. That alone means little: other workers may hold the
+-- bundles for a moment. Delayed bundles that were due then are lost if they have not arrived two minutes later and the queue is
+-- empty again. Of tasks that may start, Redis knows how many are in the broker per lane, not in which bundle. So the route is closed,
+-- new tasks stay in Redis, and once nothing has arrived on it for two minutes, everything left on it is lost.
 
 local losses = {}
-losses.AFTER = 120000000  -- microseconds; a message in the hands of a dead worker comes back within half a minute
+losses.AFTER = 120000000  -- microseconds; a message that a dead worker held returns within half a minute
 
--- Whether a way is closed for new tasks ('c') or only suspected ('s'), and since when.
-function losses.read_empty(run, way)
-    local value = call('HGET', run.R .. 'empty', way)
+-- Whether a route is closed for new tasks ('c') or only suspected ('s'), and since when.
+function losses.read_empty(run, route)
+    local value = call('HGET', run.R .. 'empty', route)
     if value then
         return value:sub(1, 1), tonumber(value:sub(2))
     end
     return nil, now
 end
 
-function losses.write(run, way, stage)
-    call('HSET', run.R .. 'empty', way, stage .. digits(now))
+function losses.write(run, route, stage)
+    call('HSET', run.R .. 'empty', route, stage .. digits(now))
 end
 
-function losses.is_afloat(run, priority)
-    for _, lane in ipairs(call('SMEMBERS', run.R .. 'currents')) do
+function losses.has_tasks(run, priority)
+    for _, lane in ipairs(call('SMEMBERS', run.R .. 'broker_tracks')) do
         if lane % 10 == priority then
             return true
         end
@@ -32,121 +32,121 @@ function losses.is_afloat(run, priority)
     return false
 end
 
--- Bundles have come by these ways. One on which nothing more is expected is suspected no longer; a closed one is waited for anew.
-function losses.note_landing(run, ways)
-    for _, way in ipairs(call('HKEYS', run.R .. 'empty')) do
-        way = tonumber(way)
-        if way < FIRST_WAIT and not losses.is_afloat(run, way) then
-            call('HDEL', run.R .. 'empty', way)
-        elseif ways[way] and losses.read_empty(run, way) == 'c' then
-            losses.write(run, way, 'c')
+-- Bundles have arrived on these routes. A route on which nothing more is expected is no longer suspected; for a closed one the wait starts again.
+function losses.note_received(run, routes)
+    for _, route in ipairs(call('HKEYS', run.R .. 'empty')) do
+        route = tonumber(route)
+        if route < FIRST_WAIT and not losses.has_tasks(run, route) then
+            call('HDEL', run.R .. 'empty', route)
+        elseif routes[route] and losses.read_empty(run, route) == 'c' then
+            losses.write(run, route, 'c')
         end
     end
 end
 
--- The bundles of a way that are given up: none that nobody has sent yet. Of delayed ones only those that were due at a moment.
-function losses.candidates(run, way, due_by)
+-- The bundles of a route to give up; nil if one of them is not sent yet. Of delayed ones only those that were due by a moment.
+function losses.candidates(run, route, due_by)
     local names = {}
-    if way >= FIRST_WAIT then
-        for _, set in ipairs({'sunk', 'ebbing'}) do
+    if route >= FIRST_WAIT then
+        for _, set in ipairs({'bundle_due', 'bundle_expiry'}) do
             for _, name in ipairs(call('ZRANGEBYSCORE', run.R .. set, '-inf', due_by)) do
-                names[name] = tonumber(call('HGET', run.R .. 'bundles', name)) == way or nil
+                names[name] = tonumber(call('HGET', run.R .. 'bundles', name)) == route or nil
             end
         end
     else
         local all = call('HGETALL', run.R .. 'bundles')
         for i = 1, #all, 2 do
-            names[all[i]] = tonumber(all[i + 1]) == way or nil
+            names[all[i]] = tonumber(all[i + 1]) == route or nil
         end
     end
     for name in pairs(names) do
-        if call('HEXISTS', P .. 'sailing', name) == 1 then
+        if call('HEXISTS', P .. 'outgoing', name) == 1 then
             return nil
         end
     end
     return names
 end
 
-function losses.forget_bundle(run, name, prints)
+function losses.forget_bundle(run, name, fingerprints)
     call('HDEL', run.R .. 'bundles', name)
     call('HDEL', run.R .. 'manifests', name)
-    call('ZREM', run.R .. 'sunk', name)
-    call('ZREM', run.R .. 'ebbing', name)
+    call('ZREM', run.R .. 'bundle_due', name)
+    call('ZREM', run.R .. 'bundle_expiry', name)
     call('SADD', run.R .. 'lost', name)
     local numbers = {}
-    for at = 1, #prints, 4 do
-        numbers[#numbers + 1] = struct.unpack('>I4', prints, at)
+    for at = 1, #fingerprints, 4 do
+        numbers[#numbers + 1] = struct.unpack('>I4', fingerprints, at)
     end
-    tell('SADD', run.R .. 'lost_prints', numbers)
+    call_chunked('SADD', run.R .. 'lost_fingerprints', numbers)
 end
 
 function losses.give_up_delayed(run, names)
     local lost = 0
     for name in pairs(names) do
         local packed = call('HGET', run.R .. 'manifests', name)
-        if packed then  -- of what an earlier version sent there is none
-            local prints, hosts, sections, host_of, section_of = unpacked(packed)
+        if packed then  -- an earlier version wrote none
+            local fingerprints, hosts, sections, host_of, section_of = unpack_all(packed)
             for i, at in ipairs(host_of or {}) do
                 count(hosts[at], sections[section_of[i]], DELAYED, -1)
                 lost = lost + 1
             end
-            losses.forget_bundle(run, name, prints)
+            losses.forget_bundle(run, name, fingerprints)
         end
     end
     return lost
 end
 
 function losses.give_up_lane(run, section, priority)
-    local key, lost = run.R .. 'afloat:' .. section .. ':' .. priority, 0
+    local key, lost = run.R .. 'broker_tasks:' .. section .. ':' .. priority, 0
     local hosts = call('HGETALL', key)
     for i = 1, #hosts, 2 do
         count(hosts[i], section, PENDING, -tonumber(hosts[i + 1]))
         lost = lost + tonumber(hosts[i + 1])
-        call('SREM', P .. 'river:' .. hosts[i], lane_number(run, section, priority))
+        call('SREM', P .. 'broker_lanes:' .. hosts[i], lane_number(run, section, priority))
     end
-    call('UNLINK', key, run.R .. 'thirst:' .. section .. ':' .. priority)
-    call('SREM', run.R .. 'currents', section * 10 + priority)
+    call('UNLINK', key, run.R .. 'broker_due:' .. section .. ':' .. priority)
+    call('SREM', run.R .. 'broker_tracks', section * 10 + priority)
     return lost
 end
 
-function losses.give_up_pending(run, way, names)
+function losses.give_up_pending(run, route, names)
     local lost = 0
-    for _, lane in ipairs(call('SMEMBERS', run.R .. 'currents')) do
-        if lane % 10 == way then
-            lost = lost + losses.give_up_lane(run, floor(lane / 10), way)
+    for _, lane in ipairs(call('SMEMBERS', run.R .. 'broker_tracks')) do
+        if lane % 10 == route then
+            lost = lost + losses.give_up_lane(run, floor(lane / 10), route)
         end
     end
     for name in pairs(names) do
         local packed = call('HGET', run.R .. 'manifests', name)
-        losses.forget_bundle(run, name, packed and (unpacked(packed)) or '')
+        losses.forget_bundle(run, name, packed and (unpack_all(packed)) or '')
     end
     return lost
 end
 
--- The queue of a way is empty, and something was expected on it. Returns how many tasks are lost, and in how many microseconds it is
--- worth while to look again, -1 for not at all.
-function losses.found_empty(run, way)
-    local stage, since = losses.read_empty(run, way)
-    if way < FIRST_WAIT and not losses.is_afloat(run, way) then
-        call('HDEL', run.R .. 'empty', way)
+-- The queue of a route is empty, and something was expected on it. Returns how many tasks are lost, and in how many microseconds to
+-- check again, -1 for never.
+function losses.found_empty(run, route)
+    local stage, since = losses.read_empty(run, route)
+    if route < FIRST_WAIT and not losses.has_tasks(run, route) then
+        call('HDEL', run.R .. 'empty', route)
         return 0, -1
     elseif not stage then
-        losses.write(run, way, 's')
+        losses.write(run, route, 's')
         return 0, losses.AFTER
     elseif now - since < losses.AFTER then
         return 0, since + losses.AFTER - now
-    elseif way < FIRST_WAIT and stage == 's' then
-        losses.write(run, way, 'c')
+    elseif route < FIRST_WAIT and stage == 's' then
+        losses.write(run, route, 'c')
         return 0, losses.AFTER
     end
-    local names, lost = losses.candidates(run, way, since), 0
+    local names, lost = losses.candidates(run, route, since), 0
     if not names then
-        losses.write(run, way, stage)
+        losses.write(run, route, stage)
         return 0, losses.AFTER
     end
-    call('HDEL', run.R .. 'empty', way)
+    call('HDEL', run.R .. 'empty', route)
     if next(names) then
-        lost = way >= FIRST_WAIT and losses.give_up_delayed(run, names) or losses.give_up_pending(run, way, names)
+        lost = route >= FIRST_WAIT and losses.give_up_delayed(run, names) or losses.give_up_pending(run, route, names)
         write_counts(run)
         call('HINCRBY', P .. 'run:' .. run.number, 'lost', lost)
     end

@@ -1,34 +1,33 @@
--- What every script begins with. KEYS[1] is the shard, `{shoal:0}` (`{shoal.NAME:0}` in a namespace), which is also the hash tag of all its keys; the
+-- The beginning of every script. KEYS[1] is the shard, `{shoal:0}` (`{shoal.NAME:0}` in a namespace), which is also the hash tag of all its keys; the
 -- names below are built from it. ARGV[1] is the id of a call that must take effect once ('' for one that may be
--- repeated), followed by +2, +3 and so on when the call is tried again; ARGV[2] an earlier call whose answer has arrived, ARGV[3] what to
--- add to the clock (tests only).
+-- repeated), followed by +2, +3 and so on when the call is tried again; ARGV[2] an earlier call whose reply has arrived, ARGV[3] an
+-- offset of the clock (tests only).
 --
--- No key is called `{shoal:0}`, and that is what makes a moving slot safe: for a declared key that does not exist the node
--- that gives a slot away answers ASK, before the script has begun. The client never follows ASK, so no script ever runs on
--- a part of its keys.
+-- No key is named `{shoal:0}`, and that makes a moving slot safe: for a declared key that does not exist, the node that migrates a
+-- slot away replies ASK before the script runs. The client never follows ASK, so no script ever runs on a part of its keys.
 --
 -- Of the shard                         P = {shoal:0}:
 --   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs and known (last numbers)
 --   runs        hash     run id -> number
 --   run:N       hash     settings and state of run N, how many of its tasks remain, ever entered, or were ever sent elsewhere
 --   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked, earlier starts with their gaps
---   hosts       list     every host, in the order of first sight
+--   hosts       list     every host, in the order in which they were first seen
 --   lanes:H     intset   the lanes of host H that hold tasks: (run * 65536 + section) * 10 + priority
 --   live:H      intset   the tokens of the live leases of host H: per_host is counted here, never in a number
---   moments     zset     run number -> a moment before which time alone changes nothing in it
---   overdue     zset     run number -> a moment before which none of its leases is lost
---   receipt:C   string   what call C answered, for ten minutes or until the caller says it knows
+--   moments     zset     run number -> a time before which nothing in it becomes due
+--   overdue     zset     run number -> a time before which none of its leases expires
+--   receipt:C   string   the reply of call C, for ten minutes or until the caller acknowledges it
 --   sending     intset   numbers of the runs that have an outbox or delivered entries
 --   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
---   spreading   hash     run number -> run id, while other shards are told of a change (shard 0)
+--   spreading   hash     run number -> run id, while a change is copied to other shards (shard 0)
 --   dedup:S     hash     lifetime : eighth -> number of the set of keys that runs of scraper S queued in it, see 48_known.lua
 --   known:N     hash     group -> number of keys in set N;   known:N:G:K  intset  bucket K of group G. Both expire
---   topics      hash     topic -> bytes of its values;   fading  zset  topic -> a moment before which none of its notes expires
+--   topics      hash     topic -> bytes of its values;   fading  zset  topic -> a time before which none of its notes expires
 --   note:T      hash     key of a note -> stamp, when it was written, when it expires or 0, size;   value:T  hash  key -> value
 --   aged:T      zset     key -> when it was written;   fading:T  zset  key -> when it expires
 -- Of a run                             R = {shoal:0}:N:
 --   sections    hash     step NUL partition -> number;   names  hash  the other way round
---   tracks      intset   section * 10 + priority of every `due` that holds something
+--   tracks      intset   section * 10 + priority of every `due` that is not empty
 --   due:S:B     zset     host -> when to look at its lane; S a section, B a priority
 --   q:S:B:H     list     the lane: its pending tasks, first in, first out
 --   leases      hash     task id -> lease;    deadlines  zset  task id -> deadline
@@ -36,20 +35,20 @@
 --   seen        hash     group -> number of keys;   seen:G:K  intset  bucket K of group G
 --   items, rejects       streams: one entry per settle call
 --   dead        hash     task id -> dead letter;   graves  zset  task id -> order of burial
---   expired     list     tasks whose time to live ran out;   dropped  list  tasks that were given up
+--   expired     list     tasks whose time to live is over;   dropped  list  dead letters that were dropped
 --   tally       hash     section -> nine counts;   hosts  hash  host -> nine counts;   visited  list  the hosts
 --   workers     hash     worker -> completed, failed, items, leased;   beats  hash  worker -> heartbeat
---   outbox      stream   tasks on their way to other shards;   delivered  stream  those that have arrived, for some seconds more
+--   outbox      stream   tasks for other shards;   delivered  stream  those that were delivered, for some seconds more
 --
 -- A task is one string in one place at a time, its element:
 --   C4 10 id(16) | CD attempts(2) | CE size(4) | the task as the client packed it | its failures, C0 or DC count(2) ...
--- all of it MessagePack, so that a client decodes a whole answer in one go while Lua moves it unread.
+-- all of it MessagePack, so that a client decodes a whole reply at once while Lua moves it undecoded.
 
 local P = KEYS[1] .. ':'
 local CALL, ACKED = ARGV[1], ARGV[2]
 local TRY = tonumber(CALL:match('%+(%d+)$')) or 1
 CALL = CALL:match('^[^+]*')
-local call, pack, unpacked, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
+local call, pack, unpack_all, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
 local floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
 
 local CHUNK = 1000  -- arguments of one command: Lua's stack ends at about 7,000
@@ -66,8 +65,8 @@ local function digits(number)
     return string.format('%.0f', number)
 end
 
--- Hand a long list to a command in pieces; CHUNK is even, so that pairs stay together.
-local function tell(command, key, list)
+-- Call a command with a long list in chunks; CHUNK is even, so that pairs stay together.
+local function call_chunked(command, key, list)
     for from = 1, #list, CHUNK do
         call(command, key, unpack(list, from, min(from + CHUNK - 1, #list)))
     end
@@ -114,45 +113,45 @@ local function unknown(id)
     return redis.error_reply('UNKNOWNRUN ' .. id)
 end
 
--- Receipts: what this very call answered when it was made before, and the answer of now.
-local function remembered()
-    local told = CALL ~= '' and call('GET', P .. 'receipt:' .. CALL)
-    local try = told and told:match('^none:(%d+)$')
+-- Receipts: the reply of the same call when it was made before.
+local function read_receipt()
+    local receipt = CALL ~= '' and call('GET', P .. 'receipt:' .. CALL)
+    local try = receipt and receipt:match('^none:(%d+)$')
     if try then
         return TRY <= tonumber(try) and ''
     end
-    return told
+    return receipt
 end
 
-local function remember(answer)
+local function write_receipt(reply)
     if CALL ~= '' then
-        call('SET', P .. 'receipt:' .. CALL, answer, 'PX', FOR_TEN_MINUTES)
+        call('SET', P .. 'receipt:' .. CALL, reply, 'PX', FOR_TEN_MINUTES)
     end
 end
 
--- A full server checks only the first write of a script, and lets a script go on that begins by freeing something, though
--- there be nothing to free. Called by scripts that must work on a full server: they free memory or keep leases alive.
-local function go_on_when_full()
+-- A full server checks only the first write of a script, and lets a script continue that begins by freeing something, even if
+-- there is nothing to free. Called by scripts that must work on a full server: they free memory or keep leases alive.
+local function allow_when_full()
     call('UNLINK', P .. 'receipt:')
 end
 
--- Nothing was found to do. A try that arrives after its repetition must not find something: nobody hears its answer. The next
--- repetition may, for it is heard.
-local function remember_nothing()
+-- There was nothing to do. An attempt that arrives after its repetition must not find something, because its reply is lost. The
+-- next repetition may, because its reply is received.
+local function write_empty_receipt()
     if TRY > 1 then
-        go_on_when_full()
-        remember('none:' .. TRY)
+        allow_when_full()
+        write_receipt('none:' .. TRY)
     end
 end
 
--- At the end, for as the first write of a script it would switch off the server's check for free memory.
-local function forget_acked()
+-- At the end: as the first write of a script it would disable the server's check for free memory.
+local function delete_acked_receipt()
     if ACKED ~= '' then
         call('UNLINK', P .. 'receipt:' .. ACKED)
     end
 end
 
--- The next of a row of numbers that rises with time: a store that lost its last second does not repeat it.
+-- The next number of a sequence that rises with time: a store that lost its last second does not repeat one.
 local function draw(field, count)
     local first = max((tonumber(call('HGET', P .. 'meta', field)) or 0) + 1, now)
     call('HSET', P .. 'meta', field, digits(first + count - 1))

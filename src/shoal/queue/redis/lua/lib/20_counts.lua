@@ -1,5 +1,5 @@
--- Counts are gathered while a script runs and written once: nine numbers packed into one field per section and host,
--- which is a quarter of the memory of nine fields and two commands instead of nine per host.
+-- Counts are collected while a script runs and written once: nine numbers packed into one field per section and host, which
+-- needs a quarter of the memory of nine fields, and two commands per host instead of nine.
 
 local PENDING, DELAYED, LEASED, COMPLETED, DEAD, EXPIRED, DROPPED, ITEMS, REJECTED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local W_COMPLETED, W_FAILED, W_ITEMS, W_LEASED = 1, 2, 3, 4
@@ -31,7 +31,7 @@ local function count_worker(worker, kind, number)
     row[kind] = row[kind] + number
 end
 
--- Add gathered rows to stored ones; returns the names that were not there before.
+-- Add collected rows to stored ones; return the names that are new.
 local function add_rows(key, rows)
     local names, fresh, fields = {}, {}, {}
     for name in pairs(rows) do
@@ -41,7 +41,7 @@ local function add_rows(key, rows)
     for i, name in ipairs(names) do
         local row = rows[name]
         if stored[i] then
-            for kind, number in ipairs(unpacked(stored[i])) do
+            for kind, number in ipairs(unpack_all(stored[i])) do
                 row[kind] = row[kind] + number
             end
         else
@@ -50,7 +50,7 @@ local function add_rows(key, rows)
         fields[#fields + 1] = name
         fields[#fields + 1] = pack(row)
     end
-    tell('HSET', key, fields)
+    call_chunked('HSET', key, fields)
     return fresh
 end
 
@@ -67,7 +67,7 @@ local function write_counts(run)
         call('HINCRBY', P .. 'run:' .. run.number, 'entered', entered)
     end
     add_rows(run.R .. 'tally', section_counts)
-    tell('RPUSH', run.R .. 'visited', add_rows(run.R .. 'hosts', host_counts))
+    call_chunked('RPUSH', run.R .. 'visited', add_rows(run.R .. 'hosts', host_counts))
     add_rows(run.R .. 'workers', worker_counts)
     section_counts, host_counts, worker_counts = {}, {}, {}
 end

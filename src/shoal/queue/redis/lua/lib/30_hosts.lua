@@ -1,6 +1,6 @@
--- Gates and lanes. A lane is armed: it stands in `due` with the moment at which its host may be asked, never a later one.
--- Or it is parked: its host has as many leases as its run allows, it stands nowhere, and the end of a lease wakes it.
--- Scripts run one at a time, so both are exact, and a claim meets a blocked lane once.
+-- Gates and lanes. A gate is the rate limit state of a host. A lane is armed: it is in `due` with the moment at which its host may
+-- get a request, never a later one. Or it is parked: its host has as many leases as its run allows, it is in no list, and the end of
+-- a lease wakes it. Scripts run one at a time, so both are exact, and a claim visits a blocked lane once.
 
 local gates, changed_gates = {}, {}
 
@@ -14,7 +14,7 @@ local function load_gates(hosts)
     for i, value in ipairs(read_fields(P .. 'gates', missing)) do
         local last_at, last_gap, delay, paused_until, parked, earlier, slowdown = 0, 0, 0, 0, 0, nil, nil
         if value and value ~= '' then
-            last_at, last_gap, delay, paused_until, parked, earlier, slowdown = unpacked(value)
+            last_at, last_gap, delay, paused_until, parked, earlier, slowdown = unpack_all(value)
         end
         gates[missing[i]] = {
             known = value, last_at = last_at, last_gap = last_gap, delay = delay, paused_until = paused_until, parked = parked,
@@ -31,7 +31,7 @@ local function gate_of(host)
 end
 
 -- Make sure that hosts are listed.
-local function know_hosts(hosts)
+local function register_hosts(hosts)
     load_gates(hosts)
     local fresh, fields = {}, {}
     for _, host in ipairs(hosts) do
@@ -42,13 +42,13 @@ local function know_hosts(hosts)
             fields[#fields + 1] = ''
         end
     end
-    tell('HSET', P .. 'gates', fields)
-    tell('RPUSH', P .. 'hosts', fresh)
+    call_chunked('HSET', P .. 'gates', fields)
+    call_chunked('RPUSH', P .. 'hosts', fresh)
 end
 
--- After a restart nothing is handed out for the longest delay in use. A pause counts like a delay, up to a minute: more would
--- make a restart cost the whole fleet too much.
-local function note_longest(delay, pause)
+-- After a restart nothing is leased for the longest delay in use. A pause counts like a delay, up to a minute: more would stop the
+-- whole fleet for too long.
+local function note_longest_delay(delay, pause)
     local a_minute = 60000000
     local wanted = max(delay or 0, min(pause or 0, a_minute))
     if wanted > 0 and wanted > (tonumber(call('HGET', P .. 'meta', 'longest')) or 0) then
@@ -63,17 +63,17 @@ local function write_gates()
         fields[#fields + 1] = host
         fields[#fields + 1] = pack(gate.last_at, gate.last_gap, gate.delay, gate.paused_until, gate.parked, gate.earlier, gate.slowdown)
     end
-    tell('HSET', P .. 'gates', fields)
+    call_chunked('HSET', P .. 'gates', fields)
 end
 
--- When a run may start a task of a host, the number of its leases aside.
+-- When a run may start a task of a host, apart from the number of its leases.
 local function free_at(gate, run)
     return max(gate.paused_until, gate.last_at + max(run.delay, gate.last_gap, gate.delay, gate.slowdown))
 end
 
--- The starts on a host and their gaps by turns, the last one last: a start that was not used is given back, and the one before it
--- counts again. Only those of live leases can be given back: so of what was there, the last that cannot be is among as many as
--- there were live leases and one more, and all before it never count again.
+-- The starts on a host and their gaps, alternating, the latest last: an unused start is given back, and the one before it counts
+-- again. Only starts of live leases can be given back. So of the old starts, the latest that cannot be given back is among the last
+-- (live leases + 1), and all before it never count again.
 local function starts_of(gate)
     local starts = {}
     for i, value in ipairs(gate.earlier) do
@@ -85,20 +85,20 @@ local function starts_of(gate)
 end
 
 local function add_starts(gate, first, gap, given, live, run_gap)
-    local starts, kept = starts_of(gate), {}
+    local starts, remaining = starts_of(gate), {}
     for i = max(1, #starts - 2 * live - 1), #starts do
-        kept[#kept + 1] = starts[i]
+        remaining[#remaining + 1] = starts[i]
     end
     for i = 0, given - 2 do
-        kept[#kept + 1] = first + i * gap
-        kept[#kept + 1] = run_gap
+        remaining[#remaining + 1] = first + i * gap
+        remaining[#remaining + 1] = run_gap
     end
-    -- Where no gap is kept, none is worth remembering.
-    gate.earlier = gap > 0 and kept or {}
+    -- Where no gap is kept, no earlier start matters.
+    gate.earlier = gap > 0 and remaining or {}
     gate.last_at, gate.last_gap = first + (given - 1) * gap, run_gap
 end
 
--- What came before the first that is known is unknown, so that it stays.
+-- What came before the first known start is unknown, so the first one stays.
 local function give_back(gate, start)
     local starts = starts_of(gate)
     for i = #starts - 1, 3, -2 do
@@ -140,7 +140,7 @@ local function wake(host)
     end
 end
 
--- Leases of hosts have ended: tokens by host. Lanes that waited for it are woken.
+-- Leases of hosts have ended: tokens by host. Wake the lanes that waited for it.
 local function free_hosts(tokens, treated)
     local hosts = {}
     for host in pairs(tokens) do
@@ -148,7 +148,7 @@ local function free_hosts(tokens, treated)
     end
     load_gates(hosts)
     for host, ended in pairs(tokens) do
-        tell('SREM', P .. 'live:' .. host, ended)
+        call_chunked('SREM', P .. 'live:' .. host, ended)
         if gates[host].parked == 1 and not treated[host] then
             wake(host)
         end

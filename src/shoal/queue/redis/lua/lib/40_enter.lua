@@ -1,12 +1,12 @@
--- Tasks that begin to wait: gathered one by one, written together.
+-- Tasks that start to wait: collected one by one, written together.
 
 local waiting = {}  -- host -> section * 10 + priority -> elements
 local bodies, delayed, expiry = {}, {}, {}
 local soonest = huge
 
-local ID = 18  -- the length of an element's head, which alone stands in a lane for a task that may expire
+local ID = 18  -- the length of an element's head: of a task that may expire, a lane holds only this
 
--- A task waits: until it is due if that is not zero, and no longer than until it expires.
+-- A task waits until `due`, if that is not zero, and at most until it expires.
 local function enter(host, section, priority, element, expires, due)
     count(host, section, due > 0 and DELAYED or PENDING, 1)
     if due > 0 or expires > 0 then
@@ -48,7 +48,7 @@ local function write_lane(run, host, lane, elements)
     for from = 1, #elements, CHUNK do
         length = call('RPUSH', key, unpack(elements, from, min(from + CHUNK - 1, #elements)))
     end
-    -- A lane that held something is armed or parked already.
+    -- A lane that was not empty is armed or parked already.
     if length == #elements then
         call('SADD', P .. 'lanes:' .. host, lane_number(run, section, priority))
         arm(run, host, section, priority, now)
@@ -56,9 +56,9 @@ local function write_lane(run, host, lane, elements)
 end
 
 local function write_entered(run)
-    tell('HSET', run.R .. 'bodies', bodies)
-    tell('ZADD', run.R .. 'delayed', delayed)
-    tell('ZADD', run.R .. 'expiry', expiry)
+    call_chunked('HSET', run.R .. 'bodies', bodies)
+    call_chunked('ZADD', run.R .. 'delayed', delayed)
+    call_chunked('ZADD', run.R .. 'expiry', expiry)
     for host, lanes in pairs(waiting) do
         for lane, elements in pairs(lanes) do
             write_lane(run, host, lane, elements)

@@ -1,7 +1,7 @@
 -- Large sets of keys.
 --
 -- Keys are 64-bit numbers in intsets of at most 512, which cost 8 bytes a key where a plain set costs 80. They are
--- spread over 64 groups by six bits that are not in the number, so that 70 bits tell keys apart, and over the buckets
+-- spread over 64 groups by six bits that are not in the number, so that 70 bits distinguish keys, and over the buckets
 -- of a group by linear hashing: one bucket for every 200 keys, and a new one takes its share from exactly one other.
 
 local GROUPS, FILL = 64, 200
@@ -28,19 +28,19 @@ local function split(prefix, group)
             moved[#moved + 1] = key
         end
     end
-    tell('SADD', prefix .. fresh, moved)
-    tell('SREM', old, moved)
+    call_chunked('SADD', prefix .. fresh, moved)
+    call_chunked('SREM', old, moved)
     group.buckets = fresh + 1
     group.level = level(group.buckets)
 end
 
--- A group that has so many keys.
+-- A group with this number of keys.
 local function group_of(keys)
     local buckets = max(1, floor((tonumber(keys) or 0) / FILL))
     return {keys = tonumber(keys) or 0, buckets = buckets, level = level(buckets)}
 end
 
--- Add a key to a group whose buckets begin with `prefix`; false when it was there.
+-- Add a key to a group whose buckets have the prefix `prefix`; false if it was there.
 local function add_key(prefix, group, key)
     if call('SADD', prefix .. bucket_of(group, key), key) == 0 then
         return false
@@ -52,13 +52,13 @@ local function add_key(prefix, group, key)
     return true
 end
 
--- Delete some buckets of a set whose counts are in the hash `key`; false when nothing of it is left.
-local function unlink_buckets(key, most)
+-- Delete some buckets of a set whose counts are in the hash `key`; false if nothing of it is left.
+local function unlink_buckets(key, limit)
     for group = 0, GROUPS - 1 do
         local keys = call('HGET', key, group)
         if keys then
             local last = group_of(keys).buckets - 1
-            local first = max(0, last - most + 1)
+            local first = max(0, last - limit + 1)
             for bucket = first, last do
                 call('UNLINK', key .. ':' .. group .. ':' .. bucket)
             end

@@ -1,9 +1,9 @@
--- What runs with `dedup` have queued, which other runs of their scraper leave out for a while. In one table, for a script has
--- room for 200 names.
+-- What runs with `dedup` have queued, which other runs of their scraper skip for a while. In one table, because a script may have
+-- at most 200 local names.
 --
--- The lifetime is cut into eighths. Keys that come in the same eighth make one set, which is forgotten as a whole once the lifetime has
--- passed since the end of its eighth. So a key is looked for in ten sets at most for each lifetime in use, is known for up to an eighth longer than its run
--- asks for, and costs what a seen key costs. All Redis keys of a set expire by themselves, also where nobody comes back.
+-- The lifetime is split into eighths. Keys of the same eighth form one set, which is forgotten as a whole when the lifetime has
+-- passed since the end of its eighth. So a key is looked up in at most ten sets for each lifetime in use, is known for up to an
+-- eighth longer than its run asks for, and costs as much as a seen key. All Redis keys of a set have a TTL, in case no run follows.
 
 local known = {sets = {}, touched = {}, outdated = {}}
 known.EIGHTHS = 8
@@ -20,7 +20,7 @@ function known.read(number)
     return set
 end
 
--- The sets of a scraper that count now.
+-- The sets of a scraper that have not expired.
 function known.read_index(index)
     local sets, names = {}, call('HGETALL', index)
     for i = 1, #names, 2 do
@@ -36,7 +36,7 @@ function known.read_index(index)
     return sets
 end
 
--- Make ready for the keys of tasks, and return them: none where the run has no dedup.
+-- Load the sets for the keys of tasks, and return the keys: none if the run has no dedup.
 function known.open(run, keys)
     if not keys or #keys == 0 then
         return {}
@@ -52,7 +52,7 @@ function known.open(run, keys)
     return keys
 end
 
--- A key travels as its group and its number: '63:-12345'.
+-- A key is sent as its group and its number: '63:-12345'.
 function known.parts(key)
     local group, number = key:match('^(%d+):(.+)$')
     return tonumber(group), number
@@ -76,7 +76,7 @@ function known.has(key)
     return false
 end
 
--- The set for keys of now.
+-- The set for new keys.
 function known.current()
     local name = digits(known.life) .. ':' .. digits(known.eighth)
     for _, set in ipairs(known.sets) do
@@ -100,14 +100,14 @@ function known.add(key)
     local buckets = set.groups[group].buckets
     add_key(prefix, set.groups[group], number)
     known.touched[prefix .. bucket_of(set.groups[group], number)] = true
-    if set.groups[group].buckets > buckets then  -- two buckets were written anew
+    if set.groups[group].buckets > buckets then  -- two buckets were rewritten
         known.touched[prefix .. buckets] = true
         known.touched[prefix .. (buckets - level(buckets))] = true
     end
     set.changed = true
 end
 
--- Take a key out again: its task was lost before anybody worked on it.
+-- Remove a key: its task was lost before a worker processed it.
 function known.remove(key)
     if not key or key == '' then
         return
@@ -135,7 +135,7 @@ function known.write()
                 fields[#fields + 1] = number
                 fields[#fields + 1] = group.keys
             end
-            tell('HSET', P .. 'known:' .. set.number, fields)
+            call_chunked('HSET', P .. 'known:' .. set.number, fields)
             for key in pairs(known.touched) do
                 call('PEXPIRE', key, left)
             end
@@ -144,7 +144,7 @@ function known.write()
         end
     end
     if #known.outdated > 0 then
-        tell('HDEL', known.index, known.outdated)
+        call_chunked('HDEL', known.index, known.outdated)
     end
     known.sets, known.touched, known.outdated = {}, {}, {}
 end

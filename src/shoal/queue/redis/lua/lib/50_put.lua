@@ -9,13 +9,13 @@ local function seen_group(run, number)
     return seen_groups[number]
 end
 
--- Whether a key was noted before.
+-- Whether a key is known.
 local function is_seen(run, element, key)
     local number = element:byte(10) % GROUPS
     return call('SISMEMBER', run.R .. 'seen:' .. number .. ':' .. bucket_of(seen_group(run, number), key), key) == 1
 end
 
--- Note a key; false when it was noted before.
+-- Store a key; false if it is known.
 local function is_new(run, element, key)
     local number = element:byte(10) % GROUPS
     return add_key(run.R .. 'seen:' .. number .. ':', seen_group(run, number), key)
@@ -27,10 +27,10 @@ local function write_seen(run)
         fields[#fields + 1] = number
         fields[#fields + 1] = group.keys
     end
-    tell('HSET', run.R .. 'seen', fields)
+    call_chunked('HSET', run.R .. 'seen', fields)
 end
 
--- The numbers of sections, which are made when they are first seen. A lane's number has room for 65,536.
+-- The numbers of sections; new sections get one. The number of a lane has room for 65,536.
 local function section_numbers(run, names)
     local found = read_fields(run.R .. 'sections', names)
     for i, name in ipairs(names) do
@@ -47,7 +47,7 @@ local function section_numbers(run, names)
     return found
 end
 
--- Tasks for another shard, as wire.py reads them.
+-- Store tasks for another shard, as wire.py reads them.
 local function send(run, shard, base, tasks)
     call('XADD', run.R .. 'outbox', '*', 'shard', shard, 'at', digits(base), 'tasks', tasks)
     call('SADD', P .. 'sending', run.number)
@@ -58,9 +58,9 @@ local function parcel(host, section, key, priority, ttl, delay, element)
     return '\151' .. pack(host, section, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
 end
 
--- Let tasks in: `columns` as wire.py packs them, their elements in ARGV from `first` on. Those of outcomes that were not
--- accepted stay out, and so do those that another run has queued (see 48_known.lua). Times count from `base`. A task whose key
--- belongs to this shard and whose host to another is noted here and sent there. Returns how many were new, and how many known.
+-- Add tasks: `columns` as wire.py packs them, their elements in ARGV from `first`. Tasks of outcomes that were not accepted are
+-- skipped, and so are those that another run has queued (see 48_known.lua). Times count from `base`. A task whose key belongs to
+-- this shard and whose host to another is stored as seen here and sent there. Returns how many were new, and how many known.
 local function put(run, columns, first, accepted, base)
     local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes, scraper_keys = unpack(columns)
     local added, left_out, here, away = 0, 0, tonumber(KEYS[1]:match(':(%d+)}$')), {}
@@ -87,7 +87,7 @@ local function put(run, columns, first, accepted, base)
             added = added + 1
         end
     end
-    know_hosts(mine)
+    register_hosts(mine)
     for shard, parcels in pairs(away) do
         send(run, shard, base, '\221' .. struct.pack('>I4', #parcels) .. table.concat(parcels))
     end

@@ -1,4 +1,4 @@
--- How leases end, by an outcome or by being lost.
+-- How leases end: by an outcome, or because their deadline has passed.
 
 local DONE, RETRY, BURY, RELEASE, LOST = 'D', 'R', 'B', 'F', 'L'
 
@@ -6,7 +6,7 @@ local function attempts_of(element)
     return struct.unpack('>I2', element, 20)
 end
 
--- The element after a failure: one attempt more, and one entry more in its history.
+-- The element after a failure: with one more attempt, and one more entry in its history.
 local function failed(element, attempts, worker, message)
     local size = struct.unpack('>I4', element, 23)
     local history = element:sub(27 + size)
@@ -20,12 +20,12 @@ local function failed(element, attempts, worker, message)
     return element:sub(1, 19) .. struct.pack('>I2', attempts) .. element:sub(22, 26 + size) .. history
 end
 
--- The element with its attempts set back.
-local function refreshed(element)
+-- The element with its attempts set to 0.
+local function reset_attempts(element)
     return element:sub(1, 19) .. '\0\0' .. element:sub(22)
 end
 
--- A letter is the fields that follow, and the element behind them: eleven values.
+-- A letter consists of these fields, followed by the element: eleven values.
 local function letter(section, priority, host, attempts, at, message, element)
     return '\155' .. pack(section, priority, host, attempts, at, message) .. element
 end
@@ -46,12 +46,12 @@ local function write_dead(run)
         order[#order + 1] = first + i - 1
         order[#order + 1] = id
     end
-    tell('ZADD', run.R .. 'graves', order)
-    tell('HSET', run.R .. 'dead', letters)
+    call_chunked('ZADD', run.R .. 'graves', order)
+    call_chunked('HSET', run.R .. 'dead', letters)
     graves, letters = {}, {}
 end
 
--- One attempt has failed: the task dies or waits again.
+-- An attempt has failed: bury the task, or let it wait again.
 local function fail(run, id, lease, element, kind, message, after)
     local attempts = attempts_of(element) + 1
     element = failed(element, attempts, lease.worker, message)
@@ -64,9 +64,8 @@ local function fail(run, id, lease, element, kind, message, after)
     end
 end
 
--- End the leases with these ids and tokens; `outcome(i)` says how: kind, error, after. Returns the positions that were
--- accepted as a set and a list, the host of each, the tokens by host, and the start of each; the others are stale and nothing of
--- theirs happens.
+-- End the leases with these ids and tokens; `outcome(i)` returns how: kind, error, after. Returns the positions that were accepted
+-- as a set and a list, the host of each, the tokens by host, and the start of each; the others are stale and ignored.
 local function finish(run, ids, tokens, outcome)
     local accepted, list, hosts, ended, freed, starts = {}, {}, {}, {}, {}, {}
     for i, value in ipairs(read_fields(run.R .. 'leases', ids)) do
@@ -98,7 +97,7 @@ local function finish(run, ids, tokens, outcome)
             end
         end
     end
-    tell('HDEL', run.R .. 'leases', ended)
-    tell('ZREM', run.R .. 'deadlines', ended)
+    call_chunked('HDEL', run.R .. 'leases', ended)
+    call_chunked('ZREM', run.R .. 'deadlines', ended)
     return accepted, list, hosts, freed, starts
 end

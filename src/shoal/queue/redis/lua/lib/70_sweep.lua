@@ -1,13 +1,13 @@
--- Moves that time alone calls for, some at a time.
+-- State changes that are due by time alone, some at a time.
 
-local AT_ONCE = 500
-local TAKE_BACK = 250
+local BATCH = 500
+local MAX_LOST_LEASES = 250
 
 local function due_ids(run, set)
-    return call('ZRANGEBYSCORE', run.R .. set, '-inf', now, 'LIMIT', 0, AT_ONCE)
+    return call('ZRANGEBYSCORE', run.R .. set, '-inf', now, 'LIMIT', 0, BATCH)
 end
 
--- Delays that are over: the tasks become pending. Returns how many were looked at.
+-- Delays that are over: the tasks become pending. Returns how many were read.
 local function promote(run)
     local ids, removed = due_ids(run, 'delayed'), {}
     for i, body in ipairs(read_fields(run.R .. 'bodies', ids)) do
@@ -20,13 +20,13 @@ local function promote(run)
             enter(host, section, priority, body:sub(at + 1), expires, 0)
         end
     end
-    tell('HDEL', run.R .. 'bodies', removed)
-    tell('ZREM', run.R .. 'delayed', ids)
+    call_chunked('HDEL', run.R .. 'bodies', removed)
+    call_chunked('ZREM', run.R .. 'delayed', ids)
     return #ids
 end
 
--- Times to live that are over: the tasks are listed as expired. What stands of them in a lane is void, and falls out
--- when a claim comes to it.
+-- Times to live that are over: the tasks are listed as expired. Their ids in a lane are void, and a claim that reaches them removes
+-- them.
 local function expire(run)
     local ids, listed = due_ids(run, 'expiry'), {}
     for i, body in ipairs(read_fields(run.R .. 'bodies', ids)) do
@@ -38,9 +38,9 @@ local function expire(run)
             listed[#listed + 1] = letter(section, priority, host, 0, expires, '', body:sub(at + 1))
         end
     end
-    tell('RPUSH', run.R .. 'expired', listed)
-    tell('HDEL', run.R .. 'bodies', ids)
-    tell('ZREM', run.R .. 'expiry', ids)
+    call_chunked('RPUSH', run.R .. 'expired', listed)
+    call_chunked('HDEL', run.R .. 'bodies', ids)
+    call_chunked('ZREM', run.R .. 'expiry', ids)
     return #ids
 end
 
@@ -49,9 +49,9 @@ local function head_of(run, set)
     return tonumber(head[2]) or huge
 end
 
--- Lost leases of a run end; returns how many did.
-local function take_back(run)
-    local lost, tokens = call('ZRANGEBYSCORE', run.R .. 'deadlines', '-inf', now, 'LIMIT', 0, TAKE_BACK), {}
+-- End expired leases of a run; returns how many.
+local function end_lost_leases(run)
+    local lost, tokens = call('ZRANGEBYSCORE', run.R .. 'deadlines', '-inf', now, 'LIMIT', 0, MAX_LOST_LEASES), {}
     for i, value in ipairs(read_fields(run.R .. 'leases', lost)) do
         local _, token = 0, 0
         if value then
@@ -75,20 +75,20 @@ local function take_back(run)
     return #list
 end
 
--- Lost leases of any run end, for they hold places at hosts; some at a time.
-local function take_back_lost()
+-- End expired leases of all runs, because they count against the limits of hosts; some at a time.
+local function end_lost_leases_of_all()
     for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'overdue', '-inf', now, 'LIMIT', 0, 3)) do
         local run = run_numbered(number)
         if run then
-            take_back(run)
+            end_lost_leases(run)
         else
             call('ZREM', P .. 'overdue', number)
         end
     end
 end
 
--- Note when to look at a run again.
-local function note_moment(run)
+-- Store when to process a run again.
+local function schedule_run(run)
     local moment = min(head_of(run, 'delayed'), head_of(run, 'expiry'), head_of(run, 'deadlines'))
     if moment < huge then
         call('ZADD', P .. 'moments', moment, run.number)
@@ -97,9 +97,9 @@ local function note_moment(run)
     end
 end
 
--- Expiry goes first: a task whose delay and whose time are both over expires.
-local function let_time_pass(run)
+-- Expiry first: a task whose delay and whose time to live are both over expires.
+local function apply_due_changes(run)
     local looked = max(expire(run), promote(run))
     write_entered(run)
-    return looked == AT_ONCE
+    return looked == BATCH
 end

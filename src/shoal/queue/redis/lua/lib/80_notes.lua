@@ -1,12 +1,12 @@
--- Notes: small state that the whole fleet shares, in the shard that topic and key together are given to. In one table, for a script
--- has room for 200 names. Stamps are text here: they have more digits than a Lua number.
+-- Notes: small state that the whole fleet shares, in the shard of topic and key together. In one table, because a script may have
+-- at most 200 local names. Stamps are text here: they have more digits than a Lua number.
 
 local notes = {}
 
 -- The stamp of a note that has not expired, its age and its size; nil if there is none.
-function notes.look(packed)
+function notes.read(packed)
     if packed then
-        local stamp, written, expires, size = unpacked(packed)
+        local stamp, written, expires, size = unpack_all(packed)
         if expires == 0 or expires > now then
             return stamp, max(0, now - written), size
         end
@@ -15,16 +15,16 @@ function notes.look(packed)
 end
 
 function notes.stamp(topic, key)
-    return (notes.look(call('HGET', P .. 'note:' .. topic, key)))
+    return (notes.read(call('HGET', P .. 'note:' .. topic, key)))
 end
 
--- A life of 0 is for ever.
-function notes.write(topic, key, value, stamp, life)
+-- A ttl of 0 is unlimited.
+function notes.write(topic, key, value, stamp, ttl)
     local old, size = call('HGET', P .. 'note:' .. topic, key), 0
     if old then
-        size = select(4, unpacked(old))
+        size = select(4, unpack_all(old))
     end
-    local expires = life > 0 and now + life or 0
+    local expires = ttl > 0 and now + ttl or 0
     call('HSET', P .. 'value:' .. topic, key, value)
     call('HSET', P .. 'note:' .. topic, key, pack(stamp, now, expires, #value))
     call('ZADD', P .. 'aged:' .. topic, now, key)
@@ -44,13 +44,13 @@ function notes.remove(topic, keys)
     end
     for _, packed in ipairs(read_fields(P .. 'note:' .. topic, keys)) do
         if packed then
-            bytes = bytes + select(4, unpacked(packed))
+            bytes = bytes + select(4, unpack_all(packed))
         end
     end
-    tell('HDEL', P .. 'note:' .. topic, keys)
-    tell('HDEL', P .. 'value:' .. topic, keys)
-    tell('ZREM', P .. 'aged:' .. topic, keys)
-    tell('ZREM', P .. 'fading:' .. topic, keys)
+    call_chunked('HDEL', P .. 'note:' .. topic, keys)
+    call_chunked('HDEL', P .. 'value:' .. topic, keys)
+    call_chunked('ZREM', P .. 'aged:' .. topic, keys)
+    call_chunked('ZREM', P .. 'fading:' .. topic, keys)
     if call('EXISTS', P .. 'note:' .. topic) == 0 then
         call('HDEL', P .. 'topics', topic)
     elseif bytes > 0 then
@@ -58,9 +58,9 @@ function notes.remove(topic, keys)
     end
 end
 
--- Remove some notes of a topic that have expired; nobody has seen them since. Returns how many.
-function notes.fade(topic, most)
-    local keys = call('ZRANGEBYSCORE', P .. 'fading:' .. topic, '-inf', now, 'LIMIT', 0, most)
+-- Remove some expired notes of a topic, which reads already skip. Returns how many.
+function notes.expire(topic, limit)
+    local keys = call('ZRANGEBYSCORE', P .. 'fading:' .. topic, '-inf', now, 'LIMIT', 0, limit)
     if #keys == 0 then
         return 0
     end
@@ -74,10 +74,10 @@ function notes.fade(topic, most)
     return #keys
 end
 
--- The same for the topic whose notes have been expired for longest.
-function notes.fade_some()
+-- The same for the topic whose notes expired first.
+function notes.expire_some()
     local topic = call('ZRANGEBYSCORE', P .. 'fading', '-inf', now, 'LIMIT', 0, 1)[1]
-    if topic and notes.fade(topic, 500) == 0 then
+    if topic and notes.expire(topic, 500) == 0 then
         call('ZREM', P .. 'fading', topic)
     end
 end

@@ -1,0 +1,99 @@
+"""`shoal enqueue`: create a run and stream its tasks in; workers join it later."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.console import counted, print_error, put_json, say
+from shoal.cli.exits import Exit
+from shoal.cli.options import common
+from shoal.cli.options.sources import takes_sources
+from shoal.cli.options.workers import TELEMETRY, WORKERS, WorkerOptions, takes_worker_options
+from shoal.cli.session import with_queue
+from shoal.fleet.hints import needs_secret
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+    from shoal.fleet.sources.seeds import Seeds
+    from shoal.queue.contract import Queue
+
+
+@takes_sources
+@takes_worker_options(without=(*WORKERS, *TELEMETRY))
+def enqueue(
+    scraper: common.Scraper,
+    seeds: "Seeds",
+    *,
+    rejects: common.Rejects = None,
+    invalid: common.Invalid = "skip",
+    dedup: common.Dedup = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    run_id: Annotated[
+        str | None, typer.Option("--run", help="Add to this run, or create it with this id.", metavar="RUN")
+    ] = None,
+    worker_options: WorkerOptions,
+    as_json: common.Json = False,
+) -> None:
+    """Create a run, fill it with tasks, and print the command that starts workers on it.
+
+    Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
+    """
+    if not seeds:
+        print_error(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
+        raise typer.Exit(Exit.USAGE)
+    changes = common.setting("dedup", dedup)
+    job = worker_options.job(scraper, queue, urls=list(seeds.urls), changes=changes)
+    report(with_queue(queue, lambda opened: fill(opened, job, seeds, rejects, run_id, invalid)), as_json)
+
+
+def report(queued: dict[str, Any], as_json: bool) -> None:
+    """Print what was queued and how to start workers on it."""
+    if as_json:
+        put_json(queued)
+        return
+    if queued["run_id"] is None:
+        say(f"Nothing new: {counted(queued['known'], 'task')} queued by earlier runs. No run was created.")
+        return
+    known = f"{queued['known']:,} queued by earlier runs, " if queued["known"] else ""
+    say(
+        f"Run {queued['run_id']}: {counted(queued['enqueued'], 'task')} queued, "
+        f"{queued['duplicate']:,} duplicates, {known}{queued['invalid']:,} invalid."
+    )
+    say(f"Start workers, on this or any machine:  {queued['worker_command']}")
+    if needs_secret(queued["worker_command"]):
+        say("On that machine, set SHOAL_QUEUE to the queue's URL with its password; it is not shown here.")
+
+
+async def fill(
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    run_id: str | None,
+    invalid: str = "skip",
+) -> dict[str, Any]:
+    """Create the run and stream its tasks in."""
+    from shoal.cli.refusals import RefusedSeeds
+    from shoal.core.errors import InvalidInput
+    from shoal.fleet.run.enqueue import queued_row
+    from shoal.fleet.run.launch import open_run
+    from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+
+    fresh = await is_new(queue, run_id)
+    with RefusedSeeds(rejects, invalid) as refused:
+        async with refused.feed(queue, job, seeds) as feed:
+            # An unreadable source creates no run, not even for a moment: workers may be waiting for one.
+            await feed.begin(strict=invalid == "raise")
+            run = await open_run(queue, job.scraper, run_id=run_id)
+            async with discarded_if_refused(queue, run, is_new=fresh):
+                report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
+                nothing = not (report.added or report.known)
+                if fresh and refused.count and nothing and invalid != "dead":
+                    why = f"Nothing could be queued ({refused.count:,} invalid), so no run was created."
+                    raise InvalidInput(why)
+    if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
+        say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: shoal resume {run.id}")
+    queued = queued_row(job, run, report, refused.count)
+    if report.known and await is_new(queue, run.id):
+        return queued | {"status": "nothing new", "run_id": None, "worker_command": None}
+    return queued

@@ -1,0 +1,68 @@
+"""The options of `shoal run` for caching, recording, replaying and recrawling."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.core.errors import InvalidSetting
+from shoal.export.archive.warc import warcio
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+    from shoal.fleet.sources.seeds import Seeds
+    from shoal.queue.contract import Queue
+
+
+def as_changes(
+    cache: str | None, warc: str | None, replay: str | None, again: str | None, *, resume: bool
+) -> list[str]:
+    """Return the options as scraper settings; raises InvalidSetting for options that exclude each other."""
+    given = {"cache": cache, "warc": warc, "replay": replay, "again": again}
+    if replay and (cache or warc):
+        raise InvalidSetting(
+            "--replay", "makes no network requests to cache or record: leave out --cache and --warc"
+        )
+    if replay and again:
+        raise InvalidSetting("--again", "requests every page again, and --replay makes no network requests")
+    if warc and Path(warc).exists() and not resume:
+        raise InvalidSetting("--warc", f"file {warc} already exists. Choose another name, or delete it")
+    if warc or replay:
+        warcio("archiveiterator")  # which may not be installed
+    return [f"{key}={value}" for key, value in given.items() if value is not None]
+
+
+async def fill_again(
+    queue: "Queue", job: "Job", seeds: "Seeds", rejects: str | None, run_id: str | None, invalid: str
+) -> dict[str, Any]:
+    """Create a run and stream its tasks in, including those of the pages to recrawl."""
+    from shoal.cli.commands.crawl.enqueue import fill
+    from shoal.fleet.sources.recrawl import recrawl_tasks
+
+    known = await recrawl_tasks(queue, job.scraper, but=run_id)
+    queued = await fill(queue, job, seeds, rejects, run_id, invalid)
+    if queued["run_id"] is None:
+        return queued
+    more = await queue.enqueue(queued["run_id"], known)
+    return queued | {
+        "enqueued": queued["enqueued"] + more.added,
+        "duplicate": queued["duplicate"] + more.duplicate,
+        "known": queued["known"] + more.known,
+    }
+
+
+def replayed_seeds(seeds: "Seeds", replay: str | None) -> "Seeds":
+    """Return the seeds of a replay: by default the first recorded page."""
+    if replay is None:
+        return seeds
+    if seeds.sitemaps:
+        raise InvalidSetting(
+            "--sitemap", "needs the network, and --replay makes no network requests. Use --url"
+        )
+    if seeds:
+        return seeds
+    from shoal.export.archive.warc_read import WarcArchive
+    from shoal.scrape.settings.cache import read_replay
+    from shoal.scrape.settings.scraper import MAX_BODY
+
+    first = WarcArchive(read_replay("--replay", replay), max_body=MAX_BODY).first
+    return replace(seeds, urls=[first] if first else [])

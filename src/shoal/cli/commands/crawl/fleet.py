@@ -1,0 +1,261 @@
+"""`shoal fleet`: check, preview, confirm, and start many workers."""
+
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.console import console, counted, duration, escaped, print_error, put_json, put_table, say
+from shoal.cli.exits import Exit
+from shoal.cli.options import common
+from shoal.cli.options.sources import SOURCES, takes_sources
+from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.resume_command import remember_options, resume_command
+from shoal.cli.session import first, with_queue
+
+if TYPE_CHECKING:
+    from shoal.core.model import EnqueueReport
+    from shoal.fleet.job import Job
+    from shoal.fleet.run.launch import Summary
+    from shoal.fleet.scale.preview import LaunchPreview
+    from shoal.fleet.sources.seeds import Seeds
+    from shoal.fleet.status.doctor import CheckResult
+    from shoal.queue.contract import Queue
+
+NEWEST = "newest"
+DEFAULT_STAGGER = "2s"
+TEST_WORKERS, TEST_PAGES = 2, 20
+MAX_SERVES_WIDTH = 60  # characters of the `serves` column, in a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A filled run and the preview of its workers."""
+
+    lineup: "LaunchPreview"
+    enqueued: "EnqueueReport"
+    refused: int
+    findings: "list[CheckResult]"
+    is_new: bool  # whether this command created the run
+
+
+@remember_options(sources=SOURCES)
+@takes_sources
+@takes_worker_options(log_dir="logs")
+def fleet(
+    scraper: common.Scraper,
+    seeds: "Seeds",
+    *,
+    test: Annotated[bool, typer.Option("--test", help="Test run: two workers, at most 20 pages.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking for confirmation.")] = False,
+    stagger: Annotated[
+        str,
+        typer.Option("--stagger", help="Delay between the starts of two workers.", metavar="TIME"),
+    ] = DEFAULT_STAGGER,
+    rejects: common.Rejects = None,
+    invalid: common.Invalid = "skip",
+    dedup: common.Dedup = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    out: common.Out = None,
+    resume: common.Resume = None,
+    run_id: common.NewRunId = None,
+    worker_options: WorkerOptions,
+    as_json: common.Json = False,
+) -> None:
+    """Check this machine, fill a run, show the plan for each worker, ask you to confirm, and start them.
+
+    Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
+    """
+    from shoal.cli.options.job import fork_server_for
+    from shoal.core.values import read_duration
+
+    if not (seeds or resume):
+        print_error(f"No URLs to start with. Run: shoal fleet {scraper} --workers 10 --url https://…")
+        raise typer.Exit(Exit.USAGE)
+    # The real run must not skip what the test queued.
+    changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)
+    few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1}
+    job = worker_options.job(
+        scraper,
+        queue,
+        fork_server=fork_server_for(queue),
+        urls=list(seeds.urls),
+        stagger=read_duration("--stagger", stagger),
+        has_data=as_json or out == "-",
+        changes=changes,
+        **(few if test else {}),
+    )
+    exit_if_unfit(run_checks(job), as_json)
+    wanted = run_id if resume is None or resume == NEWEST else resume
+    ready = with_queue(
+        queue,
+        lambda opened: prepare(opened, job, seeds, rejects, wanted, resume is not None, test, invalid),
+    )
+    exit_if_unfit(ready.findings, as_json, None if ready.is_new else next_steps(job, ready.lineup))
+    if not as_json:
+        show(ready.lineup, warn=not test)
+    if not (yes or as_json or confirm_start(job, ready.lineup)):
+        raise typer.Exit(Exit.PARTIAL)
+    summary = with_queue(queue, lambda opened: carry_out(opened, job, ready, out, as_json))
+    if as_json:
+        put_json(summary.as_json() | {"plan": [part.as_json() for part in ready.lineup.parts]})
+    raise typer.Exit(conclude(summary, out, job, test=test, silent=as_json))
+
+
+def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, silent: bool) -> Exit:
+    """Print the summary and return the exit code; tasks that a test leaves unfinished are no failure."""
+    from shoal.cli.commands.crawl.run import exit_code, summary_text
+    from shoal.fleet.hints import command_on
+
+    if not test:
+        if not silent:
+            say(summary_text(summary, out, job))
+        return exit_code(summary)
+    stats = summary.snapshot.stats
+    if not silent:
+        done = f"{counted(stats.completed, 'page')}, {counted(stats.items, 'item')}"
+        say(f"Tested: {done}, {counted(stats.dead, 'dead letter')} in {duration(summary.seconds)}.")
+        for failure in summary.ending.failures:
+            print_error(failure)
+        look = command_on(job.queue_url, f"status {summary.run.id}")
+        say(f"Details:  {look}\nFull run: the same command without --test")
+    return Exit.FAILED if summary.ending.failed else Exit.PARTIAL if stats.dead else Exit.OK
+
+
+def run_checks(job: "Job") -> "list[CheckResult]":
+    """Return the check results."""
+    import uvloop
+
+    from shoal.fleet.status.doctor import examine
+
+    async def looked() -> "list[CheckResult]":
+        return [finding async for finding in examine(job.queue_url, job.scraper)]
+
+    return uvloop.run(looked())
+
+
+def is_unfit(findings: "list[CheckResult]") -> bool:
+    """Return whether a check failed."""
+    from shoal.fleet.status.doctor import CheckStatus
+
+    return any(found.health is CheckStatus.BAD for found in findings)
+
+
+def exit_if_unfit(findings: "list[CheckResult]", as_json: bool, more: str | None = None) -> None:
+    """Print failed checks and warnings; exit if a check failed, with what to type next."""
+    from shoal.fleet.status.doctor import CheckStatus
+
+    poor = [found for found in findings if found.health is not CheckStatus.GOOD]
+    if not as_json:
+        for found in poor:
+            colour = "red" if found.health is CheckStatus.BAD else "yellow"
+            console().print(f"[{colour}]{found.what}, {found.health}:[/] {escaped(found.says)}")
+    bad = [found for found in poor if found.health is CheckStatus.BAD]
+    if bad:
+        if as_json:
+            put_json({"error": "Unfit", "message": "; ".join(f"{one.what}: {one.says}" for one in bad)})
+        print_error(f"Nothing was started. Fix these first: {', '.join(found.what for found in bad)}.")
+        if more and not as_json:
+            say(more)
+        raise typer.Exit(Exit.FAILED)
+
+
+async def prepare(
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    run_id: str | None,
+    resume: bool,
+    test: bool,
+    invalid: str = "skip",
+) -> Prepared:
+    """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
+    from shoal.cli.refusals import RefusedSeeds
+    from shoal.fleet.run.launch import lock_of, open_run
+    from shoal.fleet.run.lifecycle import discard, discarded_if_refused, is_new
+    from shoal.fleet.scale.preview import preview_launch
+    from shoal.fleet.status.doctor import partitions_complete
+
+    fresh = not resume and await is_new(queue, run_id)
+    async with AsyncExitStack() as stack:
+        lock = await stack.enter_async_context(lock_of(queue, job, run_id))
+        run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
+        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
+        await lock.name_run(run.id)
+        with RefusedSeeds(rejects, invalid) as refused:
+            async with refused.feed(queue, job, seeds, run) as feed:
+                tasks = first(aiter(feed), TEST_PAGES) if test else feed
+                enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
+        names = (await queue.stats(run.id)).partitions
+        findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
+        ready = Prepared(await preview_launch(queue, job, run), enqueued, refused.count, findings, fresh)
+    if is_unfit(findings) and fresh:
+        await discard(queue, run)
+    return ready
+
+
+def show(lineup: "LaunchPreview", *, warn: bool) -> None:
+    """Print the plan of each worker."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("worker", "serves", "pending", "ETA"):
+        table.add_column(name, justify="left" if name == "serves" else "right", no_wrap=True)
+    for part in lineup.parts:
+        is_cut = len(part.serves) > MAX_SERVES_WIDTH and sys.stderr.isatty()
+        serves = f"{part.serves[: MAX_SERVES_WIDTH - 1]}…" if is_cut else part.serves
+        eta = f"≥ {duration(part.eta.total_seconds())}" if part.eta is not None else "-"
+        table.add_row(str(part.worker), escaped(serves), f"{part.pending:,}", eta)
+    load = lineup.load
+    hosts = "10,000+ hosts" if load.hosts > 10_000 else counted(load.hosts, "host")
+    say(f"Run {lineup.run.id}: {counted(load.remaining, 'task')} on {hosts}")
+    put_table(table)
+    if warn and lineup.warning:
+        console().print(f"[yellow]{escaped(lineup.warning)}")
+
+
+def confirm_start(job: "Job", lineup: "LaunchPreview") -> bool:
+    """Ask for confirmation; without a terminal, start right away."""
+    if not sys.stdin.isatty():
+        return True
+    if typer.confirm(f"Start {counted(len(lineup.parts), 'worker')}?", default=True, err=True):
+        return True
+    say(f"Nothing was started; the tasks stay queued.\n{next_steps(job, lineup)}")
+    return False
+
+
+def next_steps(job: "Job", lineup: "LaunchPreview") -> str:
+    """Return what to type for a filled run that no worker was started on."""
+    from shoal.fleet.hints import command_on
+
+    run_id = lineup.run.id
+    delete = command_on(job.queue_url, f"purge {run_id}")
+    return f"Start:    {resume_command(job, run_id)}\nDelete:   {delete}"
+
+
+async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None, as_json: bool) -> "Summary":
+    """Start the workers and show progress until the end."""
+    from shoal.cli.progress import ProgressView
+    from shoal.cli.signals import obey_signals
+    from shoal.fleet.run.launch import launch
+    from shoal.fleet.run.lifecycle import discarded_if_refused
+    from shoal.fleet.run.results import ResultWriter
+
+    run = ready.lineup.run
+    results = ResultWriter(queue, run.id, out)
+    async with discarded_if_refused(queue, run, is_new=ready.is_new):
+        with ProgressView(as_json=as_json, logs=job.logs) as shown:
+            summary = await launch(
+                queue,
+                job,
+                run,
+                shown,
+                on_pool=lambda pool: obey_signals(pool, shown.on_message),
+                results=results,
+            )
+    more: dict[str, Any] = {"enqueued": ready.enqueued, "refused": ready.refused}
+    return replace(summary, **more)

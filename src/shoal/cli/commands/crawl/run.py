@@ -1,0 +1,246 @@
+"""`shoal run`: enqueue, work with live progress, write the results, print a summary."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from shoal.cli.commands.crawl.enqueue import report
+from shoal.cli.console import counted, duration, print_error, put_json, say
+from shoal.cli.exits import Exit
+from shoal.cli.options import common
+from shoal.cli.options.sources import SOURCES, takes_sources
+from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.resume_command import remember_options, resume_command
+from shoal.cli.session import with_queue
+from shoal.core.model import RunState
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+    from shoal.fleet.run.launch import Summary
+    from shoal.fleet.sources.seeds import Seeds
+    from shoal.fleet.status.progress import Snapshot
+    from shoal.queue.contract import Queue
+
+NEWEST = "newest"
+
+
+@remember_options(sources=(*SOURCES, "again"))
+@takes_sources
+@takes_worker_options()
+def run(
+    scraper: common.Scraper,
+    seeds: "Seeds",
+    *,
+    rejects: common.Rejects = None,
+    invalid: common.Invalid = "skip",
+    dedup: common.Dedup = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    out: common.Out = None,
+    resume: common.Resume = None,
+    run_id: common.NewRunId = None,
+    again: common.Again = None,
+    cache: common.Cache = None,
+    warc: common.Warc = None,
+    replay: common.Replay = None,
+    worker_options: WorkerOptions,
+    as_json: common.Json = False,
+) -> None:
+    """Run a scraper on this machine: enqueue, scrape with live progress, write the items.
+
+    Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
+    """
+    from shoal.cli.commands.crawl.exchanges import as_changes, fill_again, replayed_seeds
+    from shoal.cli.options.job import fork_server_for
+
+    kept = as_changes(cache, warc, replay, again, resume=resume is not None)
+    seeds = replayed_seeds(seeds, replay)
+    if not (seeds or resume or again):
+        print_error(f"No URLs to start with. Run: shoal run {scraper} --url https://…")
+        raise typer.Exit(Exit.USAGE)
+    job = worker_options.job(
+        scraper,
+        queue,
+        fork_server=fork_server_for(queue),
+        urls=list(seeds.urls),
+        changes=[*kept, *common.setting("dedup", dedup)],
+        has_data=as_json or out == "-",
+    )
+    if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
+        # Its workers run elsewhere: print the command that starts them.
+        report(
+            with_queue(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid)),
+            as_json,
+        )
+        return
+    summary = with_queue(
+        queue,
+        lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json, invalid),
+    )
+    if as_json:
+        put_json(
+            summary.as_json()
+            | ({"from_cache": summary.ending.tally.from_cache} if job.scraper.settings.cache else {})
+        )
+    else:
+        say(summary_text(summary, out, job))
+    raise typer.Exit(exit_code(summary))
+
+
+async def carry_out(
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    out: str | None,
+    resume: str | None,
+    run_id: str | None,
+    as_json: bool,
+    invalid: str = "skip",
+) -> "Summary":
+    """Enqueue the seeds, run the workers with live progress, and write the results."""
+    from shoal.cli.progress import ProgressView
+    from shoal.cli.refusals import RefusedSeeds
+    from shoal.cli.signals import obey_signals
+    from shoal.fleet.run.launch import launch, lock_of, open_run
+    from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+    from shoal.fleet.run.pool import WorkerPool
+    from shoal.fleet.run.results import ResultWriter
+    from shoal.fleet.sources.recrawl import recrawl_tasks
+
+    wanted = run_id if resume is None or resume == NEWEST else resume
+    known = await recrawl_tasks(queue, job.scraper, but=wanted)
+    fresh = resume is None and await is_new(queue, wanted)
+    async with AsyncExitStack() as stack:
+        # Take the lock first: a start that the lock refuses must create no run.
+        lock = await stack.enter_async_context(lock_of(queue, job, wanted))
+        run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
+        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
+        await lock.name_run(run.id)
+        results = ResultWriter(queue, run.id, out)
+        show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs))
+        refused = stack.enter_context(RefusedSeeds(rejects, invalid))
+        pools: list[WorkerPool] = []
+
+        def begin(pool: WorkerPool) -> None:
+            pools.append(pool)
+            obey_signals(pool, show.on_message)
+
+        try:
+            async with refused.feed(queue, job, seeds, run) as feed:
+                summary = await launch(
+                    queue,
+                    job,
+                    run,
+                    show,
+                    seeds=feed,
+                    on_invalid=feed.invalid,
+                    on_pool=begin,
+                    results=results,
+                    known=known,
+                    lock=lock,
+                )
+        except asyncio.CancelledError:
+            if not pools:
+                # Tasks enqueued so far are deduplicated when the command is repeated.
+                show.on_message(
+                    f"Stopped while enqueueing. To continue, run the same command with --run {run.id}"
+                )
+            raise
+        return replace(summary, refused=refused.count)
+
+
+def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
+    """Return the closing lines: what was done and what to type next."""
+    from shoal.export.tables.address import display_location
+    from shoal.fleet.hints import command_on
+    from shoal.scrape.links.filter import TOO_DEEP
+    from shoal.worker.counters import format_counts
+
+    snapshot, run_id = summary.snapshot, summary.run.id
+    stats = snapshot.stats
+    lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
+    if snapshot.state == RunState.PARTIAL:
+        reason = snapshot.run.reason.removesuffix(" reached")
+        lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.")
+    if summary.compared:
+        found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
+        lines.append(f"Compared with the earlier run: {found}.")
+    lines += [f"Failed: {failure}" for failure in summary.ending.failures]
+    tally = summary.ending.tally
+    for words, counts in (
+        ("Failed attempts", tally.errors),
+        ("Postponed (no attempt used)", tally.postponed),
+    ):
+        if counts:
+            lines.append(f"{words}: {format_counts(counts)}.")
+    lines += _links_not_followed(snapshot)
+    if TOO_DEEP in snapshot.not_followed:
+        deepest = job.scraper.settings.max_depth
+        lines.append(
+            f'Deeper:   --set max_depth={5 * deepest or 1} (now {deepest}); each "next" link is one level'
+        )
+    if snapshot.state == RunState.PARTIAL:
+        lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
+    elif stats.remaining and snapshot.state != RunState.CANCELLED:
+        lines.append(f"Resume:   {resume_command(job, run_id)}")
+    if stats.dead:
+        lines.append(f"Why:      {command_on(job.queue_url, f'dead list {run_id}')}")
+    if job.logs and not job.logs.is_stream:
+        lines.append(f"Logs:     {job.logs.folder}")
+    if out:
+        lines.append(f"Results:  {display_location(out)}")
+    elif stats.items:
+        results = command_on(job.queue_url, f"export {run_id} --to {summary.run.scraper}.jsonl")
+        lines.append(f"Results:  {results}")
+    return "\n".join(lines)
+
+
+def _head(snapshot: "Snapshot") -> str:
+    if not snapshot.stats.remaining or snapshot.state == RunState.PARTIAL:
+        return "Done"
+    word = "Cancelled" if snapshot.state == RunState.CANCELLED else "Stopped"
+    return f"{word} with {counted(snapshot.stats.remaining, 'task')} left"
+
+
+def _parts(summary: "Summary") -> list[str]:
+    stats, kept = summary.snapshot.stats, summary.ending.tally.from_cache
+    parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
+    parts += [f"{kept:,} from the cache"] if kept else []
+    parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
+    parts += [counted(stats.dead, "dead letter")] if stats.dead else []
+    parts += [f"{stats.expired:,} expired"] if stats.expired else []
+    known = summary.enqueued.known
+    parts += [f"{known:,} queued by earlier runs"] if known else []
+    parts += [f"{summary.refused:,} invalid"] if summary.refused else []
+    return parts
+
+
+def _links_not_followed(snapshot: "Snapshot") -> list[str]:
+    from shoal.worker.counters import format_counts
+
+    if not snapshot.not_followed:
+        return []
+    counts = {reason: links.count for reason, links in snapshot.not_followed.items()}
+    first = next(iter(snapshot.not_followed.values())).example
+    example = f", for example {first}" if first else ""
+    return [f"Links not followed: {format_counts(counts)}{example}."]
+
+
+def _more_pages(summary: "Summary", job: "Job") -> int:
+    stats = summary.snapshot.stats
+    return stats.completed + stats.dead + (job.scraper.settings.max_pages or 0)
+
+
+def exit_code(summary: "Summary") -> Exit:
+    """Return the exit code for a summary."""
+    if summary.ending.failed:
+        return Exit.FAILED
+    stats = summary.snapshot.stats
+    if summary.refused and not stats.tasks:
+        return Exit.USAGE
+    if summary.snapshot.state == RunState.PARTIAL and not stats.dead:
+        return Exit.LIMIT_REACHED
+    return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK

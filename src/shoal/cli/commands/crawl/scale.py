@@ -1,0 +1,247 @@
+"""`shoal scale`: scale the workers of a run between a minimum and a maximum."""
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.console import put_json, say
+from shoal.cli.options import common
+from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
+from shoal.cli.session import with_queue
+from shoal.core.errors import RunConflict
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+    from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
+    from shoal.fleet.scale.drivers.contract import Driver
+    from shoal.fleet.scale.drivers.local import LocalWorkers, SharedForkServer
+    from shoal.queue.contract import Queue
+
+    Tell = Callable[[ScaleDecision], None]
+    Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
+
+
+NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", *FETCH_SETTINGS, "metrics", "trace")
+
+
+class WorkerLocation(StrEnum):
+    """Where workers run."""
+
+    LOCAL = "local"
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"
+
+
+@takes_worker_options(without=NOT_FOR_SCALE)
+def scale(
+    run_id: common.RunId,
+    most: Annotated[int, typer.Option("--max", help="Maximum number of workers.", metavar="N")],
+    *,
+    scraper: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE[:NAME]|NAME]",
+            help="Scraper for workers on this machine; by default the run's scraper in shoal.toml.",
+        ),
+    ] = None,
+    least: Annotated[int, typer.Option("--min", help="Minimum number of workers.", metavar="N")] = 0,
+    tasks_per_worker: Annotated[
+        int,
+        typer.Option("--tasks-per-worker", help="Ready tasks per worker.", metavar="N"),
+    ] = 500,
+    cooldown: Annotated[
+        str,
+        typer.Option("--cooldown", help="Wait this long before scaling down.", metavar="TIME"),
+    ] = "30s",
+    every: Annotated[
+        str, typer.Option("--every", help="Interval between two decisions.", metavar="TIME")
+    ] = "5s",
+    pace: Annotated[
+        float | None,
+        typer.Option(
+            "--pace",
+            help="Pages per second of one worker when no rate limit slows it down.",
+            metavar="N",
+            show_default="10, or less if the scraper sets a pause",
+        ),
+    ] = None,
+    place: Annotated[
+        WorkerLocation, typer.Option("--on", help="Where the workers run.")
+    ] = WorkerLocation.LOCAL,
+    service: Annotated[
+        str, typer.Option("--service", help="With --on compose: service to scale.", metavar="NAME")
+    ] = "worker",
+    deployment: Annotated[
+        str, typer.Option("--deployment", help="With --on kubernetes: Deployment to scale.", metavar="NAME")
+    ] = "shoal-worker",
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", help="With --on kubernetes: namespace of the Deployment.", metavar="NAME"
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Decide once and exit; with --on local, only print the decision.")
+    ] = False,
+    until_drained: Annotated[
+        bool, typer.Option("--until-drained", help="Exit when the run has no tasks left.")
+    ] = False,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    worker_options: WorkerOptions,
+    as_json: common.Json = False,
+) -> None:
+    """Autoscale the workers of a run: up at once, down after a cooldown, to --min when idle.
+
+    Only tasks that are ready or in progress count, not the whole backlog, and there are never more workers
+    than the rate limits of the hosts can keep busy.
+
+    Example: shoal scale 20260215_120000_ab12 books.py --max 20
+    """
+    from shoal.core.errors import InvalidSetting
+    from shoal.core.values import read_duration, read_positive_duration
+    from shoal.fleet.scale.decide import ScaleBounds
+    from shoal.fleet.scale.drivers.local import SharedForkServer
+
+    if pace is not None and not 0 < pace < float("inf"):
+        raise InvalidSetting("--pace", f"must be more than zero, got {pace:g}")
+    bounds = ScaleBounds(
+        most=most,
+        least=least,
+        tasks_per_worker=tasks_per_worker,
+        cooldown=read_duration("--cooldown", cooldown),
+    )
+    wanted = {"bounds": bounds, "every": read_positive_duration("--every", every)}
+    tell = decision_printer(as_json)
+
+    def job_of(name: str) -> "Job":
+        return worker_options.job(scraper or name, queue)
+
+    async def paced(opened: "Queue") -> dict[str, Any]:
+        """Return the settings with the pace that was typed or that the scraper's pause allows."""
+        found = pace or await _pace(opened, run_id, job_of, must_load=scraper is not None)
+        return wanted | {"pace": found}
+
+    if place is not WorkerLocation.LOCAL:
+        driver = elsewhere(place, service, deployment, namespace)
+        with_queue(queue, lambda opened: _elsewhere(opened, run_id, driver, paced, tell, once, until_drained))
+        return
+    if once:
+        with_queue(queue, lambda opened: _look(opened, run_id, paced, tell))
+        return
+    fork_server = SharedForkServer(here=True)
+    with_queue(
+        queue, lambda opened: _locally(opened, run_id, job_of, fork_server, paced, tell, until_drained)
+    )
+
+
+def elsewhere(place: WorkerLocation, service: str, deployment: str, namespace: str | None) -> "Driver":
+    """Return the driver for Compose or Kubernetes; raises InvalidInput when its program is missing."""
+    from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
+
+    if place is WorkerLocation.COMPOSE:
+        return ComposeWorkers(service)
+    return KubernetesWorkers(deployment, namespace=namespace)
+
+
+def decision_printer(as_json: bool) -> "Tell":
+    """Return a function that prints decisions: all of them as JSON, else only those that change something."""
+    last: list[tuple[int, bool]] = []
+
+    def tell(decision: "ScaleDecision") -> None:
+        if as_json:
+            put_json(decision.as_json())
+            return
+        shown = (decision.target, decision.wanted.wasted > 0)
+        if shown not in last:
+            say(f"{decision.workers} -> {decision.target} workers: {decision.why}")
+        last[:] = [shown]
+
+    return tell
+
+
+async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, must_load: bool) -> float:
+    from shoal.core.errors import ShoalError
+    from shoal.fleet.scale.load import PACE, pace_of
+
+    run = await queue.run(run_id)
+    try:
+        return pace_of(job_of(run.scraper).scraper.settings.pause)
+    except ShoalError:
+        if must_load:
+            raise
+        return PACE  # a machine that only scales others need not have the scraper's code
+
+
+async def _look(queue: "Queue", run_id: str, paced: "Paced", tell: "Tell") -> None:
+    from shoal.fleet.scale.autoscaler import Autoscaler
+    from shoal.fleet.scale.drivers.local import NoWorkers
+
+    tell(await Autoscaler(queue, run_id, NoWorkers(), **await paced(queue)).step())
+
+
+async def _elsewhere(
+    queue: "Queue",
+    run_id: str,
+    driver: "Driver",
+    paced: "Paced",
+    tell: "Tell",
+    once: bool,
+    until_drained: bool,
+) -> None:
+    from shoal.cli.signals import on_signals
+    from shoal.fleet.scale.autoscaler import Autoscaler
+
+    scaler = Autoscaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=say)
+    if once:
+        tell(await scaler.step())
+        return
+    on_signals(lambda advice: scaler.stop())
+    await scaler.run(until_drained=until_drained)
+    say("Stopped scaling; the workers keep running.")
+
+
+async def _locally(
+    queue: "Queue",
+    run_id: str,
+    job_of: "Callable[[str], Job]",
+    fork_server: "SharedForkServer",
+    paced: "Paced",
+    tell: "Tell",
+    until_drained: bool,
+) -> None:
+    from shoal.cli.signals import obey_signals
+    from shoal.fleet.run.launch import open_logs
+    from shoal.fleet.scale.autoscaler import Autoscaler
+    from shoal.fleet.scale.drivers.local import LocalWorkers
+
+    run = await queue.run(run_id)
+    job = job_of(run.scraper)
+    if job.scraper.name != run.scraper:
+        raise RunConflict.of_another(run_id, run.scraper, job.scraper.name)
+    with open_logs(job, run) as logs:
+        local = LocalWorkers(queue, job, run, fork_server=fork_server, on_event=say, on_output=say, logs=logs)
+        async with local as workers:
+            wanted = await paced(queue)
+            scaler = Autoscaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=say)
+            obey_signals(_BothOutputs(scaler, workers), say)
+            await scaler.run(until_drained=until_drained)
+            await workers.wait_until_ended()
+
+
+class _BothOutputs:
+    """A scaler and its workers, stopped together."""
+
+    def __init__(self, scaler: "Autoscaler", workers: "LocalWorkers") -> None:
+        self._scaler, self._workers = scaler, workers
+
+    @property
+    def in_hand(self) -> int:
+        """Number of leases that the workers hold."""
+        return self._workers.in_hand
+
+    def stop(self) -> int:
+        """Stop scaling and let the workers finish; the second call releases their tasks, the third kills."""
+        self._scaler.stop()
+        return self._workers.stop()

@@ -1,0 +1,202 @@
+"""The roles of `shoal start`, with terminal output."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from shoal.cli.commands.crawl.run import exit_code, summary_text
+from shoal.cli.commands.inspect.status import line_of
+from shoal.cli.console import counted, put_json, say
+from shoal.cli.exits import Exit
+from shoal.cli.options.job import read_job
+from shoal.cli.progress import LINE_INTERVAL, put_message, put_progress
+from shoal.cli.refusals import RefusedSeeds
+from shoal.cli.session import with_queue
+from shoal.cli.signals import obey_signals, on_signals
+from shoal.core.errors import InvalidSetting
+from shoal.core.model import Run
+from shoal.fleet.job import Job
+from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
+from shoal.fleet.project.file import Project, ProjectScraper
+from shoal.fleet.roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
+from shoal.fleet.run.launch import Summary
+from shoal.fleet.run.lifecycle import discarded_if_empty
+from shoal.fleet.run.pool import PoolExit
+from shoal.fleet.sources.names import seeds_of
+from shoal.fleet.status.progress import Snapshot
+from shoal.queue.contract import Queue
+
+
+class RolePrinter:
+    """Prints the progress of runs, one line at intervals."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._next_line = time.monotonic() + LINE_INTERVAL
+
+    def on_join(self, run: Run) -> None:
+        """Print which run was joined."""
+        if not self._as_json:
+            say(f"Run {run.id} of {run.scraper}")
+
+    def on_progress(self, snapshot: Snapshot) -> None:
+        """Print the progress of a run if the interval has passed."""
+        if time.monotonic() < self._next_line:
+            return
+        self._next_line = time.monotonic() + LINE_INTERVAL
+        if self._as_json:
+            put_progress(snapshot)
+        else:
+            say(f"{snapshot.run.scraper}: {line_of(snapshot)}")
+
+    def on_message(self, text: str) -> None:
+        """Print a message."""
+        if self._as_json:
+            put_message(text)
+        else:
+            say(text)
+
+
+def job_of(entry: ProjectScraper, queue: str, **more: Any) -> Job:
+    """Return the job of a scraper in a cluster, where machines share a run unless it is in single mode."""
+    urls = list(seeds_of(entry).urls)
+    job = read_job(entry.name, queue=queue, urls=urls, joins=True, **more)
+    # One machine may serve several scrapers at once, each with its own log folder.
+    return replace(job, logs=job.logs and job.logs.within(entry.name))
+
+
+def coordinate(
+    project: Project,
+    entries: Sequence[ProjectScraper],
+    queue: str,
+    run_ids: Sequence[str],
+    more: dict[str, Any],
+    as_json: bool,
+) -> Exit:
+    """Coordinate a run of each scraper and print the summaries."""
+    if run_ids and (len(run_ids) > 1 or len(entries) > 1):
+        raise InvalidSetting(
+            "--run", "takes one run of one scraper here; name the scraper: shoal start NAME --run RUN …"
+        )
+    _check_places(project, entries)
+    run_id = run_ids[0] if run_ids else None
+    jobs = [job_of(entry, queue, **more) for entry in entries]
+    pairs = list(zip(entries, jobs, strict=True))
+    ended = with_queue(queue, lambda opened: _coordinate(opened, project, pairs, run_id, as_json))
+    if ended is None:
+        say(
+            "Stopped waiting; workers continue with the queued tasks. Resume:  shoal start --role coordinator"
+        )
+        return Exit.PARTIAL
+    for summary, out, job in ended:
+        put_json(summary.as_json()) if as_json else say(summary_text(summary, out, job))
+    return max(_coordinator_exit_code(summary) for summary, _, _ in ended)
+
+
+def _coordinator_exit_code(summary: Summary) -> Exit:
+    """Return the exit code for a scheduler: reaching max_pages is a planned end, not a failure."""
+    code = exit_code(summary)
+    return Exit.OK if code is Exit.LIMIT_REACHED else code
+
+
+Ended = tuple[Summary, str | None, Job]
+
+
+async def _coordinate(
+    queue: Queue,
+    project: Project,
+    pairs: Sequence[tuple[ProjectScraper, Job]],
+    run_id: str | None,
+    as_json: bool,
+) -> list[Ended] | None:
+    """Return the summaries of the runs, None if a signal stopped them."""
+    teller = RolePrinter(as_json=as_json)
+    working = asyncio.gather(
+        *(_carry_out(queue, project, entry, job, run_id, teller) for entry, job in pairs)
+    )
+    on_signals(lambda advice: working.cancel())
+    with suppress(asyncio.CancelledError):
+        return await working
+    return None
+
+
+async def _carry_out(
+    queue: Queue, project: Project, entry: ProjectScraper, job: Job, run_id: str | None, teller: RolePrinter
+) -> Ended:
+    plan, seeds = project.cluster, seeds_of(entry)
+    async with AsyncExitStack() as stack:
+        # Take the lock first: a start that the lock refuses must create no run.
+        lock = await stack.enter_async_context(enqueue_lock(queue, job.scraper.name, run_id))
+        run = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
+        is_empty = run_id is None and not (await queue.stats(run.id)).tasks
+        await stack.enter_async_context(discarded_if_empty(queue, run, is_new=is_empty))
+        await lock.name_run(run.id)
+        out = _place(plan.storage.results, entry, run)
+        coordinator = Coordinator(queue, job, run, teller, out, lock)
+        refused = stack.enter_context(RefusedSeeds(_place(plan.coordinator.rejects, entry, run)))
+        async with refused.feed(queue, job, seeds, run) as feed:
+            return await coordinator.carry_out(feed), out, job
+
+
+def _place(pattern: str | None, entry: ProjectScraper, run: Run) -> str | None:
+    if pattern is None:
+        return None
+    place = fill_pattern(pattern, scraper=entry.name, run=run.id)
+    if "://" not in place:
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _check_places(project: Project, entries: Sequence[ProjectScraper]) -> None:
+    """Reject one file for several runs, which would overwrite each other."""
+    file, plan = project.file and project.file.name, project.cluster
+    places = {"storage.results": plan.storage.results, "coordinator.rejects": plan.coordinator.rejects}
+    for key, pattern in places.items():
+        if pattern and len(entries) > 1 and not any(f"{{{name}}}" in pattern for name in PLACEHOLDERS):
+            reason = "is one file for several scrapers; add {scraper} or {run} to its name"
+            raise InvalidSetting(f"{file}: {key}", reason)
+
+
+def work(
+    entries: Sequence[ProjectScraper], queue: str, run_ids: Sequence[str], more: dict[str, Any], as_json: bool
+) -> Exit:
+    """Serve runs until stopped and print what was done."""
+    jobs = [job_of(entry, queue, **more) for entry in entries]
+    exits = with_queue(queue, lambda opened: _serve(opened, jobs, run_ids, as_json))
+    print_pool_exits(exits, is_json=as_json)
+    return Exit.FAILED if any(pool_exit.failed for pool_exit in exits.values()) else Exit.OK
+
+
+async def _serve(
+    queue: Queue, jobs: Sequence[Job], run_ids: Sequence[str], as_json: bool
+) -> dict[str, PoolExit]:
+    teller = RolePrinter(as_json=as_json)
+    station = WorkerHost(queue, jobs, teller, runs=run_ids, on_output=teller.on_message)
+    obey_signals(station, teller.on_message)
+    served = ", ".join(job.scraper.name for job in jobs)
+    teller.on_message(f"Waiting for runs of {served}, with {counted(jobs[0].workers, 'worker')} each.")
+    return await station.serve()
+
+
+def print_pool_exits(exits: dict[str, PoolExit], *, is_json: bool) -> None:
+    """Print what this machine did for each run."""
+    for run_id, pool_exit in exits.items():
+        tally = pool_exit.tally
+        if is_json:
+            put_json(
+                {
+                    "run_id": run_id,
+                    "pages": tally.pages,
+                    "items": tally.items,
+                    "retried": tally.retried,
+                    "buried": tally.buried,
+                    "failures": pool_exit.failures,
+                }
+            )
+        else:
+            done = f"{counted(tally.pages, 'page')} and {counted(tally.items, 'item')}"
+            say(f"Run {run_id}: {done} on this machine.")

@@ -1,0 +1,57 @@
+"""`shoal work`: join a run until it is drained."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import put_json, say
+from shoal.cli.options import common
+from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.resume_command import remember_options
+from shoal.cli.session import with_existing_queue
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+    from shoal.fleet.run.launch import Summary
+    from shoal.queue.contract import Queue
+
+
+@remember_options()
+@takes_worker_options()
+def work(
+    scraper: common.Scraper,
+    run_id: Annotated[str, typer.Option("--run", help="Run to work on.", metavar="RUN")],
+    *,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", min=1, help="Number of tasks to claim at a time.", metavar="N")
+    ] = 50,
+    worker_options: WorkerOptions,
+    as_json: common.Json = False,
+) -> None:
+    """Start workers on an existing run until it is drained, on any number of machines at once.
+
+    Example: shoal work books.py --run 20260215_120000_ab12 --queue postgresql://db/shoal --workers 4
+    """
+    from shoal.cli.commands.crawl.run import exit_code, summary_text
+    from shoal.cli.options.job import fork_server_for
+
+    job = worker_options.job(
+        scraper, queue, fork_server=fork_server_for(queue), batch=batch_size, joins=True, has_data=as_json
+    )
+    summary = with_existing_queue(queue, lambda opened: _work(opened, job, run_id, as_json))
+    if as_json:
+        put_json(summary.as_json())
+    else:
+        say(summary_text(summary, None, job))
+    raise typer.Exit(exit_code(summary))
+
+
+async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summary":
+    from shoal.cli.progress import ProgressView
+    from shoal.cli.signals import obey_signals
+    from shoal.fleet.run.launch import launch, open_run
+
+    run = await open_run(queue, job.scraper, run_id=run_id, resume=True)
+    with ProgressView(as_json=as_json, logs=job.logs) as show:
+        return await launch(queue, job, run, show, on_pool=lambda pool: obey_signals(pool, show.on_message))

@@ -1,0 +1,102 @@
+"""`shoal hosts`: list hosts, and pause, slow or resume one for every run of the queue."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.commands.inspect.status import RunOption
+from shoal.cli.console import duration, put_json, put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import first, say_more, with_existing_queue
+from shoal.fleet.hints import command_on
+
+if TYPE_CHECKING:
+    from shoal.core.model import HostStatus
+    from shoal.queue.contract import Queue
+
+app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
+
+Host = Annotated[str, typer.Argument(metavar="HOST", help="Host, as `shoal hosts` lists it.")]
+COLUMNS = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds")
+
+
+@app.callback()
+def hosts(
+    context: typer.Context,
+    run_id: RunOption = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
+    after: common.After = None,
+    as_json: common.Json = False,
+) -> None:
+    """List hosts with their task counts, rate limits and pauses.
+
+    Example: shoal hosts pause shop.example --for 10m
+    """
+    if context.invoked_subcommand:
+        return
+    from shoal.fleet.status.overview import host_row
+
+    found = with_existing_queue(queue, lambda opened: _hosts(opened, run_id, limit + 1, after))
+    rows = [host_row(host) for host in found[:limit]]
+    put_rows(rows, COLUMNS, as_json=as_json, nothing="No requests have been sent to any host yet.")
+    say_more(found, limit)
+
+
+@app.command()
+def pause(
+    host: Host,
+    span: Annotated[
+        str, typer.Option("--for", help="Length of the pause: 90s, 10m, 2h.", metavar="TIME")
+    ] = "10m",
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Pause a host: no run sends it requests for this long."""
+    from shoal.core.values import read_positive_duration
+
+    length = read_positive_duration("--for", span)
+    with_existing_queue(queue, lambda opened: opened.pause_host(host.lower(), length))
+    if as_json:
+        put_json({"host": host.lower(), "paused_seconds": length.total_seconds()})
+        return
+    again = command_on(queue, f"hosts resume {host}")
+    say(f"Paused {host} for {duration(length.total_seconds())}. To resume it, run: {again}")
+
+
+@app.command()
+def slow(
+    host: Host,
+    gap: Annotated[str, typer.Option("--gap", help="Minimum time between two requests: 2s.", metavar="TIME")],
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Slow a host down: no run sends it requests at a shorter interval."""
+    from shoal.core.values import read_positive_duration
+
+    length = read_positive_duration("--gap", gap)
+    with_existing_queue(queue, lambda opened: opened.slow_host(host.lower(), length))
+    if as_json:
+        put_json({"host": host.lower(), "delay_seconds": length.total_seconds()})
+        return
+    say(f"Slowed {host}. To undo, run: {command_on(queue, f'hosts resume {host}')}")
+
+
+@app.command()
+def resume(host: Host, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
+    """End the pause and the slowdown of a host."""
+    with_existing_queue(queue, lambda opened: _resume(opened, host.lower()))
+    if as_json:
+        put_json({"host": host.lower(), "paused_seconds": 0.0, "delay_seconds": 0.0})
+    else:
+        say(f"Resumed {host}; the rate limits of its runs apply again.")
+
+
+async def _resume(queue: "Queue", host: str) -> None:
+    await queue.pause_host(host, timedelta(0))
+    await queue.slow_host(host, timedelta(0))
+
+
+async def _hosts(queue: "Queue", run_id: str | None, limit: int, after: str | None) -> "list[HostStatus]":
+    return [host async for host in first(queue.hosts(run_id, after=after), limit)]

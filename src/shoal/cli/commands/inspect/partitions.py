@@ -1,0 +1,50 @@
+"""`shoal partitions`: the progress and the owner of each partition of a run."""
+
+from typing import TYPE_CHECKING, Any
+
+from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue
+from shoal.fleet.hints import command_on
+
+if TYPE_CHECKING:
+    from shoal.fleet.partitions.status import PartitionStatus
+
+COLUMNS = ("partition", "pending", "leased", "done", "owner", "since")
+MAX_NAMES_SHOWN = 20
+
+
+def partitions(
+    run_id: common.RunId,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Show each partition of a run: pending tasks, owning worker, and how long it has owned it.
+
+    Example: shoal partitions 20260215_120000_ab12
+    """
+    from shoal.fleet.partitions.status import partitions as found
+
+    listed = with_existing_queue(queue, lambda opened: found(opened, run_id))
+    rows = [one.as_json() if as_json else row(one) for one in listed]
+    put_rows(rows, COLUMNS, as_json=as_json, nothing=f"Run {run_id} has no tasks yet.")
+    orphaned = [one.name or "-" for one in listed if one.is_left_alone]
+    if orphaned and not as_json:
+        more = ", …" if len(orphaned) > MAX_NAMES_SHOWN else ""
+        names = ", ".join(orphaned[:MAX_NAMES_SHOWN])
+        say(f"{counted(len(orphaned), 'partition')} with pending tasks and no owner: {names}{more}")
+        again = command_on(queue, f"work SCRAPER --run {run_id} --partitions auto")
+        say(f"Start workers for them: {again}")
+
+
+def row(status: "PartitionStatus") -> dict[str, Any]:
+    """Return a partition as a table row."""
+    owner = ", ".join(status.owners) or (f"waits for {status.coming}" if status.coming else None)
+    return {
+        "partition": status.name or None,
+        "pending": status.counts.pending + status.counts.delayed,
+        "leased": status.counts.leased,
+        "done": status.counts.completed,
+        "owner": owner,
+        "since": duration(status.since.total_seconds()) if status.since is not None else None,
+    }

@@ -1,0 +1,67 @@
+"""`shoal proxies`: requests, failures and bans of the proxies of a run."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue
+
+if TYPE_CHECKING:
+    from shoal.fleet.status.proxies import ProxyStatus
+    from shoal.queue.contract import Queue
+
+COLUMNS = (
+    *("proxy", "state", "pages", "dead", "refused", "slow", "blocked", "seconds", "last_fault", "back_in"),
+    "blocked_by",
+)
+MAX_HOSTS_SHOWN = 3
+
+
+def proxies(
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Run id; the newest run by default.")
+    ] = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Show each proxy of a run: pages fetched, failures by kind, and how long it is benched.
+
+    Example: shoal proxies 20260215_120000_ab12
+    """
+    listed = with_existing_queue(queue, lambda opened: _found(opened, run_id))
+    rows = [one.as_json() if as_json else row(one) for one in listed]
+    put_rows(
+        rows,
+        COLUMNS,
+        as_json=as_json,
+        nothing="No proxy has been used. To use proxies, run: shoal run … --proxies FILE",
+    )
+    benched = sum(one.state == "benched" for one in listed)
+    if benched and not as_json:
+        left = "No proxy is available; tasks are waiting." if benched == len(listed) else ""
+        say(f"{counted(benched, 'proxy').replace('proxys', 'proxies')} benched. {left}".strip())
+
+
+def row(status: "ProxyStatus") -> dict[str, Any]:
+    """Return a proxy as a table row."""
+    hosts = sorted(status.blocked_by)
+    more = ", …" if len(hosts) > MAX_HOSTS_SHOWN else ""
+    return status.as_json() | {
+        "seconds": f"{status.seconds:.2f}" if status.seconds is not None else None,
+        "back_in": duration(status.back_in) if status.back_in is not None else None,
+        "blocked_by": ", ".join(hosts[:MAX_HOSTS_SHOWN]) + more or None,
+    }
+
+
+async def _found(queue: "Queue", run_id: str | None) -> "list[ProxyStatus]":
+    from shoal.core.errors import InvalidSetting
+    from shoal.fleet.status.proxies import proxies as found
+
+    if run_id is None:
+        newest = next(iter(await queue.runs()), None)
+        if newest is None:
+            raise InvalidSetting("RUN", "is missing, and this queue has no runs yet")
+        run_id = newest.id
+    return await found(queue, run_id)

@@ -1,0 +1,110 @@
+"""`shoal records`: trace each record through the steps of a run."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import counted, print_error, put_json, put_rows, say
+from shoal.cli.exits import Exit
+from shoal.cli.options import common
+from shoal.cli.session import first, with_existing_queue
+from shoal.core.model import TaskState
+from shoal.fleet.hints import command_on
+
+if TYPE_CHECKING:
+    from shoal.core.model import TaskStatus
+    from shoal.fleet.status.records import Record
+    from shoal.queue.contract import Queue
+
+
+def records(
+    run_id: common.RunId,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Only this record: its key, URL or payload.")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", help="Only records in this step.", metavar="STEP")
+    ] = None,
+    state: Annotated[
+        list[TaskState] | None, typer.Option("--state", help="Only records in this state; repeatable.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Maximum number of records.", metavar="N", show_default="50; all with --json"
+        ),
+    ] = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Trace each record through the steps: state, worker, time, and number of items.
+
+    Example: shoal records 20260215_120000_ab12 --step profile --state leased
+    """
+    if as_json:
+        count = with_existing_queue(queue, lambda opened: _put(opened, run_id, key, step, state, limit))
+    else:
+        count = with_existing_queue(
+            queue, lambda opened: _show(opened, run_id, key, step, state, limit or 50)
+        )
+    if not (count or key or state or as_json):
+        again = command_on(queue, f"records {run_id} --state completed")
+        say(f"To list completed records, run: {again}")
+    if key is not None and not count:
+        again = command_on(queue, f"records {run_id}")
+        print_error(f"Run {run_id} has no record {key!r}. List its records with: {again}")
+        raise typer.Exit(Exit.USAGE)
+
+
+async def _put(
+    queue: "Queue",
+    run_id: str,
+    key: str | None,
+    step: str | None,
+    states: list[TaskState] | None,
+    limit: int | None,
+) -> int:
+    """Print a line of JSON for each record as it is read."""
+    from shoal.fleet.status.records import records as found
+
+    count = 0
+    source = found(queue, run_id, step=step, states=states, key=key)
+    async for record in first(source, limit) if limit else source:
+        put_json(record.as_json())
+        count += 1
+    return count
+
+
+async def _show(
+    queue: "Queue", run_id: str, key: str | None, step: str | None, states: list[TaskState] | None, limit: int
+) -> int:
+    """Print a table of the first `limit` records."""
+    from shoal.fleet.status.records import records as found
+
+    source = found(queue, run_id, step=step, states=states, key=key)
+    listed = [record async for record in first(source, limit + 1)]
+    steps = list(dict.fromkeys(step for record in listed for step in record.stages))
+    rows = [row(record) for record in listed[:limit]]
+    put_rows(rows, ("record", *steps), as_json=False, nothing="" if key else "No matching records.")
+    if len(listed) > limit:
+        say(f"There are more: use --limit {10 * limit}, or --json for all of them.")
+    return len(listed)
+
+
+def row(record: "Record") -> dict[str, str]:
+    """Return a record as a table row: its name and its state in each step."""
+    return {"record": record.name, **{step: describe(stage) for step, stage in record.stages.items()}}
+
+
+def describe(stage: "TaskStatus") -> str:
+    """Return the state of a record in one step, in a few words."""
+    words = [str(stage.state)]
+    if stage.state is TaskState.LEASED and stage.worker_id:
+        words.append(f"by {stage.worker_id}")
+    if stage.since:
+        words.append(f"since {stage.since:%H:%M:%S}")
+    if stage.attempt > 1:
+        words.append(f"attempt {stage.attempt}")
+    if stage.items:
+        words.append(counted(stage.items, "item"))
+    return ", ".join(words)

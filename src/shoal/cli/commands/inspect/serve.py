@@ -1,0 +1,142 @@
+"""`shoal serve`: the web dashboard and the JSON API of a queue."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import say
+from shoal.cli.options import common
+from shoal.cli.session import with_queue
+from shoal.core.errors import InvalidInput, InvalidSetting
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from shoal.queue.contract import Queue
+    from shoal.web.context import WebSettings
+
+ALL_INTERFACES = ("0.0.0.0", "::")
+
+
+def serve(
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            envvar="SHOAL_WEB_HOST",
+            help="Address to listen on; 0.0.0.0 for all interfaces.",
+            metavar="ADDRESS",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            envvar="SHOAL_WEB_PORT",
+            min=0,
+            max=65_535,
+            help="Port to listen on; 0 picks a free one.",
+            metavar="N",
+        ),
+    ] = 8700,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            envvar="SHOAL_WEB_TOKEN_FILE",
+            help="File with the operator token, instead of SHOAL_WEB_TOKEN.",
+            metavar="FILE",
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            envvar="SHOAL_WEB_ALLOW_HOST",
+            help="Host name that browsers may use, besides this machine's own; repeatable.",
+            metavar="NAME[:PORT]",
+        ),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Reject every change.")] = False,
+    https_behind_proxy: Annotated[
+        bool,
+        typer.Option("--https-behind-proxy", help="Browsers connect over https, through a reverse proxy."),
+    ] = False,
+) -> None:
+    """Serve the web dashboard and the JSON API of a queue until Ctrl-C.
+
+    Clients need a token: SHOAL_WEB_TOKEN grants full access, SHOAL_WEB_READER_TOKEN read-only access.
+    Without them, Shoal serves this machine only and prints a one-time login link.
+
+    Example: shoal serve --queue postgresql://db/shoal
+
+    Example: SHOAL_WEB_TOKEN="$(openssl rand -hex 24)" shoal serve --host 0.0.0.0 --allow-host shoal.example
+    """
+    _need_libraries()
+    from shoal.web.context import WebSettings
+    from shoal.web.server import bind
+
+    def settings_at(bound: int) -> "WebSettings":
+        return WebSettings.read(
+            host=host,
+            port=bound,
+            allowed_hosts=allow_host or (),
+            operator_token=_token(token_file),
+            reader_token=os.environ.get("SHOAL_WEB_READER_TOKEN") or None,
+            read_only=read_only,
+            is_behind_https=https_behind_proxy,
+        )
+
+    settings_at(port)  # raises for wrong settings before anything is opened
+    taken = bind(host, port)
+    settings = settings_at(taken.getsockname()[1])
+    with_queue(queue, lambda opened: _serve(opened, queue, settings, taken))
+
+
+async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket") -> None:
+    from shoal.fleet.app import App
+    from shoal.fleet.project.file import Project
+    from shoal.web.app import make_app
+    from shoal.web.context import WebContext
+    from shoal.web.sampler import Sampler
+    from shoal.web.server import serve
+
+    app = App(queue, url, Project.find(Path.cwd()))
+    web = make_app(WebContext(app, Sampler(queue), settings))
+    try:
+        await serve(web, at, lambda: _print_address(settings, web.state.logins.tickets.issue))
+    finally:
+        await app.close()
+
+
+def _print_address(settings: "WebSettings", ticket: "Callable[[], str]") -> None:
+    name = "127.0.0.1" if settings.host in ALL_INTERFACES else settings.host
+    address = f"http://{f'[{name}]' if ':' in name else name}:{settings.port}"
+    say(f"Serving Shoal at {address}  (Ctrl-C to stop)")
+    if not settings.is_chosen:
+        say(f"Log in with this link (works once, within ten minutes):  {address}/login?ticket={ticket()}")
+    elif settings.host in ALL_INTERFACES and not settings.allowed_hosts:
+        say("Requests from other machines are rejected until you allow a host name: --allow-host NAME")
+
+
+def _token(file: str | None) -> str | None:
+    if file is None:
+        return os.environ.get("SHOAL_WEB_TOKEN") or None
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = f"cannot be read: {file}. Create one: openssl rand -hex 24 > {file}"
+        raise InvalidSetting("--token-file", reason) from error
+
+
+def _need_libraries() -> None:
+    try:
+        for name in ("fastapi", "itsdangerous", "jinja2", "uvicorn"):
+            import_module(name)
+    except ModuleNotFoundError as error:
+        raise InvalidInput("The web server needs its libraries. Run: pip install 'shoal[web]'") from error

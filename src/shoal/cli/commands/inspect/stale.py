@@ -1,0 +1,111 @@
+"""`shoal stale`: leases whose worker may have stopped."""
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.console import counted, duration, put_json, put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue
+from shoal.core.errors import InvalidSetting
+from shoal.core.redact import redacted
+
+if TYPE_CHECKING:
+    from shoal.fleet.status.stale import StaleHolder
+    from shoal.queue.contract import Queue
+
+DEFAULT_AGE = "10m"
+MAX_COMMANDS_SHOWN = 5  # one for each live worker
+COLUMNS = ("worker_id", "run_id", "leases", "oldest", "silent", "why")
+
+
+def stale(
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Run id; all runs by default.")
+    ] = None,
+    older: Annotated[
+        str, typer.Option("--older", help="Also show leases held for longer than this.", metavar="TIME")
+    ] = DEFAULT_AGE,
+    worker: Annotated[
+        str | None, typer.Option("--worker", help="Only leases of this worker.", metavar="WORKER")
+    ] = None,
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="Return the tasks of dead workers, or of --worker, to the queue."),
+    ] = False,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Show leases of workers that stopped sending heartbeats, and leases held for very long.
+
+    Leases expire on their own, and live workers extend them; --release does not wait for that. A released
+    task gets its attempt back, and a late result of its old worker is rejected.
+
+    Example: shoal stale --release
+    """
+    from shoal.core.values import read_duration
+
+    oldest = read_duration("--older", older)
+    found, count = with_existing_queue(queue, lambda opened: _look(opened, run_id, oldest, worker, release))
+    if as_json:
+        for holder in found:
+            put_json(holder.as_json())
+    else:
+        put_rows(map(_row, found), COLUMNS, as_json=False, nothing="No lease is stale.")
+    # Do not print the password: others may see the screen.
+    more = [] if queue == common.DEFAULT_QUEUE else ["--queue", redacted(queue)]
+    words = ["shoal", "stale", *([run_id] if run_id else []), "--release"]
+    _print_next_steps(
+        found, count, [*words, *([] if older == DEFAULT_AGE else ["--older", older]), *more], release
+    )
+
+
+async def _look(
+    queue: "Queue", run_id: str | None, older: Any, worker: str | None, release: bool
+) -> tuple[list["StaleHolder"], int]:
+    from shoal.fleet.status import stale as staleness
+
+    found = await staleness.stale_holders(queue, run_id, older=older)
+    if worker:
+        found = [holder for holder in found if holder.worker_id == worker]
+        await _refuse_unknown(queue, run_id, worker, found)
+    if not release:
+        return found, 0
+    meant = [holder for holder in found if holder.is_gone or worker]
+    return found, await staleness.release(queue, meant)
+
+
+async def _refuse_unknown(
+    queue: "Queue", run_id: str | None, worker: str, found: list["StaleHolder"]
+) -> None:
+    from shoal.core.values import hint
+
+    known = [one.worker_id for one in await queue.workers(run_id)]
+    if not found and worker not in known:
+        raise InvalidSetting(
+            "--worker", f"is unknown in this queue: {worker!r}. {hint(worker, known or ['-'])}"
+        )
+
+
+def _row(holder: "StaleHolder") -> dict[str, Any]:
+    row = holder.as_json()
+    return row | {"oldest": duration(row["oldest_seconds"]), "silent": duration(row["silent_seconds"])}
+
+
+def _print_next_steps(found: list["StaleHolder"], count: int, command: list[str], release: bool) -> None:
+    """Print what was done and the commands for the rest; each can be pasted as it is."""
+    alive = [holder for holder in found if not holder.is_gone and not holder.at_most_once]
+    gone = [holder for holder in found if holder.is_gone and not holder.at_most_once]
+    kept = sum(len(holder.tasks) for holder in found if holder.at_most_once)
+    if release:
+        say(f"Released {counted(count, 'lease')}.")
+    elif gone:
+        say(f"Release them:  {shlex.join(command)}")
+    if kept:
+        say(f"{kept:,} of the tasks are at_most_once: they become dead letters when their leases expire.")
+    if alive and not (release and count):
+        verb = "is" if len(alive) == 1 else "are"
+        say(f"{counted(len(alive), 'worker')} {verb} alive and may be busy. To release their tasks, run:")
+        for holder in alive[:MAX_COMMANDS_SHOWN]:
+            say(f"  {shlex.join([*command, '--worker', holder.worker_id])}")

@@ -1,0 +1,67 @@
+"""`shoal tokens`: the remaining quota of API tokens, and which are resting or retired."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue
+from shoal.fleet.hints import command_on
+
+if TYPE_CHECKING:
+    from shoal.fleet.status.tokens import TokenStatus
+    from shoal.queue.contract import Queue
+
+COLUMNS = ("token", "state", "left", "limit", "resets_in", "reserved", "why")
+
+
+def tokens(
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Run id; all runs by default.")
+    ] = None,
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            "--forget",
+            help="Clear the stored state of these tokens, so that they are tried again.",
+            metavar="NAME|retired|all",
+        ),
+    ] = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Show API tokens by name: remaining requests, time until reset, and why a token was retired.
+
+    Example: shoal tokens --forget retired
+    """
+    if forget:
+        say(
+            f"Cleared {counted(with_existing_queue(queue, lambda opened: _forget(opened, forget)), 'token')}."
+        )
+        return
+    found = with_existing_queue(queue, lambda opened: _found(opened, run_id))
+    rows = [one.as_json() if as_json else row(one) for one in found]
+    nothing = "No token has been used. Pass some: shoal run … --tokens 'env:API_TOKENS hosts=api.example.com'"
+    put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing)
+    if not as_json and any(one.state == "retired" for one in found):
+        again = command_on(queue, "tokens --forget retired")
+        say(f"Retired tokens were rejected by the API. If you have fixed them, try again:  {again}")
+
+
+def row(status: "TokenStatus") -> dict[str, Any]:
+    """Return a token as a table row."""
+    shown = status.as_json()
+    return shown | {"resets_in": duration(shown["resets_in_seconds"])}
+
+
+async def _found(queue: "Queue", run_id: str | None) -> "list[TokenStatus]":
+    from shoal.fleet.status import tokens as fleet
+
+    return await fleet.tokens(queue, run_id)
+
+
+async def _forget(queue: "Queue", names: str) -> int:
+    from shoal.fleet.status import tokens as fleet
+
+    return await fleet.forget(queue, names)

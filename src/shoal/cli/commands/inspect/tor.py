@@ -1,0 +1,53 @@
+"""`shoal tor`: the Tor processes of a run, and new circuits for all of them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue
+
+if TYPE_CHECKING:
+    from shoal.fetch.tor.sync import TorState
+    from shoal.queue.contract import Queue
+
+
+def tor(
+    run_id: common.RunId,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Make all workers of the run build new circuits with new exits.")
+    ] = False,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    as_json: common.Json = False,
+) -> None:
+    """Show the Tor process of each worker of a run: its state, circuit renewals and restarts.
+
+    Example: shoal tor 20260215_120000_ab12 --renew
+    """
+    states = with_existing_queue(queue, lambda opened: _look(opened, run_id, renew))
+    rows = [
+        {
+            "worker": worker,
+            "state": "up" if state.is_up else "down",
+            "says": state.says,
+            "renewed": state.renewed,
+            "restarts": state.restarts,
+        }
+        for worker, state in states.items()
+    ]
+    columns = ("worker", "state", "says", "renewed", "restarts")
+    put_rows(
+        rows, columns, as_json=as_json, nothing="No worker is using Tor. To use it, run: shoal run … --tor on"
+    )
+    if renew and not as_json:
+        say("Workers build new circuits within five seconds.")
+
+
+async def _look(queue: "Queue", run_id: str, renew: bool) -> "dict[str, TorState]":
+    from shoal.fetch.tor.sync import order_renewal, read_states
+
+    await queue.run(run_id)  # raises UnknownRun
+    if renew:
+        await order_renewal(queue, run_id)
+    return await read_states(queue, run_id)

@@ -1,0 +1,42 @@
+"""`shoal bench`: benchmark a queue."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import put_json, say
+from shoal.cli.options import common
+from shoal.cli.session import with_queue
+
+if TYPE_CHECKING:
+    from shoal.queue.contract import Queue
+
+
+def bench(
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    tasks: Annotated[int, typer.Option(min=1_000, help="Number of tasks to process.", metavar="N")] = 20_000,
+    claimers: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of concurrent claim loops.", metavar="N")
+    ] = 2,
+    as_json: common.Json = False,
+) -> None:
+    """Benchmark a queue from this machine, in a separate run that is deleted afterwards.
+
+    No pages are fetched. For a few seconds, the load also slows other runs on the same server.
+
+    Example: shoal bench --queue postgresql://db/shoal
+    """
+    if not as_json:
+        say(f"Processing {tasks:,} tasks in batches of 100 with {claimers} claim loops …")
+    with_queue(queue, lambda opened: _measured(opened, tasks, claimers, as_json))
+
+
+async def _measured(queue: "Queue", tasks: int, claimers: int, as_json: bool) -> None:
+    from shoal.fleet.status.bench import measure
+
+    async for found in measure(queue, tasks=tasks, loops=claimers):
+        if as_json:
+            put_json(found.as_json())
+        else:
+            digits = ",.0f" if found.figure >= 100 else ",.2f"
+            typer.echo(f"{found.what:34}{format(found.figure, digits):>10} {found.unit}")

@@ -1,0 +1,35 @@
+"""`shoal forget`: clear the `dedup` history of a scraper."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli.console import counted, put_json, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue
+
+
+def forget(
+    scraper: common.Scraper,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: common.Json = False,
+) -> None:
+    """Clear the --dedup history of a scraper: its next run queues every task again.
+
+    Example: shoal forget books.py --yes
+    """
+    from shoal.fleet.jobs import load
+    from shoal.fleet.project.file import Project
+
+    name = load(Project.find(Path.cwd()), scraper).scraper.name
+    if not yes:
+        typer.confirm(
+            f"Clear the dedup history of {name}? Its next run queues every task again.", abort=True, err=True
+        )
+    count = with_existing_queue(queue, lambda opened: opened.forget(name))
+    if as_json:
+        put_json({"scraper": name, "forgotten": count})
+    else:
+        say(f"Cleared {counted(count, 'task')} from the dedup history of {name}; its runs are unchanged.")

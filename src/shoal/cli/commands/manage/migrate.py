@@ -1,0 +1,14 @@
+"""`shoal migrate`: migrate a queue to this version's schema."""
+
+from shoal.cli.console import put_json, say
+from shoal.cli.options import common
+from shoal.cli.session import with_queue
+
+
+def migrate(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
+    """Migrate the queue to this version's schema; safe to repeat and to run concurrently."""
+    found = with_queue(queue, lambda opened: opened.migrate())
+    if as_json:
+        put_json({"schema": found})
+    else:
+        say(f"The queue is at schema version {found}.")

@@ -1,0 +1,24 @@
+"""`shoal route`: which routes of the project apply to a URL."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli.console import put_rows
+from shoal.cli.options import common
+
+
+def route(
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL to match against the routes.")],
+    as_json: common.Json = False,
+) -> None:
+    """Show which routes of shoal.toml apply to a URL, and what they set."""
+    from shoal.fleet.project.file import Project
+
+    rows = [
+        {"rule": decision.rule, "sets": decision.field, "to": str(decision.value)}
+        for decision in Project.find(Path.cwd()).routes.explain(url)
+    ]
+    nothing = "No route matches. Add routes to shoal.toml under [[routes]]."
+    put_rows(rows, ("rule", "sets", "to"), as_json=as_json, nothing=nothing)

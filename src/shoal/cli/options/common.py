@@ -1,0 +1,272 @@
+"""Options shared by many commands."""
+
+from typing import Annotated
+
+import typer
+
+from shoal.fleet.hints import DEFAULT_QUEUE as DEFAULT_QUEUE
+
+DEFAULT_MEMORY = "256 MB"
+DEFAULT_HEARTBEAT = "5s"
+
+Queue = Annotated[
+    str,
+    typer.Option(
+        "--queue",
+        envvar="SHOAL_QUEUE",
+        help="Queue for tasks and results (sqlite:///FILE, postgresql://…, redis://…, amqp://…). "
+        "Add ?namespace=NAME to keep several queues in one store.",
+        metavar="URL",
+    ),
+]
+After = Annotated[
+    str | None,
+    typer.Option("--after", help="Continue a list after this cursor.", metavar="CURSOR"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines to stdout.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Run id. List them with: shoal runs")]
+Scraper = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE[:NAME]|NAME",
+        help="Scraper file, with :NAME if it defines several; or a scraper's name in shoal.toml.",
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Write items to this file (.jsonl, .csv, .parquet), or - for stdout.",
+        metavar="FILE",
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option("--resume", help="Resume this run, or the newest unfinished one.", metavar="RUN|newest"),
+]
+NewRunId = Annotated[str | None, typer.Option("--run", help="Id for the new run.", metavar="RUN")]
+Rejects = Annotated[
+    str | None,
+    typer.Option("--rejects", help="Write invalid seeds and the reasons to this file.", metavar="FILE"),
+]
+Invalid = Annotated[
+    str,
+    typer.Option(
+        "--invalid",
+        help="What to do with an invalid seed: skip it, store it as a dead letter, or stop with an error.",
+        metavar="skip|dead|raise",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        "-w",
+        min=1,
+        metavar="N",
+        envvar="SHOAL_WORKERS",
+        help="Number of worker processes to start.",
+        show_default="1; 0 for a distributed scraper",
+    ),
+]
+Span = Annotated[
+    str | None,
+    typer.Option(
+        "--for", help="Stop after this long, such as 90s or 2h; unfinished tasks stay queued.", metavar="TIME"
+    ),
+]
+AtOnce = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once",
+        min=1,
+        envvar="SHOAL_AT_ONCE",
+        help="Maximum concurrent requests, and maximum concurrent steps, per worker.",
+        metavar="N",
+        show_default="64",
+    ),
+]
+SlowRequests = Annotated[
+    int | None,
+    typer.Option(
+        "--slow-requests",
+        min=0,
+        envvar="SHOAL_SLOW_REQUESTS",
+        help="Extra concurrent requests per worker for hosts that take longer than 0.1 s to respond.",
+        metavar="N",
+        show_default="1000; 0 if --at-once is set",
+    ),
+]
+Memory = Annotated[
+    str,
+    typer.Option(
+        "--memory",
+        envvar="SHOAL_MEMORY",
+        help="Maximum memory per worker for page bodies in flight.",
+        metavar="SIZE",
+    ),
+]
+Steps = Annotated[str | None, typer.Option("--steps", help="Only work on these steps.", metavar="A,B")]
+Partitions = Annotated[
+    str | None,
+    typer.Option(
+        "--partitions",
+        help="Only work on these partitions; or assign them automatically: auto shares them among the "
+        "workers, exclusive gives each to one worker.",
+        metavar="X,Y|auto|exclusive",
+    ),
+]
+PartitionTable = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-table",
+        help='Assign partitions to workers as this file says: 1 = ["CA", "NV"]',
+        metavar="FILE",
+    ),
+]
+Heartbeat = Annotated[
+    str,
+    typer.Option(
+        "--heartbeat",
+        envvar="SHOAL_HEARTBEAT",
+        help="Heartbeat interval: how soon partitions are reassigned when a worker starts or stops.",
+        metavar="TIME",
+    ),
+]
+AllowPrivate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-private", help="Allow requests to this private host or network; repeatable.", metavar="HOST"
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", help="Override a scraper setting, such as rate=5/s; repeatable.", metavar="KEY=VALUE"
+    ),
+]
+
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache", help="Cache pages for this long: 60s, '10m disk:FOLDER', or off.", metavar="TIME"
+    ),
+]
+Proxies = Annotated[
+    str | None,
+    typer.Option(
+        "--proxies",
+        envvar="SHOAL_PROXIES",
+        help="Fetch through the proxies in this file: proxies.txt, 'proxies.txt strategy=fastest', or off.",
+        metavar="FILE",
+    ),
+]
+Tokens = Annotated[
+    str | None,
+    typer.Option(
+        "--tokens",
+        help="API tokens and the hosts they may be sent to: 'env:NAME hosts=api.example.com' or "
+        "'FILE hosts=…'.",
+        metavar="SOURCE",
+    ),
+]
+Warc = Annotated[
+    str | None,
+    typer.Option("--warc", help="Record every request and response: crawl.warc.gz.", metavar="FILE"),
+]
+Again = Annotated[
+    str | None,
+    typer.Option(
+        "--again", help="Fetch the pages of this run again and report what changed.", metavar="RUN|newest"
+    ),
+]
+Replay = Annotated[
+    str | None,
+    typer.Option(
+        "--replay", help="Replay a WARC recording; make no network requests.", metavar="FILE|FOLDER"
+    ),
+]
+Dedup = Annotated[
+    str | None,
+    typer.Option(
+        "--dedup",
+        help="Skip tasks that other runs of the scraper queued within this time: 30d, "
+        "'30d steps=article', or off.",
+        metavar="TIME",
+    ),
+]
+Tor = Annotated[
+    str | None,
+    typer.Option(
+        "--tor",
+        envvar="SHOAL_TOR",
+        help="Fetch through Tor; each worker starts its own Tor process: on, off, or renew=50 for a new "
+        "circuit every 50 requests.",
+        metavar="on|off|RULES",
+    ),
+]
+Fetch = Annotated[
+    str | None,
+    typer.Option(
+        "--fetch",
+        help="Default fetcher for steps that don't set one: http, browser, or auto (HTTP first, a browser if "
+        "the page needs JavaScript).",
+        metavar="http|browser|auto",
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="HTTP client: wreq (the default), or aiohttp, which needs: pip install 'shoal[aiohttp]'.",
+        metavar="wreq|aiohttp",
+    ),
+]
+LogDir = Annotated[
+    str | None,
+    typer.Option(
+        "--log-dir",
+        envvar="SHOAL_LOG_DIR",
+        help="Write one log file per worker and a combined one to this folder; - logs to stdout.",
+        metavar="FOLDER|-",
+    ),
+]
+LogFormat = Annotated[
+    str,
+    typer.Option("--log-format", envvar="SHOAL_LOG_FORMAT", help="Log line format.", metavar="human|json"),
+]
+LogLevel = Annotated[
+    str,
+    typer.Option(
+        "--log-level",
+        envvar="SHOAL_LOG_LEVEL",
+        help="Minimum log level: debug, info, warning or error.",
+        metavar="LEVEL",
+    ),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        envvar="SHOAL_METRICS",
+        help="Serve Prometheus metrics at this address.",
+        metavar="HOST:PORT",
+    ),
+]
+Trace = Annotated[
+    bool,
+    typer.Option(
+        "--trace", help="Export an OpenTelemetry trace of every task, configured by the OTEL_* variables."
+    ),
+]
+
+
+def setting(key: str, text: str | None) -> list[str]:
+    """Return an option as a scraper setting, in the form that `--set` takes."""
+    return [] if text is None else [f"{key}={text}"]
+
+
+def words(text: str | None) -> list[str] | None:
+    """Return the words of a comma-separated option."""
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]

@@ -1,0 +1,88 @@
+"""Help layout: commands and options grouped into sections."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+OPTIONS = "Options"
+# Option sections of the commands with many options, by parameter name; unlisted options come first.
+SECTIONS = {
+    "Seeds": (
+        "urls_file",
+        "format",
+        "encoding",
+        "delimiter",
+        "column",
+        "key",
+        "payload",
+        "partition",
+        "priority",
+        "seed_step",
+        "sitemap",
+        "sitemap_hosts",
+        "since",
+        "combine",
+        "axis",
+        "from_run",
+        "items",
+        "rejects",
+        "invalid",
+        "dedup",
+    ),
+    "Fetching": ("fetch", "engine", "proxies", "tor", "tokens", "allow_private"),
+    "Caching and recording": ("again", "cache", "warc", "replay"),
+    "Workers": (
+        "batch_size",
+        "at_once",
+        "slow_requests",
+        "memory",
+        "steps",
+        "partitions",
+        "partition_table",
+        "heartbeat",
+    ),
+    "Logs and metrics": ("log_dir", "log_format", "log_level", "metrics", "trace"),
+}
+SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
+
+
+class SectionedCommand(TyperCommand):
+    """A command whose help shows its options in sections."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options section by section."""
+        rows: dict[str, list[tuple[str, str]]] = {
+            "Arguments": [],
+            OPTIONS: [],
+            **{name: [] for name in SECTIONS},
+        }
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record:
+                is_option = param.param_type_name == "option"
+                rows[SECTION_OF.get(param.name or "", OPTIONS) if is_option else "Arguments"].append(record)
+        write_sections(formatter, rows)
+
+
+def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
+    """Return a group whose help lists these commands with their help lines, section by section."""
+
+    class SectionedGroup(TyperGroup):
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            widest = max(len(name) for names in commands.values() for name in names)
+            rows = {
+                section: [(name.ljust(widest), line) for name, line in lines.items()]
+                for section, lines in commands.items()
+            }
+            write_sections(formatter, rows)
+
+    return SectionedGroup
+
+
+def write_sections(formatter: Any, rows: Mapping[str, Iterable[tuple[str, str]]]) -> None:
+    """Write every non-empty section."""
+    for section, lines in rows.items():
+        if lines:
+            with formatter.section(section):
+                formatter.write_dl(lines)

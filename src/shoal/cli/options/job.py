@@ -1,0 +1,94 @@
+"""Builds a job from the options of a command."""
+
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shoal.cli.options.common import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
+from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.urls import host_of
+from shoal.core.values import read_positive_duration, read_size
+from shoal.fleet.job import Job
+from shoal.fleet.jobs import load, make_job
+from shoal.fleet.partitions.table import read_table_file
+from shoal.fleet.project.file import Project
+from shoal.queue.open import load_backend
+from shoal.worker.process.forkserver import ForkServer
+
+
+def read_job(
+    reference: str,
+    *,
+    queue: str,
+    changes: list[str] | None = None,
+    urls: list[str] | None = None,
+    allow_private: list[str] | None = None,
+    memory: str = DEFAULT_MEMORY,
+    partitions: list[str] | None = None,
+    partition_table: str | None = None,
+    heartbeat: str = DEFAULT_HEARTBEAT,
+    span: str | None = None,
+    **more: Any,
+) -> Job:
+    """Load the scraper and apply the options to it; raises an error of either."""
+    loaded = load(Project.find(Path.cwd()), reference)
+    typed = dict(read_change(change) for change in changes or [])
+    allowed = [
+        *loaded.scraper.settings.allow_private,
+        *(allow_private or []),
+        *allowed_private_hosts(urls or []),
+    ]
+    if allowed:
+        typed["allow_private"] = list(dict.fromkeys(allowed))
+    return make_job(
+        reference,
+        loaded,
+        queue_url=queue,
+        settings=typed,
+        memory=read_size("--memory", memory),
+        partitions=partitions,
+        homes=read_table_file(Path(partition_table)) if partition_table else None,
+        heartbeat=read_positive_duration("--heartbeat", heartbeat),
+        span=read_positive_duration("--for", span) if span else None,
+        **more,
+    )
+
+
+def fork_server_for(queue: str) -> ForkServer:
+    """Return a fork server whose workers have the driver of this queue imported already."""
+    load_backend(queue)
+    return ForkServer(here=True)
+
+
+def read_change(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
+    try:
+        return key.strip(), msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return key.strip(), value.strip()
+
+
+def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:
+    """Yield the hosts of typed URLs that can only be private: typing one allows it."""
+    for url in urls:
+        try:
+            host = host_of(url)
+        except InvalidUrl:
+            continue  # rejected and reported when it is enqueued
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if "." not in name or name.endswith(".localhost") or _is_address(name):
+            yield host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

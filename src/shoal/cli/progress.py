@@ -1,0 +1,103 @@
+"""Progress output of a run."""
+
+import sys
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from shoal.cli.console import console, duration, escaped, say
+from shoal.core.model import Run
+from shoal.fleet.run.pool import WorkerPool
+from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.telemetry.logs import LogPlan
+from shoal.worker.counters import format_counts
+
+if TYPE_CHECKING:
+    from shoal.cli.progress_screen import RunView
+
+LINE_INTERVAL = 10.0  # seconds, without a terminal
+
+
+class ProgressView(AbstractContextManager["ProgressView"]):
+    """Shows the progress of a run: a live view in a terminal, else one line at intervals."""
+
+    def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None) -> None:
+        self._as_json = as_json
+        # Log lines in the same terminal would break the live view.
+        has_lines = logs is not None and logs.is_stream
+        self._view = None if as_json or has_lines else open_view()
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._view:
+            self._view.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._view:
+            self._view.stop()
+
+    def on_start(self, run: Run, pool: WorkerPool) -> None:
+        """Print the id of the run."""
+        if self._view:
+            self._view.name(run.scraper)
+        if not self._as_json:
+            say(f"Run {run.id}")
+
+    def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
+        """Show the current progress."""
+        if self._view:
+            self._view.show(snapshot, pool)
+        elif time.monotonic() - self._last_line >= LINE_INTERVAL:
+            self._last_line = time.monotonic()
+            self._line(snapshot, pool)
+
+    def on_message(self, text: str) -> None:
+        """Print an event of a worker."""
+        if self._as_json:
+            put_message(text)
+        else:
+            console().print(f"[yellow]{escaped(text)}")
+
+    def on_output(self, line: str) -> None:
+        """Print the output of a step."""
+        console().print(escaped(line))
+
+    def _line(self, snapshot: Snapshot, pool: WorkerPool) -> None:
+        if self._as_json:
+            put_progress(snapshot)
+            return
+        stats = snapshot.stats
+        troubles = [format_counts(counts) for counts in (pool.tally.errors, pool.tally.postponed) if counts]
+        parts = [
+            f"{stats.completed:,} done, {stats.remaining:,} left, {snapshot.rate:,.1f} pages/s",
+            f"{stats.items:,} items, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
+        ]
+        waits = [f"waiting for {snapshot.waits_for}"] if snapshot.waits_for else []
+        say(", ".join([*parts, *troubles, *waits]))
+
+
+def open_view() -> "RunView | None":
+    """Return a live view of a run, None without a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    from shoal.cli.progress_screen import RunView
+
+    return RunView() if console().is_terminal else None
+
+
+def put_message(text: str) -> None:
+    """Write a message as one line of JSON to stderr."""
+    import msgspec
+
+    sys.stderr.write(msgspec.json.encode({"message": text}).decode() + "\n")
+
+
+def put_progress(snapshot: Snapshot) -> None:
+    """Write the run's counts as one line of JSON to stderr: stdout carries only the result."""
+    import msgspec
+
+    sys.stderr.write(msgspec.json.encode(snapshot.as_json()).decode() + "\n")

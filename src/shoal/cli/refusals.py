@@ -1,0 +1,79 @@
+"""Feeds the seeds of a run into the queue and reports the invalid ones."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from shoal.cli.console import counted, say
+from shoal.core import values
+from shoal.core.model import Run
+from shoal.discover.rejects import RejectFile
+from shoal.discover.sitemaps.report import SitemapReport
+from shoal.discover.source import Refusal
+from shoal.fleet.job import Job
+from shoal.fleet.project.file import Project
+from shoal.fleet.run.enqueue import RunEnqueuer, open_enqueuer, read_policy
+from shoal.fleet.sources.seeds import Seeds
+from shoal.queue.contract import Queue
+
+MAX_SHOWN = 10
+
+
+def read_since(text: str) -> datetime:
+    """Read a date, a time, or a duration before now."""
+    return values.read_since("--since", text, datetime.now(UTC))
+
+
+class RefusedSeeds:
+    """Prints the first few invalid seeds, counts all, and writes them to a file if one is given."""
+
+    def __init__(self, path: str | None, invalid: str = "skip") -> None:
+        self.count = 0
+        self._invalid = read_policy("--invalid", invalid)
+        self._stack = ExitStack()
+        self._file = self._stack.enter_context(RejectFile(path)) if path else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @asynccontextmanager
+    async def feed(
+        self, queue: Queue, job: Job, seeds: Seeds, run: Run | None = None
+    ) -> AsyncIterator[RunEnqueuer]:
+        """Yield the seeds as tasks, routed by the rules of the project."""
+        opened = open_enqueuer(
+            queue,
+            job.scraper,
+            seeds,
+            Project.find(Path.cwd()).routes,
+            on_invalid=self._invalid,
+            on_refusal=self.note,
+            on_report=self._report,
+        )
+        async with opened as filling:
+            yield filling.into(run) if run else filling
+
+    def note(self, refusal: Refusal) -> None:
+        """Record one invalid seed."""
+        self.count += 1
+        if self._file:
+            self._file.write(refusal)
+        if self.count <= MAX_SHOWN:
+            text = "" if refusal.text in refusal.reason else f"{refusal.text!r}: "
+            say(f"Skipped {refusal.where}: {text}{refusal.reason}")
+        elif self.count == MAX_SHOWN + 1:
+            say("More seeds were skipped; the summary shows how many.")
+
+    def _report(self, report: SitemapReport) -> None:
+        skipped = ", ".join(f"{count:,} {reason}" for reason, count in report.skipped.most_common())
+        say(f"Sitemaps: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip())
+        for problem in report.problems[:MAX_SHOWN]:
+            say(f"  {problem.url}: {problem.reason}")

@@ -1,0 +1,93 @@
+"""Rebuilds the typed command with its options, to resume a run."""
+
+import inspect
+import shlex
+from collections.abc import Callable, Collection, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from typer.models import OptionInfo
+
+from shoal.cli.options.groups import Command
+from shoal.fleet.hints import command_for_job, joined, queue_option, without_secrets
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+
+# Left out, as are the seeds, which are in the queue by now: not needed, or added with a new value.
+NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "allow_private", "as_json", "yes", "rejects")
+SETTINGS = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedCommand:
+    """A command and its options that differ from their defaults, by parameter."""
+
+    command: str
+    options: dict[str, tuple[str, Any]]
+
+
+_typed: ContextVar[TypedCommand | None] = ContextVar("typed", default=None)
+
+
+def remember_options(*, sources: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Make a command remember its typed options, except the seeds."""
+
+    def decorate(command: Command) -> Command:
+        parameters = inspect.signature(command).parameters
+        names = {name: found for name, each in parameters.items() if (found := _option(each))}
+
+        @wraps(command)
+        def remembering(**given: Any) -> None:
+            chosen = {
+                name: (names[name], value)
+                for name, value in given.items()
+                if name in names and name not in sources and value not in (parameters[name].default, None, [])
+            }
+            _typed.set(TypedCommand(command.__name__, chosen))
+            command(**given)
+
+        return remembering
+
+    return decorate
+
+
+def resume_command(job: "Job", run_id: str, *, max_pages: int | None = None) -> str:
+    """Return the command that resumes a run: the one that was typed, or `shoal run`."""
+    typed = _typed.get()
+    more = [] if max_pages is None else ["--set", f"max_pages={max_pages}"]
+    if typed is None:
+        return " ".join(
+            [command_for_job(job, "shoal", "run", job.name, "--resume", run_id), *map(shlex.quote, more)]
+        )
+    is_work = typed.command == "work"
+    words = ["shoal", typed.command, job.name, "--run" if is_work else "--resume", run_id]
+    words += [word for name in typed.options for word in _words(typed, name, bool(more))]
+    for host in dict.fromkeys(job.typed.get("allow_private", ())):
+        words += ["--allow-private", host]
+    return joined([*words, *queue_option(job.queue_url), *more])
+
+
+def _words(typed: TypedCommand, name: str, with_max_pages: bool) -> Iterator[str]:
+    if name in NOT_REPEATED:
+        return
+    option, value = typed.options[name]
+    for each in value if isinstance(value, list) else [value]:
+        if with_max_pages and name == SETTINGS and str(each).partition("=")[0].strip() == "max_pages":
+            continue
+        yield option
+        if each is not True:
+            yield without_secrets(str(each), key="" if name == SETTINGS else name)
+
+
+def _option(parameter: inspect.Parameter) -> str | None:
+    """Return the long form of an option; None for an argument."""
+    for found in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(found, OptionInfo):
+            # In an annotation, typer stores the first form as the default.
+            forms = (form for form in (found.default, *(found.param_decls or ())) if isinstance(form, str))
+            named = (form for form in forms if form.startswith("--"))
+            return next(named, f"--{parameter.name.replace('_', '-')}")
+    return None

@@ -1,0 +1,59 @@
+"""Opens a queue for one command."""
+
+import os
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shoal.cli.console import say
+
+if TYPE_CHECKING:
+    from shoal.queue.contract import Queue
+
+T = TypeVar("T")
+
+
+def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
+    """Open the queue, run `work` with it, close it, and return the result."""
+    import uvloop
+
+    async def run() -> T:
+        from shoal.cli.signals import ignore_further_signals
+        from shoal.core.tasks import supervise
+        from shoal.core.values import read_duration
+        from shoal.queue.open import PATIENCE, open_queue
+
+        given = os.environ.get("SHOAL_PATIENCE")
+        patience = read_duration("SHOAL_PATIENCE", given) if given else PATIENCE
+        with ignore_further_signals():
+            async with open_queue(url, patience=patience) as queue:
+                return await supervise(work(queue))
+
+    return uvloop.run(run())
+
+
+def with_existing_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
+    """Run `work` on an existing queue; if its file is missing, on an empty one, to create no file."""
+    from shoal.queue.open import is_there
+
+    if is_there(url):
+        return with_queue(url, work)
+    with TemporaryDirectory() as folder:
+        return with_queue(f"sqlite:///{folder}/empty.db", work)
+
+
+async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
+    """Yield the first `limit` entries and stop reading there."""
+    count = 0
+    async for entry in source:
+        yield entry
+        count += 1
+        if count >= limit:
+            return
+
+
+def say_more(found: Sequence[Any], limit: int) -> None:
+    """Print how to continue a list if there are more than `limit` rows."""
+    if len(found) > limit:
+        say(f"There are more; continue with: --after {shlex.quote(found[limit - 1].cursor)}")

@@ -1,0 +1,1 @@
+"""Target combinations: axes, templates, and the URLs or payloads built from them."""

@@ -1,0 +1,1 @@
+"""URL files: lines, tables, JSON records."""

@@ -1,0 +1,1 @@
+"""Sitemaps: from a site or a sitemap URL to tasks."""

@@ -1,0 +1,45 @@
+"""The report of a sitemap walk: counts, skipped URLs and problems."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+MAX_PROBLEMS = 1_000  # listed; further ones are only counted
+
+OLDER = "older"
+OTHER_HOST = "another host"
+INVALID = "invalid URL"
+NO_ADDRESS = "no address"
+TOO_DEEP = "too deep"
+TOO_MANY = "too many files"
+TWICE = "named twice"
+LOOP = "loop"
+OLDER_FILE = "older file"
+UNENCRYPTED = "secret headers would go unencrypted"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A file that could not be read completely, and the reason."""
+
+    url: str
+    reason: str
+
+
+@dataclass(slots=True)
+class SitemapReport:
+    """Counts of files and URLs, skipped URLs by reason, and files with problems."""
+
+    files: int = 0
+    urls: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    unlisted: int = 0  # problems beyond those that are listed
+
+    def note(self, url: str, reason: str) -> None:
+        """Record a problem; an immediate repetition is listed once."""
+        if self.problems and self.problems[-1] == Problem(url, reason):
+            return
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(url, reason))
+        else:
+            self.unlisted += 1

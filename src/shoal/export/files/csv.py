@@ -1,0 +1,101 @@
+"""CSV files that are safe to open in a spreadsheet."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from shoal.core.model import StoredItem
+from shoal.export.contract import Writer
+from shoal.export.kinds import as_text
+from shoal.export.table import VALUE, check_width, describe_columns, mismatch_error, row
+from shoal.export.target import OutputTarget
+
+# Characters that make a spreadsheet treat a cell as a formula, also full-width, after what it skips.
+_SKIPPED = r"[\s\x00-\x1f\u00ad\u200b-\u200f\u2060\ufeff]*"
+_FORMULA_CHARS = r"=+\-@\uff1d\uff0b\uff0d\uff20"
+_BEGINS = re.compile(rf"{_SKIPPED}[{_FORMULA_CHARS}\t\r\n]")
+# In many locales a spreadsheet also splits cells at semicolons or tabs, even within one of our cells.
+_BEHIND_SEPARATOR = re.compile(rf"([;\t])(?={_SKIPPED}[{_FORMULA_CHARS}])")
+
+
+class CsvWriter(Writer):
+    """Writes one row per item; the columns are those given, else all that the survey found.
+
+    A text that a spreadsheet would run as a formula gets a leading apostrophe, unless `raw`.
+    """
+
+    def __init__(
+        self,
+        target: OutputTarget,
+        *,
+        columns: Sequence[str] | None = None,
+        envelope: bool = False,
+        raw: bool = False,
+    ) -> None:
+        self._target = target
+        self._chosen = bool(columns)
+        self._columns = dict.fromkeys(columns or ())
+        self._envelope = envelope
+        self._text = _unchanged if raw else escape_formula
+        self._has_header = False
+        self.needs_survey = not self._chosen
+
+    def survey(self, items: Sequence[StoredItem]) -> None:
+        for item in items:
+            one = row(item, envelope=self._envelope)
+            if not one.keys() <= self._columns.keys():
+                self._columns |= dict.fromkeys(one)
+                check_width(self._columns)
+
+    def write(self, items: Sequence[StoredItem]) -> None:
+        if not self._has_header:
+            self._write_header(items)
+        self._write_rows([self._cells(item) for item in items])
+
+    def close(self) -> None:
+        if not self._has_header:
+            self._write_header([])
+        self._target.commit()
+
+    def discard(self) -> None:
+        self._target.discard()
+
+    def _write_header(self, items: Sequence[StoredItem]) -> None:
+        if not self._columns:
+            self.survey(items)
+        self._columns = self._columns or {VALUE: None}
+        self._has_header = True
+        self._write_rows([[self._text(name) for name in self._columns]])
+
+    def _cells(self, item: StoredItem) -> list[str]:
+        one = row(item, envelope=self._envelope)
+        if not self._chosen and not one.keys() <= self._columns.keys():
+            raise mismatch_error(item, describe_columns(one.keys() - self._columns.keys()))
+        return [self._cell(one.get(name)) for name in self._columns]
+
+    def _write_rows(self, rows: Iterable[Sequence[str]]) -> None:
+        buffer = io.StringIO(newline="")
+        csv.writer(buffer).writerows(rows)
+        self._target.write(buffer.getvalue().encode())
+
+    def _cell(self, value: Any) -> str:
+        if isinstance(value, str):
+            return self._text(value)
+        if value is None:
+            return ""
+        if isinstance(value, (bool, int, float)):
+            return str(value).lower()
+        return self._text(as_text(value))
+
+
+def escape_formula(text: str) -> str:
+    """Return a text that no spreadsheet treats as a formula, not even in part."""
+    if ";" in text or "\t" in text:
+        text = _BEHIND_SEPARATOR.sub(r"\1'", text)
+    return f"'{text}" if _BEGINS.match(text) else text
+
+
+def _unchanged(text: str) -> str:
+    return text

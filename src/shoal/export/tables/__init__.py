@@ -1,0 +1,1 @@
+"""Items as rows of a table in PostgreSQL or SQLite."""

@@ -1,0 +1,98 @@
+"""Table addresses: a database URL with the table and its key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+from shoal.core.errors import InvalidSetting
+
+SCHEMES = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
+EXAMPLE = "postgresql://user@host/database?table=books"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAddress:
+    """A table in a database; `url` may contain a password, `shown` never does."""
+
+    scheme: str
+    url: str  # for the driver
+    path: str  # the file of an SQLite database
+    shown: str  # the database, for display
+    table: str
+    key: tuple[str, ...] = ()
+
+    @property
+    def location(self) -> str:
+        """The table's name in messages."""
+        return f"{self.shown}?table={self.table}"
+
+    def renamed(self, table: str) -> "TableAddress":
+        """Return the address of another table in the same database."""
+        return replace(self, table=table)
+
+
+def is_table(location: str) -> bool:
+    """Whether an output is a database URL."""
+    return "://" in location
+
+
+def display_location(location: str) -> str:
+    """Return a file name or table address for display, without a password."""
+    return read_address(location).location if is_table(location) else location
+
+
+def read_address(text: str, key: Sequence[str] = ()) -> TableAddress:
+    """Read `postgresql://…?table=books&key=isbn` or `sqlite:///f.db?table=books`; raises InvalidSetting."""
+    scheme = text.partition(":")[0].lower()
+    if scheme not in SCHEMES:
+        known = "sqlite:///FILE?table=NAME or postgresql://…?table=NAME"
+        raise InvalidSetting("--to", f"does not support {scheme!r} databases. Use {known}")
+    parts = _split(text)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    other_options = urlencode([(name, value) for name, value in options if name not in ("table", "key")])
+    return TableAddress(
+        scheme=SCHEMES[scheme],
+        url=parts._replace(query=other_options).geturl(),
+        path=_file(parts) if scheme == "sqlite" else "",
+        shown=_without_secrets(parts),
+        table=_table(parts, dict(options).get("table", "")),
+        key=(*(value for name, value in options if name == "key"), *key),
+    )
+
+
+def _split(text: str) -> SplitResult:
+    """Split a URL; reject one whose password would end up in its path, and so be displayed."""
+    try:
+        parts = urlsplit(text)
+        is_broken = "@" in parts.path + parts.fragment or ("@" in parts.query and "@" not in parts.netloc)
+        if is_broken and parts.scheme != "sqlite":
+            raise ValueError
+    except ValueError:
+        # Not the error's own text: it quotes the URL with the password.
+        reason = (
+            f"is not a database URL. Write it as {EXAMPLE}; "
+            "in a password, write / as %2F, @ as %40, # as %23, ? as %3F"
+        )
+        raise InvalidSetting("--to", reason) from None
+    return parts
+
+
+def _table(parts: SplitResult, name: str) -> str:
+    if not name or not name.isprintable():
+        example = f"{_without_secrets(parts)}?table=items"
+        raise InvalidSetting("--to", f"has a database but no table. Write: {example}")
+    return name
+
+
+def _file(parts: SplitResult) -> str:
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path:
+        raise InvalidSetting("--to", "has no file. Write: sqlite:///items.db?table=items")
+    return path
+
+
+def _without_secrets(parts: SplitResult) -> str:
+    """Return a URL for display: only user, host and path."""
+    user, at, host = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return f"{parts.scheme}://{name}{colon and ':…'}{at}{host}{parts.path}"

@@ -1,0 +1,1 @@
+"""Recording exchanges, and replaying them."""

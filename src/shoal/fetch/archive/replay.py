@@ -1,0 +1,74 @@
+"""A fetcher that only replays a recording: it has no access to the network."""
+
+import asyncio
+from collections.abc import Callable
+
+from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope
+from shoal.core.http import Hop, Request, Response
+from shoal.core.request_options import SENT_ON, asked_for
+from shoal.core.urls import canonical, join
+from shoal.fetch.http.client import REDIRECTS, as_text
+from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+
+ROBOTS = "/robots.txt"
+
+Find = Callable[[str], Response | None]
+
+
+class ReplayFetcher:
+    """Responds from a recording; `find` returns the response to a canonical URL, or to a POST to it."""
+
+    def __init__(self, find: Find, *, record: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._find, self._record, self._limits = find, record, limits
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the recorded response, whatever its status; raises NotRecorded."""
+        url, hops, post = _canonical(request.url), list[Hop](), request.post
+        while True:
+            recorded = await self._answer(url, post)
+            location = recorded.headers.get("location")
+            if recorded.status not in REDIRECTS or location is None:
+                break
+            hops.append(Hop(url=url, status=recorded.status, headers=recorded.headers))
+            post = post if recorded.status in SENT_ON else None
+            url = self._next(url, location, len(hops))
+            if request.on_hop:
+                await request.on_hop(url)
+        if request.on_bytes:
+            await request.on_bytes(len(recorded.body))
+        return Response(
+            url=url,
+            status=recorded.status,
+            headers=recorded.headers,
+            body=recorded.body,
+            redirects=tuple(hop.url for hop in hops),
+            hops=tuple(hops),
+            from_cache=True,
+        )
+
+    async def close(self) -> None:
+        """Do nothing: no connection was made."""
+
+    async def _answer(self, url: str, post: bytes | None) -> Response:
+        found = await asyncio.to_thread(self._find, asked_for(url, post))
+        if found is not None:
+            return found
+        if url.endswith(ROBOTS) and url.count("/") == 3:
+            # A robots.txt that was not recorded allows everything: no host is contacted.
+            return Response(url=url, status=404)
+        raise NotRecorded(url, self._record)
+
+    def _next(self, url: str, location: str, count: int) -> str:
+        if count > self._limits.max_redirects:
+            raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
+        try:
+            return join(url, as_text(location))
+        except InvalidUrl as exc:
+            raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
+
+
+def _canonical(url: str) -> str:
+    try:
+        return canonical(url)
+    except InvalidUrl as exc:
+        raise OutOfScope(str(exc)) from exc

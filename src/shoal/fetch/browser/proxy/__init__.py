@@ -1,0 +1,1 @@
+"""The proxy on loopback that every connection of the browser goes through."""

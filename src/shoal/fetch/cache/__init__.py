@@ -1,0 +1,1 @@
+"""The HTTP cache (RFC 9111)."""

@@ -1,0 +1,111 @@
+"""A cache store in the queue, shared by the whole fleet."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.errors import ShoalError
+from shoal.core.tasks import watched
+from shoal.fetch.cache.store import StoredEntry
+from shoal.fetch.shared_state import SharedState
+
+TOPIC = "cache"
+LINGER = 0.02  # seconds in which writes are batched
+MAX_PENDING = 16 << 20  # bytes that may wait to be written
+MAX_BATCH = 32 << 20  # bytes of one write; a queue accepts twice as many
+TRIM_AFTER = 16  # a trim follows after 1/16 of the maximum size was written
+
+
+class QueueCacheStore:
+    """Stores bytes as notes; concurrent reads are batched, and so are writes.
+
+    A failed write is dropped: its content is fetched again. Without `max_bytes` nothing is trimmed.
+    """
+
+    def __init__(self, queue: SharedState, *, max_bytes: int | None = None, topic: str = TOPIC) -> None:
+        self._queue, self._max_bytes, self._topic = queue, max_bytes, topic
+        self._reads: dict[str, asyncio.Future[StoredEntry | None]] = {}
+        self._pending: dict[str, bytes | None] = {}
+        self._pending_bytes = 0  # that wait
+        self._written = 0  # since the last trim
+        self._ttl = timedelta(0)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writer: asyncio.Task[None] | None = None
+
+    async def get(self, key: str) -> StoredEntry | None:
+        """Return the value of a key, even if it is not written yet."""
+        if key in self._pending:
+            value = self._pending[key]
+            return None if value is None else StoredEntry(value, timedelta(0))
+        future = self._reads.get(key)
+        if future is None:
+            if not self._reads:
+                self._start_task(self._read())
+            future = self._reads[key] = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(future)
+
+    async def put(self, key: str, value: bytes | None, *, ttl: timedelta) -> None:
+        """Store or delete the value of a key; it is written a little later."""
+        self._pending_bytes += len(value or b"")
+        self._pending[key] = value
+        self._ttl = max(self._ttl, ttl)
+        if self._writer is None:
+            self._writer = self._start_task(self._write())
+        if self._pending_bytes > MAX_PENDING:
+            await asyncio.shield(self._writer)
+
+    async def close(self) -> None:
+        """Finish pending writes."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = watched(asyncio.get_running_loop().create_task(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _read(self) -> None:
+        await asyncio.sleep(0)  # calls in the same iteration of the loop share one read
+        reads, self._reads = self._reads, {}
+        try:
+            found = await self._queue.notes(self._topic, list(reads))
+        except ShoalError:
+            found = {}
+        except BaseException as error:
+            for future in reads.values():
+                if not future.done():
+                    future.set_exception(error) if isinstance(error, Exception) else future.cancel()
+            raise
+        for key, future in reads.items():
+            note = found.get(key)
+            if not future.done():
+                future.set_result(StoredEntry(note.value, note.age) if note else None)
+
+    async def _write(self) -> None:
+        await asyncio.sleep(LINGER)
+        values, self._pending = self._pending, {}
+        self._written += self._pending_bytes
+        self._pending_bytes, self._writer = 0, None
+        try:
+            for batch in _batches(values):
+                await self._queue.write_notes(self._topic, batch, ttl=self._ttl)
+            if self._max_bytes and self._written * TRIM_AFTER > self._max_bytes:
+                self._written = 0
+                await self._queue.trim_notes(self._topic, max_bytes=self._max_bytes)
+        except ShoalError:
+            return
+
+
+def _batches(values: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:
+    batch: dict[str, bytes | None] = {}
+    left = MAX_BATCH
+    for key, value in values.items():
+        left -= len(value or b"")
+        if batch and left < 0:
+            yield batch
+            batch, left = {}, MAX_BATCH - len(value or b"")
+        batch[key] = value
+    if batch:
+        yield batch

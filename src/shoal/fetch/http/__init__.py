@@ -1,0 +1,1 @@
+"""Fetching over HTTP: redirects, cookies, decoding, and the two engines."""

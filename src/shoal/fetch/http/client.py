@@ -1,0 +1,232 @@
+"""The HTTP client: sends requests, follows redirects through egress checks, under one deadline."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from time import perf_counter
+from typing import Protocol
+
+from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.http import Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
+from shoal.core.model import NOTHING
+from shoal.core.request_options import SENT_ON
+from shoal.core.secrets import current_secrets
+from shoal.core.urls import join
+from shoal.fetch.deadlines import Deadlines
+from shoal.fetch.egress import AllowedTarget, Egress
+from shoal.fetch.http.cookies import CookieJar
+from shoal.fetch.limits import Limits
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+CONNECT_TIMEOUT = timedelta(seconds=15)
+IDLE_TIMEOUT = timedelta(seconds=30)  # how long an idle connection stays open for the next request
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# Caller's headers that any host may receive; all others go only to the origin of the first URL.
+SHAREABLE = frozenset({"accept", "accept-language", "user-agent"})
+RESERVED = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "host",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class ResponseHead(Protocol):
+    """The head of a response; its body has not been read yet."""
+
+    status: int
+
+    def first(self, name: str) -> str | None:
+        """Return the first value of a header, whose name is in lower case."""
+        ...
+
+    def all(self, name: str) -> Sequence[str]:
+        """Return every value of a header, whose name is in lower case."""
+        ...
+
+    def headers(self) -> Headers:
+        """Return all header fields."""
+        ...
+
+    async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
+        """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
+        ...
+
+    def release(self) -> None:
+        """Release the connection without reading the body."""
+        ...
+
+
+class HttpEngine(Protocol):
+    """Sends one request and follows no redirects."""
+
+    async def send(
+        self,
+        target: AllowedTarget,
+        headers: Mapping[str, str],
+        proxy: Proxy | None,
+        identity: Identity | None,
+        post: bytes | None = None,
+    ) -> ResponseHead:
+        """Send to the target's addresses, or through the proxy; with `post`, as a POST. Raises FetchError."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class RedirectingClient:
+    """Follows redirects with one engine, and handles cookies and credentials on the way."""
+
+    def __init__(self, engine: HttpEngine, egress: Egress, limits: Limits) -> None:
+        self._engine, self._egress, self._limits = engine, egress, limits
+        self._jar, self._deadlines = CookieJar(), Deadlines()
+        self._closed = False
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response, whatever its status; raises FetchError, or what `on_hop` raises."""
+        if self._closed:
+            raise ConnectFailed("This fetcher has been closed")
+        started = perf_counter()
+        try:
+            with self._deadlines.within(request.timeout):
+                return await self._follow_redirects(request, started)
+        except TimeoutError as exc:
+            raise FetchTimeout(f"No complete response within {request.timeout.total_seconds():g} s") from exc
+
+    async def close(self) -> None:
+        """Close every connection; a fetch in progress may fail."""
+        self._closed = True
+        await self._engine.close()
+
+    async def _follow_redirects(self, request: Request, started: float) -> Response:
+        headers = check_headers(request.headers) if request.headers else NOTHING
+        target = await self._admit(request, request.url)
+        response = await self._send(request, target, headers, request.post)
+        hops: tuple[Hop, ...] = ()
+        if response.status in REDIRECTS:
+            target, response, hops = await self._follow_chain(request, target, response, headers)
+        return Response(
+            url=target.url,
+            status=response.status,
+            headers=response.headers(),
+            body=await response.body(self._limits.max_body, request.on_bytes),
+            redirects=tuple(hop.url for hop in hops),
+            elapsed=timedelta(seconds=perf_counter() - started),
+            hops=hops,
+        )
+
+    async def _follow_chain(
+        self, request: Request, target: AllowedTarget, response: ResponseHead, headers: Mapping[str, str]
+    ) -> tuple[AllowedTarget, ResponseHead, tuple[Hop, ...]]:
+        """Follow redirects; return the last target, its response, and the redirects that led there."""
+        hops: list[Hop] = []
+        seen: set[tuple[str, str | None]] = set()
+        post = request.post
+        while response.status in REDIRECTS and (location := response.first("location")) is not None:
+            hops.append(Hop(url=target.url, status=response.status, headers=response.headers()))
+            response.release()
+            url = self._next(target.url, location, hops)
+            if request.on_hop:
+                await request.on_hop(url)
+            if post is not None:
+                headers, post = _redirect_form(headers, post, response.status, target.url, url)
+            headers = headers_for_hop(headers, target.url, url)
+            target = await self._admit(request, url)
+            # A site may redirect to the same URL once more to see the cookie that it has set.
+            visit = target.url, self._cookies(request).header(target.url, target.host)
+            if visit in seen:
+                raise OutOfScope(f"The page redirects in a loop, back to {shorten(target.url)}")
+            seen.add(visit)
+            response = await self._send(request, target, headers, post)
+        return target, response, tuple(hops)
+
+    async def _admit(self, request: Request, url: str) -> AllowedTarget:
+        return await (
+            self._egress.admit_via(request.proxy, url) if request.proxy else self._egress.admit(url)
+        )
+
+    def _cookies(self, request: Request) -> Cookies:
+        return request.identity.cookies if request.identity else self._jar
+
+    async def _send(
+        self, request: Request, target: AllowedTarget, headers: Mapping[str, str], post: bytes | None
+    ) -> ResponseHead:
+        jar = self._cookies(request)
+        cookies = jar.header(target.url, target.host)
+        if cookies:
+            own = headers.get("cookie")
+            headers = {**headers, "cookie": f"{own}; {cookies}" if own else cookies}
+        secrets = current_secrets()
+        if secrets and (headers or request.proxy):
+            secrets.sent(headers, request.proxy.url if request.proxy else None)
+        if post is None:
+            response = await self._engine.send(target, headers, request.proxy, request.identity)
+        else:
+            response = await self._engine.send(target, headers, request.proxy, request.identity, post)
+        if lines := response.all("set-cookie"):
+            jar.store(target.url, target.host, map(as_text, lines))
+            if secrets:
+                secrets.received(map(as_text, lines))
+        return response
+
+    def _next(self, url: str, location: str, hops: Sequence[Hop]) -> str:
+        if len(hops) > self._limits.max_redirects:
+            raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
+        try:
+            return join(url, as_text(location))
+        except InvalidUrl as exc:
+            raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
+
+
+def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the caller's headers, names in lower case; raises InvalidSetting for those the fetcher sets."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    for name, value in lower.items():
+        if not _TOKEN.fullmatch(name) or _CONTROLS.search(value):
+            raise InvalidSetting("headers", f"hold a name or value that cannot be sent: {name!r}")
+    if taken := RESERVED & lower.keys():
+        raise InvalidSetting("headers", f"must not hold {min(taken)!r}: the fetcher sets it itself")
+    return lower
+
+
+def _redirect_form(
+    headers: Mapping[str, str], post: bytes, status: int, left: str, entered: str
+) -> tuple[Mapping[str, str], bytes | None]:
+    """Return headers and body of a form after a redirect: no body unless the status says so."""
+    if status not in SENT_ON:
+        return {name: value for name, value in headers.items() if name != "content-type"}, None
+    if origin(left) != origin(entered):
+        raise OutOfScope("The host redirects a form to another host; its data is not sent there")
+    return headers, post
+
+
+def headers_for_hop(headers: Mapping[str, str], left: str, entered: str) -> Mapping[str, str]:
+    """Return the caller's headers that may be sent to the next hop."""
+    if not headers or origin(left) == origin(entered):
+        return headers
+    return {name: value for name, value in headers.items() if name in SHAREABLE}
+
+
+def origin(url: str) -> list[str]:
+    """Return the scheme and host of a canonical URL, with an empty string between."""
+    return url.split("/", 3)[:3]
+
+
+def as_text(value: str) -> str:
+    """Return a header value decoded as text."""
+    # Header text has one character per byte; non-ASCII values are UTF-8 in practice.
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value

@@ -1,0 +1,285 @@
+"""Fetches with wreq: HTTP/1.1 and HTTP/2, one client per host name, pinned to the checked addresses."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import wreq
+
+from shoal.core.errors import OutOfScope, TooLarge
+from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.fetch.egress import AllowedTarget, Egress
+from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
+from shoal.fetch.http.decode import DecodedBody, decoders
+from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
+from shoal.fetch.ip_ranges import Address
+from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+
+MAX_CLIENTS = 1_000
+IDLE_PER_HOST = 64  # connections
+PROFILE_OPTIONS = ("user_agent", "headers", "http2_options")  # options that a browser's profile sets itself
+
+
+class WreqFetcher(RedirectingClient):
+    """Fetches by HTTP/1.1 and HTTP/2 with wreq, the default engine.
+
+    `authorities` is a PEM file of the certificates to trust instead of the system's.
+    """
+
+    def __init__(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        egress: Egress,
+        user_agent: str,
+        authorities: Path | None = None,
+    ) -> None:
+        super().__init__(WreqEngine(limits, user_agent, authorities), egress, limits)
+
+
+class _Pinned(NamedTuple):
+    client: wreq.Client
+    addresses: tuple[Address, ...]
+
+
+class WreqEngine:
+    """Sends requests with wreq."""
+
+    def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
+        self._options = _client_options(limits, user_agent, authorities)
+        self._pinned: OrderedDict[tuple[str, str], _Pinned] = OrderedDict()
+        self._max_clients_count = _max_clients()
+        self._proxy_clients: dict[str, wreq.Client] = {}
+        # The first client of a process takes 3 ms to make, and the first request should not wait for it.
+        self._pin(("", ""), ())
+
+    async def send(
+        self,
+        target: AllowedTarget,
+        headers: Mapping[str, str],
+        proxy: Proxy | None,
+        identity: Identity | None,
+        post: bytes | None = None,
+    ) -> "WreqResponse":
+        """Send to one of the target's addresses, or through the proxy; raises FetchError."""
+        profile = identity.profile if identity and identity.profile else ""
+        if proxy:
+            return await self._send_via(proxy, target, headers, profile, post)
+        client = self._client(target, profile)
+        try:
+            if post is not None:
+                response = await client.post(target.url, headers=headers, body=post)
+            else:
+                response = await (
+                    client.get(target.url, headers=headers) if headers else client.get(target.url)
+                )
+        except BROKEN as exc:
+            raise translate_error(exc, target) from exc
+        peer = response.remote_addr
+        if peer and peer.ip() not in target.addresses:
+            raise OutOfScope(f"{target.host} responded from {peer.ip()}, an address that was not checked")
+        return WreqResponse(response, target)
+
+    async def _send_via(
+        self,
+        proxy: Proxy,
+        target: AllowedTarget,
+        headers: Mapping[str, str],
+        profile: str,
+        post: bytes | None,
+    ) -> "WreqResponse":
+        if profile not in self._proxy_clients:
+            # It resolves only the names of proxies: their schemes leave all other names to the proxy.
+            names = wreq.DnsOptions(system_dns=True)
+            self._proxy_clients[profile] = wreq.Client(dns_options=names, **self._options_for(profile))
+        client, upstream = self._proxy_clients[profile], wreq.Proxy.all(proxy.url)
+        try:
+            if post is not None:
+                response = await client.post(target.url, headers=dict(headers), proxy=upstream, body=post)
+            else:
+                response = await _get_via(upstream, client, target.url, dict(headers))
+        except BROKEN as exc:
+            # Without its cause: wreq's own text may hold the proxy's credentials.
+            raise translate_proxy_error(proxy, exc, target) from None
+        return WreqResponse(response, target)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        # Not with wreq's own `close`, which would cancel the tasks that still wait for a response.
+        self._pinned.clear()
+        self._proxy_clients.clear()
+
+    def _options_for(self, profile: str) -> dict[str, Any]:
+        """Return the options of a client that emulates a browser, or of one that does not."""
+        if not profile:
+            return self._options
+        from shoal.fetch.http.profiles import profile_of
+
+        own = {name: value for name, value in self._options.items() if name not in PROFILE_OPTIONS}
+        return {**own, "emulation": profile_of(profile)}
+
+    def _client(self, target: AllowedTarget, profile: str) -> wreq.Client:
+        """Return the client of a host name, which uses no resolver; URLs with an IP address share one."""
+        name = profile, "" if target.is_literal else target.name
+        pinned = self._pinned.get(name)
+        if pinned is None or not (target.is_literal or pinned.addresses is target.addresses):
+            pinned = self._pin(name, target.addresses)
+        self._pinned.move_to_end(name)
+        return pinned.client
+
+    def _pin(self, key: tuple[str, str], addresses: tuple[Address, ...]) -> _Pinned:
+        profile, name = key
+        names = wreq.DnsOptions(system_dns=True)  # never used; the other kind takes twice as long to make
+        if name:
+            names.add_resolve(name, addresses)
+        # A replaced or evicted client is not closed: it ends with the last request that uses it.
+        pinned = self._pinned[key] = _Pinned(
+            wreq.Client(dns_options=names, **self._options_for(profile)), addresses
+        )
+        if len(self._pinned) > self._max_clients_count:
+            self._pinned.popitem(last=False)
+        return pinned
+
+
+class WreqResponse:
+    """The head of a response; its body has not been read yet."""
+
+    __slots__ = ("_fields", "_response", "_target", "status")
+
+    def __init__(self, response: wreq.Response, target: AllowedTarget) -> None:
+        self._response, self._target = response, target
+        self._fields = response.headers
+        self.status = response.status.as_int()
+
+    def first(self, name: str) -> str | None:
+        """Return the first value of a header."""
+        value = self._fields.get(name)
+        return None if value is None else str(value, "latin-1")
+
+    def all(self, name: str) -> Sequence[str]:
+        """Return every value of a header."""
+        if name not in self._fields:  # a fifth of the cost of `get_all`
+            return ()
+        return [str(value, "latin-1") for value in self._fields.get_all(name)]
+
+    def headers(self) -> Headers:
+        """Return all header fields."""
+        return WreqHeaders(self._fields)
+
+    async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
+        """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
+        size = self._response.content_length  # None where wreq decompresses, whatever the header says
+        if size is not None and size > max_bytes:
+            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
+        # wreq decodes the encodings it offered and removes the header; any left was sent unrequested.
+        unrequested = self.all("content-encoding")
+        left = decoders(unrequested) if unrequested else []
+        try:
+            if size is None or left:
+                return await self._read_stream(DecodedBody(left, max_bytes), on_bytes)
+            if on_bytes:
+                await on_bytes(size)
+            return bytes(await self._response.bytes())
+        except BROKEN as exc:
+            raise translate_error(exc, self._target) from exc
+
+    async def _read_stream(self, decoded: DecodedBody, on_bytes: OnBytes | None) -> bytes:
+        async with self._response.stream() as stream:
+            async for part in stream:
+                if isinstance(part, memoryview):  # else trailers
+                    grown = decoded.feed(part)
+                    if on_bytes:
+                        await on_bytes(grown)
+        return decoded.finish()
+
+    def release(self) -> None:
+        """Release the connection without reading the body."""
+        del self._response
+
+
+class WreqHeaders(Headers):
+    """Header fields that are decoded when they are read, since most never are."""
+
+    __slots__ = ("_map", "_texts")
+
+    def __init__(self, fields: wreq.HeaderMap) -> None:
+        self._map = fields
+        self._texts: tuple[tuple[str, str], ...] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        value = self._map.get(name)
+        if value is None:
+            raise KeyError(name)
+        return str(value, "latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for name, _ in self.fields))
+
+    def __len__(self) -> int:
+        return self._map.keys_len()
+
+    def __repr__(self) -> str:
+        return f"Headers({list(self.fields)!r})"
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a header, in order."""
+        return [str(value, "latin-1") for value in self._map.get_all(name)]
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The fields as they were sent, with names in lower case."""
+        if self._texts is None:
+            self._texts = tuple((str(name, "latin-1"), str(value, "latin-1")) for name, value in self._map)
+        return self._texts
+
+
+async def _get_via(
+    proxy: wreq.Proxy, client: wreq.Client, url: str, headers: dict[str, str]
+) -> wreq.Response:
+    try:
+        return await client.get(url, headers=headers, proxy=proxy)
+    except BROKEN as exc:
+        # Some proxies close every connection silently, even at the moment in which it is reused.
+        if not url.startswith("http:") or not was_closed(exc):
+            raise
+    return await client.get(url, headers=headers, proxy=proxy)
+
+
+def _max_clients() -> int:
+    """Return how many hosts may have a client; idle connections must leave file descriptors for others."""
+    try:
+        import resource
+    except ImportError:
+        return MAX_CLIENTS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CLIENTS if files == resource.RLIM_INFINITY else min(MAX_CLIENTS, files // 4)
+
+
+def _client_options(limits: Limits, user_agent: str, authorities: Path | None) -> dict[str, Any]:
+    # Slightly broken servers are common; what browsers tolerate is tolerated here.
+    http1 = wreq.Http1Options(
+        max_headers=limits.max_header_count,
+        max_buf_size=limits.max_header_bytes,
+        ignore_invalid_headers_in_responses=True,
+        allow_spaces_after_header_name_in_responses=True,
+        allow_obsolete_multiline_headers_in_responses=True,
+    )
+    return {
+        "runtime": wreq.Runtime(workers=1),
+        "user_agent": user_agent,
+        "headers": {"accept": ACCEPT},
+        "redirect": wreq.redirect.Policy.none(),
+        "http1_options": http1,
+        "http2_options": wreq.Http2Options(max_header_list_size=limits.max_header_bytes),
+        "connect_timeout": CONNECT_TIMEOUT,
+        "pool_idle_timeout": IDLE_TIMEOUT,
+        "pool_max_idle_per_host": IDLE_PER_HOST,
+        "pool_max_size": _max_clients(),  # hosts; URLs with an IP address share a client
+        "no_proxy": True,  # only the proxy of a request is used, never the system's
+        "tls_verify": authorities or True,
+        "gzip": True,
+        "brotli": True,
+        "zstd": True,
+        "deflate": False,  # wreq decodes only one of its two variants
+    }

@@ -1,0 +1,57 @@
+"""Which responses are pages, and what the others mean."""
+
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from re import Pattern
+
+from shoal.core.errors import Blocked, HttpStatus
+from shoal.core.http import Response
+from shoal.core.model import ZERO
+
+BLOCKING = frozenset({403, 429, 503})
+SEARCHED_BYTES = 64 << 10  # bytes of a body that a block pattern is searched in
+MAX_WAIT = timedelta(days=7)
+
+
+def accepted(
+    response: Response,
+    *,
+    also: Collection[int] = (),
+    block: Pattern[str] | None = None,
+    now: datetime | None = None,
+) -> Response:
+    """Return a page unchanged; raises Blocked or HttpStatus for a response that is not a page.
+
+    A page has a status of 2xx or one of `also`. A Retry-After date counts from `now` if the response has
+    no Date header.
+    """
+    status = response.status
+    if 200 <= status <= 299 or status in also:
+        if block and status == 200 and block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")):
+            raise Blocked(status, message="The host responded with a block page")
+        return response
+    kind = Blocked if status in BLOCKING else HttpStatus
+    raise kind(status, retry_after=retry_after(response, now))
+
+
+def retry_after(response: Response, now: datetime | None = None) -> timedelta | None:
+    """Return the Retry-After of a response; None if it has none."""
+    value = response.headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}(\.\d*)?", value, re.ASCII):
+        return min(timedelta(seconds=float(value)), MAX_WAIT)
+    until = _parse_date(value)
+    if until is None:
+        return None
+    # Relative to the host's own clock where it sends one, since that may be wrong by hours.
+    start = _parse_date(response.headers.get("date", "")) or now or datetime.now(UTC)
+    return min(max(until - start, ZERO), MAX_WAIT)
+
+
+def _parse_date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,83 @@
+"""Commands to show to the user: they use the same queue and settings, and contain no secrets."""
+
+import os
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from shoal.core.redact import is_secret_header, shown_address
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+
+DEFAULT_QUEUE = "sqlite:///shoal.db"
+# Replaces an address with a password: the shell expands it, and no secret is shown.
+SECRET_QUEUE = "$SHOAL_QUEUE"
+
+
+def worker_command(job: "Job", run_id: str) -> str:
+    """Return the command that starts a worker on the run, on any machine that has the secrets."""
+    return command_for_job(job, "shoal", "work", job.name, "--run", run_id, elsewhere=True)
+
+
+def queue_option(url: str) -> list[str]:
+    """Return the option that selects a queue; empty if it is the default."""
+    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", _pasteable(url)]
+
+
+def needs_secret(command: str) -> bool:
+    """Return whether a command needs SHOAL_QUEUE, because the queue's address has a password."""
+    return SECRET_QUEUE in command
+
+
+def _pasteable(url: str) -> str:
+    return url if shown_address(url) == url else SECRET_QUEUE
+
+
+def joined(words: Iterable[str]) -> str:
+    """Return words quoted for a shell, which expands SHOAL_QUEUE itself."""
+    return shlex.join(words).replace(f"'{SECRET_QUEUE}'", f'"{SECRET_QUEUE}"')
+
+
+def command_on(url: str, command: str) -> str:
+    """Return a `shoal` command for this queue."""
+    return " ".join(["shoal", command, *([joined(option)] if (option := queue_option(url)) else [])])
+
+
+def command_for_job(job: "Job", *words: str, elsewhere: bool = False) -> str:
+    """Return a command for a job, to run here or on any machine; it contains no secrets."""
+    options = job_options(job)
+    if "--queue" in options:
+        options[:2] = ["--queue", _pasteable(job.queue_url)] if elsewhere else queue_option(job.queue_url)
+    return joined([*words, *map(without_secrets, options)])
+
+
+def job_options(job: "Job") -> list[str]:
+    """Return the options that give another command the same queue and settings."""
+    words = [] if job.queue_url == DEFAULT_QUEUE else ["--queue", job.queue_url]
+    words += ["--partitions", job.sharing.mode] if job.sharing else []
+    for key, value in job.typed.items():
+        if key == "allow_private":
+            words += [word for host in dict.fromkeys(value) for word in ("--allow-private", host)]
+        elif key != "mode":
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            words += ["--set", f"{key}={text}"]
+    return words
+
+
+def without_secrets(option: str, *, key: str = "") -> str:
+    """Return a command word without secrets: a setting `KEY=VALUE`, or the value of the option `key`."""
+    if key:
+        hidden = without_secrets(f"{key}={option}")
+        return hidden.removeprefix(f"{key}=")
+    key, _, value = option.partition("=")
+    if key == "proxies" and not Path(value.partition(" ")[0]).is_file():
+        return "proxies=…"  # addresses, which may contain passwords
+    if key == "tokens" and "[" in value:
+        return "tokens=…"
+    if key == "headers" and is_secret_header(value):
+        return "headers=…"
+    return shown_address(option)

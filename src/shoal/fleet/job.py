@@ -1,0 +1,102 @@
+"""A job: a scraper with the settings its workers run with."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.events import Level
+from shoal.core.model import MINUTE, ZERO, Run
+from shoal.fleet.telemetry.logs import LogPlan
+from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.worker.ipc.calls import Listening
+from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.partitions import HEARTBEAT, PartitionRole
+from shoal.worker.process.forkserver import ForkServer
+from shoal.worker.process.supervisor import StepLimit
+from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, SLOW_REQUESTS
+
+# The supervisor extends the leases of its worker, so a short lease works for a long step too: it is how long
+# the tasks of a lost machine wait.
+LEASE = MINUTE
+MODES = ("auto", "exclusive")
+FETCHES_PER_TASK = 4  # at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A scraper with the settings its workers run with."""
+
+    scraper: Scraper
+    name: str  # as it was typed: FILE[:NAME], or a name in the project file
+    reference: str  # where workers on this machine load it from: FILE[:NAME]
+    queue_url: str
+    overrides: dict[str, Any] = field(default_factory=dict)  # settings that differ from the scraper's file
+    typed: dict[str, Any] = field(default_factory=dict)  # the part of `overrides` that was typed
+    workers: int = 1
+    at_once: int | None = None  # requests in flight and running steps per worker; None: AT_ONCE
+    slow_requests: int | None = None  # in addition; None: SLOW_REQUESTS, or 0 if `at_once` is set
+    batch: int = 50
+    memory: int = MAX_PAGE_BYTES
+    steps: list[str] | None = None
+    partitions: list[str] | None = None  # or the single word `auto` or `exclusive`: assigned by a plan
+    homes: dict[str, int] = field(default_factory=dict)  # a fixed plan: worker number of each partition
+    heartbeat: timedelta = HEARTBEAT
+    logs: LogPlan | None = None
+    metrics: tuple[str, int] | None = None  # the address that serves them
+    trace: bool = False
+    listening: Listening | None = None  # its workers handle on-demand calls, and claim nothing
+    stagger: timedelta = ZERO  # delay between the starts of two workers
+    span: timedelta | None = None  # maximum run time
+    fork_server: ForkServer | None = None  # for the single launch of this job; None starts one
+    joins: bool = False  # joins a run that other pools may work on too
+
+    def worker_config(self, run: Run) -> WorkerConfig:
+        """Return the configuration sent to each worker."""
+        return WorkerConfig(
+            queue=self.queue_url,
+            run_id=run.id,
+            worker_id="",
+            scraper=self.reference,
+            overrides=self.overrides,
+            lease=min(self.scraper.settings.lease, LEASE),
+            at_most_once=self.scraper.has_at_most_once,
+            at_once=self.at_once or AT_ONCE,
+            slow_requests=self._slow_requests,
+            batch=self.batch,
+            memory=self.memory,
+            steps=self.steps,
+            partitions=self.partitions if self.sharing is None else None,
+            sharing=self.sharing,
+            log_level=self.logs.level if self.logs else Level.OFF,
+            measure=self.metrics is not None,
+            trace=self.trace,
+            listening=self.listening,
+        )
+
+    @property
+    def _slow_requests(self) -> int:
+        if self.slow_requests is not None:
+            return self.slow_requests
+        # An explicit `at_once` is meant as the total.
+        return SLOW_REQUESTS if self.at_once is None else 0
+
+    @property
+    def sharing(self) -> PartitionRole | None:
+        """How its workers share the partitions by a plan; None without a plan."""
+        word = self.partitions[0] if self.partitions and len(self.partitions) == 1 else None
+        if word not in MODES:
+            return None
+        return PartitionRole(exclusive=word == "exclusive", homes=self.homes, heartbeat=self.heartbeat)
+
+    def limits(self) -> dict[str, StepLimit]:
+        """Return the time limit and maximum attempts of each step; seeds may name no step."""
+        settings, found = self.scraper.settings, {}
+        pause = settings.pause[1] if settings.pause else ZERO
+        for name, step in self.scraper.steps.items():
+            span = step.lease or settings.lease
+            # robots.txt, a login and redirects each get the same timeout as the page.
+            whole = FETCHES_PER_TASK * (step.timeout or settings.timeout) + span + pause
+            found[name] = StepLimit(
+                span, self.scraper.max_attempts(step), whole, self.scraper.at_most_once(step)
+            )
+        return {SEED_STEP: found[self.scraper.first.name]} | found

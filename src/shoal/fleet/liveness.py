@@ -1,0 +1,84 @@
+"""Whether the process behind a worker's id is still running, as far as this machine can tell."""
+
+import os
+import secrets
+import socket
+from datetime import timedelta
+
+from shoal.core.model import Run, WorkerStatus
+from shoal.queue.contract import Queue
+from shoal.worker.process.procfs import ENDED, pid_scope, state_of_process
+from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
+from shoal.worker.release import release_leases
+
+MAX_SILENCE = timedelta(seconds=3 * HEARTBEAT_INTERVAL)  # three heartbeats: one may be late
+
+
+def new_worker_id() -> str:
+    """Return an id that is unique across processes and time."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def liveness_info() -> dict[str, str | None]:
+    """Return the heartbeat fields by which others can tell whether the process is gone."""
+    return {"pid_scope": pid_scope()}
+
+
+def is_dead(worker: WorkerStatus) -> bool:
+    """Return whether the process was on this machine and is gone; other machines cannot be checked."""
+    return has_ended(worker.worker_id, worker.info.get("pid_scope"), worker.last_beat)
+
+
+def has_ended(worker_id: str, scope: str | None, silent: timedelta) -> bool:
+    """Return whether the process with this id, last heard from `silent` ago, is known to have ended.
+
+    A host name is not enough: containers and cloned machines share theirs. If the boot and namespace of the
+    process id are unknown, the process must also have been silent for three heartbeats.
+    """
+    host, _, pid = worker_id.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    if scope is None or pid_scope() is None:
+        return silent > MAX_SILENCE and not _is_running(int(pid))
+    return scope == pid_scope() and not _is_running(int(pid))
+
+
+async def release_leases_of(queue: Queue, run: Run) -> int:
+    """Release the leases of dead workers of this machine, so that no one waits for them to expire."""
+    count = 0
+    for worker in await queue.workers(run.id):
+        if worker.leased and is_dead(worker) and not _has_outlived_launcher(worker):
+            once = once_steps_of(worker)
+            if once is not None:
+                count += await release_leases(queue, worker.worker_id, once=once)
+    return count
+
+
+def once_steps_of(worker: WorkerStatus) -> list[str] | None:
+    """Return a worker's at-most-once steps, by its heartbeats; None if they are not listed.
+
+    Earlier versions only say that there are such steps: the leases of such a worker must expire.
+    """
+    steps = worker.info.get("at_most_once")
+    return None if steps is True else [str(step) for step in steps or ()]
+
+
+def is_at_most_once(worker: WorkerStatus) -> bool:
+    """Return whether a worker's tasks must not be handed out again, by its own heartbeats."""
+    return bool(worker.info.get("at_most_once"))
+
+
+def _has_outlived_launcher(worker: WorkerStatus) -> bool:
+    """Return whether a worker has outlived its launcher: then it finishes its running tasks and ends."""
+    pid = worker.info.get("pid")
+    return isinstance(pid, int) and _is_running(pid)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return state_of_process(pid) not in ENDED

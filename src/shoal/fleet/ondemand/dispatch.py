@@ -1,0 +1,250 @@
+"""Dispatches calls: claims their tasks, sends them to a worker, and to another if that one is lost.
+
+The task of a call lives in the queue like any other. The dispatcher holds its lease, and passes it to a
+worker together with its token. When the worker is lost the lease is ended here, which invalidates the token:
+later outcomes from that worker are refused, and the result is stored once.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from shoal.core.errors import QueueError, ShoalError, TaskDied
+from shoal.core.model import MINUTE, Fate, Grant, Lease, Release, Retry, Run, Task, TaskState
+from shoal.core.tasks import watched
+from shoal.fleet.ondemand.call_partition import CallPartition
+from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
+from shoal.fleet.ondemand.discovery import ListeningWorker, WorkerDirectory
+from shoal.queue.contract import Queue
+from shoal.worker.ipc.calls import CallRequest, CallResult, FollowedLink
+
+LEASE = MINUTE  # extended by the supervisor of the worker that has it
+CLAIM_INTERVAL = 0.25  # seconds between two claims, at most
+MAX_LEASES = 50  # in one claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scraped:
+    """Result of a call; `follow` has the links that its step would have followed."""
+
+    run_id: str
+    task_id: str
+    worker_id: str | None  # None if the result was read from the queue
+    items: list[Any]
+    follow: list[FollowedLink] = field(default_factory=list)
+    rejected: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class PendingCall:
+    """A call that is waiting for its result."""
+
+    task: Task
+    task_id: str
+    result: asyncio.Future[Scraped]
+    is_dispatched: bool = False  # a worker has it, or is being chosen
+    losses: int = 0  # workers lost with it
+
+    def succeed(self, scraped: Scraped) -> None:
+        """Return the result to the caller."""
+        if not self.result.done():
+            self.result.set_result(scraped)
+
+    def fail(self, error: ShoalError) -> None:
+        """Raise the error in the caller."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+class Dispatch:
+    """Claims the tasks of one call partition, and sends them to workers."""
+
+    def __init__(
+        self, queue: Queue, run: Run, partition: CallPartition, directory: WorkerDirectory, client: CallClient
+    ) -> None:
+        self._queue, self._run, self._partition = queue, run, partition
+        self._directory, self._client = directory, client
+        self._calls: dict[str, PendingCall] = {}
+        self._serving: set[asyncio.Task[None]] = set()
+        self._woken = asyncio.Event()
+        self.next_due: timedelta | None = None  # of the last empty claim
+
+    def add(self, call: PendingCall) -> None:
+        """Register a call whose task is about to be enqueued."""
+        self._calls[call.task_id] = call
+
+    def wake(self) -> None:
+        """Claim at once: a task was enqueued."""
+        self._woken.set()
+
+    def remove(self, call: PendingCall) -> None:
+        """Stop waiting for a call; a worker that has its task still stores the result."""
+        self._calls.pop(call.task_id, None)
+
+    async def run(self) -> None:
+        """Claim and serve, forever."""
+        try:
+            while True:
+                await self._step()
+        finally:
+            for serving in self._serving:
+                serving.cancel()
+
+    async def _step(self) -> None:
+        wanted = [call for call in self._calls.values() if not call.is_dispatched]
+        if not wanted:
+            await self._sleep(None)
+            return
+        try:
+            if not self._directory.is_ready:
+                await self._directory.refresh()
+            grant = await self._claim(wanted) if self._directory.is_ready else Grant()
+        except QueueError as error:
+            self._fail(self._calls.values(), error)
+            return
+        if not grant.leases:
+            self.next_due = grant.next_due
+            due = grant.next_due.total_seconds() if grant.next_due else CLAIM_INTERVAL
+            await self._sleep(min(max(due, 0.001), CLAIM_INTERVAL))
+
+    async def _claim(self, wanted: list[PendingCall]) -> Grant:
+        self._woken.clear()
+        grant = await self._queue.claim(
+            self._partition.holder,
+            run_id=self._run.id,
+            limit=min(len(wanted), MAX_LEASES),
+            lease=LEASE,
+            partitions=sorted({call.task.partition for call in wanted}),
+        )
+        for lease in grant.leases:
+            if call := self._calls.get(lease.task_id):
+                call.is_dispatched = True
+            serving = watched(asyncio.create_task(self._serve(lease, grant.claimed_at)))
+            self._serving.add(serving)
+            serving.add_done_callback(self._serving.discard)
+        return grant
+
+    async def _sleep(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        self._woken.clear()
+
+    async def _serve(self, lease: Lease, claimed_at: datetime | None) -> None:
+        try:
+            await self._send_to_worker(lease, CallRequest(lease=lease, claimed_at=claimed_at))
+        except QueueError as error:
+            self._fail([self._calls[lease.task_id]] if lease.task_id in self._calls else [], error)
+
+    async def _send_to_worker(self, lease: Lease, request: CallRequest) -> None:
+        tried: list[ListeningWorker] = []
+        while member := self._directory.pick(tried):
+            try:
+                result = await self._send(member, request)
+            except CallNotAccepted as error:
+                member.mark_down(str(error))
+                tried.append(member)
+            except CallLost as error:
+                member.mark_down(str(error))
+                await self._end_lost_lease(lease, member)
+                return
+            else:
+                await self._handle_result(lease, member, result)
+                return
+        await self._queue.settle([Release(lease)])
+        self._requeue(lease)
+
+    async def _send(self, member: ListeningWorker, request: CallRequest) -> CallResult:
+        member.mine += 1
+        sending = asyncio.create_task(self._client.call(member.listed, request))
+        losing = asyncio.create_task(member.lost.wait())
+        try:
+            await asyncio.wait({sending, losing}, return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                raise CallLost("it no longer responds")
+            return sending.result()
+        finally:
+            member.mine -= 1
+            sending.cancel()
+            losing.cancel()
+
+    async def _end_lost_lease(self, lease: Lease, member: ListeningWorker) -> None:
+        """End the lease of a lost worker.
+
+        The first loss uses no attempt, as most are not the task's fault, unless there is only one attempt.
+        """
+        call = self._calls.get(lease.task_id)
+        error = f"WorkerLost: {member.listed.worker_id} was lost while it had the task"
+        most = self._run.settings.max_attempts
+        is_first = most > 1 and (call is None or not call.losses)
+        if call:
+            call.losses += 1
+        (fate,) = await self._queue.settle([Release(lease) if is_first else Retry(lease, error)])
+        if fate is Fate.STALE:
+            await self._look_up(lease)
+        elif is_first or lease.attempt < most:
+            self._requeue(lease)
+        else:
+            self._die(lease, error)
+
+    async def _handle_result(self, lease: Lease, member: ListeningWorker, result: CallResult) -> None:
+        match result.fate:
+            case "done":
+                self._succeed(lease, member.listed.worker_id, result)
+            case "released":
+                self._requeue(lease)
+            case "retry" if lease.attempt < self._run.settings.max_attempts:
+                self._requeue(lease)
+            case "retry" | "dead":
+                self._die(lease, result.error)
+            case _:
+                await self._look_up(lease)
+
+    async def _look_up(self, lease: Lease) -> None:
+        """Read from the queue what became of a task whose lease was ended elsewhere."""
+        call = self._calls.get(lease.task_id)
+        if call is None:
+            return
+        found = self._queue.tasks(self._run.id, step=call.task.step, keys=[call.task.key or ""])
+        states = [status.state async for status in found if status.id == lease.task_id]
+        match states[-1] if states else None:
+            case TaskState.COMPLETED:
+                stored = self._queue.items(self._run.id, step=call.task.step)
+                items = [item.data async for item in stored if item.task_id == lease.task_id]
+                self._succeed(lease, None, CallResult(fate="done", items=items))
+            case TaskState.DEAD:
+                async for letter in self._queue.dead(self._run.id, ids=[lease.task_id]):
+                    self._die(lease, letter.error)
+            case _:
+                self._requeue(lease)
+
+    def _succeed(self, lease: Lease, worker_id: str | None, result: CallResult) -> None:
+        if call := self._calls.get(lease.task_id):
+            call.succeed(
+                Scraped(
+                    run_id=self._run.id,
+                    task_id=lease.task_id,
+                    worker_id=worker_id,
+                    items=result.items,
+                    follow=result.follow,
+                    rejected=result.rejected,
+                )
+            )
+
+    def _die(self, lease: Lease, error: str) -> None:
+        if call := self._calls.get(lease.task_id):
+            call.fail(TaskDied(self._run.id, lease.task_id, lease.task.url, error))
+
+    def _requeue(self, lease: Lease) -> None:
+        if call := self._calls.get(lease.task_id):
+            call.is_dispatched = False
+            self._woken.set()
+
+    def _fail(self, calls: Iterable[PendingCall], error: ShoalError) -> None:
+        for call in list(calls):
+            self.remove(call)
+            call.fail(error)

@@ -1,0 +1,1 @@
+"""Which worker serves which partition of a run."""

@@ -1,0 +1,259 @@
+"""The project file: `shoal.toml` (or YAML), which names the queue, the workers and the scrapers."""
+
+import logging
+import os
+import stat
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dotenv import dotenv_values
+
+from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.model import NOTHING
+from shoal.core.values import hint
+from shoal.discover.routing import Routes
+from shoal.fleet.partitions.table import read_table
+from shoal.fleet.project.cluster import NO_CLUSTER, ClusterSettings
+from shoal.fleet.telemetry.logs import read_log_target
+
+if TYPE_CHECKING:
+    from shoal.scrape.scraper import Scraper
+
+FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
+# Read by the command-line options, so that each value has one name wherever it is set.
+QUEUE = "SHOAL_QUEUE"
+VARIABLES = {
+    "count": "SHOAL_WORKERS",
+    "at_once": "SHOAL_AT_ONCE",
+    "slow_requests": "SHOAL_SLOW_REQUESTS",
+    "memory": "SHOAL_MEMORY",
+    "heartbeat": "SHOAL_HEARTBEAT",
+    "metrics": "SHOAL_METRICS",
+}
+LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
+PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
+NO_SETTINGS = ("module", "seeds", "partitions")  # other keys of a scraper's table change its settings
+TABLES = ("queue", "coordinator", "workers", "storage", "logs", "scrapers", "routes")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectScraper:
+    """A scraper of the project file."""
+
+    name: str
+    module: str  # FILE[:NAME] or package.module:NAME, relative to the project's folder
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    where: str = "shoal.toml"
+    seeds: Mapping[str, Any] = field(default_factory=dict)  # the sources of its runs, as written
+    homes: Mapping[str, int] = field(default_factory=dict)  # the worker number of each partition
+
+    def load(self, folder: Path) -> "Scraper":
+        """Load the scraper with the project's settings; an error names the file and the key."""
+        scraper = _load_scraper(self.reference(folder))
+        try:
+            return scraper.replace(**self.overrides)
+        except InvalidSetting as error:
+            raise InvalidSetting(f"{self.where}: scrapers.{self.name}.{error.key}", error.reason) from error
+
+    def reference(self, folder: Path) -> str:
+        """Return where a worker on this machine loads the scraper from."""
+        return str(folder / self.module) if ".py" in self.module else self.module
+
+
+class LoadedScraper(NamedTuple):
+    """A scraper, where workers of this machine load it from, and the settings that the project changes."""
+
+    scraper: "Scraper"
+    reference: str
+    overrides: dict[str, Any]
+    homes: Mapping[str, int] = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The contents of a project file; empty without one."""
+
+    folder: Path
+    file: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    scrapers: Mapping[str, ProjectScraper] = field(default_factory=dict)
+    routes: Routes = field(default_factory=Routes)
+    cluster: ClusterSettings = NO_CLUSTER
+
+    @classmethod
+    def find(cls, start: Path) -> "Project":
+        """Read the project file of this folder or the nearest one above it.
+
+        A file that another user could have put there is ignored, with a warning.
+        """
+        for folder in (start, *start.parents):
+            for name in FILES:
+                if (folder / name).is_file() and is_trusted(folder / name, start):
+                    return read(folder / name)
+        return cls(start)
+
+    def set_environment(self) -> None:
+        """Export the project's values as environment variables for the commands; existing ones stay."""
+        for name, value in (dict(self.variables) | _dotenv(self.folder)).items():
+            os.environ.setdefault(name, value)
+
+    @property
+    def queue(self) -> str | None:
+        """The queue's address, if the project or its `.env` has one."""
+        return (dict(self.variables) | _dotenv(self.folder)).get(QUEUE)
+
+    def entry(self, name: str) -> ProjectScraper | None:
+        """Return the scraper of this name, None for a file or module; raises InvalidInput otherwise."""
+        if name in self.scrapers:
+            return self.scrapers[name]
+        source = name.partition(":")[0]
+        if source.endswith(".py") or "/" in source or "." in source or not self.scrapers:
+            return None
+        raise InvalidInput(
+            f"{self.file and self.file.name} names no scraper {name!r}. {hint(name, self.scrapers)}"
+        )
+
+    def load(self, name: str) -> LoadedScraper:
+        """Load a scraper by its name in the project, or by its file or module."""
+        entry = self.entry(name)
+        if entry is None:
+            return LoadedScraper(_load_scraper(name), name, {})
+        reference, changes = entry.reference(self.folder), dict(entry.overrides)
+        return LoadedScraper(entry.load(self.folder), reference, changes, entry.homes)
+
+
+def _load_scraper(reference: str) -> "Scraper":
+    # Not at the top: most commands only need the project's queue, and start a third faster without this.
+    from shoal.scrape.load import load_scraper
+
+    return load_scraper(reference)
+
+
+def read(file: Path) -> Project:
+    """Read a project file; every error names the file and the key."""
+    data = _parse(file)
+    for key in data:
+        if key not in TABLES:
+            raise InvalidSetting(f"{file.name}: {key}", f"is not known. {hint(key, TABLES)}")
+    cluster = ClusterSettings.read(file.name, data)
+    entries = {name: _entry(file, name, given) for name, given in _table(file, "scrapers", data).items()}
+    routes = _routes(file, data.get("routes", []))
+    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster)
+
+
+def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:
+    values = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
+    values |= {name: getattr(cluster.logs, key) for key, name in LOG_VARIABLES.items()}
+    if cluster.logs.folder and isinstance(read_log_target(cluster.logs.folder), Path):
+        values[LOG_VARIABLES["folder"]] = file.parent / cluster.logs.folder  # not the current folder
+    found = {name: str(value) for name, value in values.items() if value is not None}
+    return found | ({QUEUE: _text(file, "queue", data["queue"])} if "queue" in data else {})
+
+
+def _routes(file: Path, rules: Any) -> Routes:
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise InvalidSetting(f"{file.name}: routes", "must be tables, each under [[routes]]")
+    return Routes.read(rules, f"{file.name}: routes")
+
+
+def _entry(file: Path, name: str, given: Any) -> ProjectScraper:
+    key = f"scrapers.{name}"
+    if isinstance(given, str):
+        return ProjectScraper(name, given, where=file.name)
+    if not isinstance(given, dict) or "module" not in given:
+        raise InvalidSetting(f"{file.name}: {key}", 'must have a module: module = "books.py:books"')
+    overrides = {setting: value for setting, value in given.items() if setting not in NO_SETTINGS}
+    seeds = _table(file, "seeds", given, f"{key}.")
+    where = f"{file.name}: {key}.partitions"
+    homes = read_table(given["partitions"], where) if "partitions" in given else {}
+    return ProjectScraper(
+        name, _text(file, f"{key}.module", given["module"]), overrides, file.name, seeds, homes
+    )
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        data = _READERS[file.suffix](file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise InvalidInput(f"{file.name} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidInput(f'{file.name} must contain keys and values, such as queue = "sqlite:///shoal.db"')
+    return data
+
+
+def _from_yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise InvalidInput("YAML project files need a reader. Run: pip install 'shoal[yaml]'") from error
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
+
+_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".yaml": _from_yaml, ".yml": _from_yaml}
+
+
+def _table(file: Path, key: str, data: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    found = data.get(key, {})
+    if not isinstance(found, dict):
+        raise InvalidSetting(f"{file.name}: {within}{key}", f"must be a table, got {found!r}")
+    return found
+
+
+def _text(file: Path, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidSetting(f"{file.name}: {key}", f"must be text, got {value!r}")
+    return value
+
+
+def _dotenv(folder: Path) -> dict[str, str]:
+    file = folder / ".env"
+    if not file.is_file() or not is_trusted(file, Path.cwd()):
+        return {}
+    found = dotenv_values(file, interpolate=False)
+    return {name: value for name, value in found.items() if value is not None and _may_be_set(name)}
+
+
+def _may_be_set(name: str) -> bool:
+    return name.startswith("SHOAL_") and name not in PROGRAMS
+
+
+log = logging.getLogger(__name__)
+
+
+def is_trusted(file: Path, start: Path) -> bool:
+    """Return whether a file found from `start` can be trusted; a warning says why not.
+
+    It must belong to this user or to root, and no other user may write to it. In `start` itself it may also
+    belong to the owner of the folder, as in a container that mounts a project of the host's user.
+    """
+    try:
+        reason = _why_untrusted(file, start)
+    except OSError as error:
+        reason = str(error)
+    if reason:
+        log.warning("Ignored %s: %s", file, reason)
+    return reason is None
+
+
+def _why_untrusted(file: Path, start: Path) -> str | None:
+    found, folder = file.stat(), file.parent.stat()
+    if found.st_mode & stat.S_IWOTH:
+        return f"every user may write to it. Run: chmod o-w {file}"
+    owners = {0, os.geteuid(), *_sudo_user()}
+    if file.parent == start:
+        owners.add(folder.st_uid)
+    if found.st_uid not in owners:
+        return f"it belongs to another user (uid {found.st_uid}). To use it, change to its folder or copy it"
+    return None
+
+
+def _sudo_user() -> list[int]:
+    """Return the user who called sudo, whose own files are trusted."""
+    given = os.environ.get("SUDO_UID", "")
+    return [int(given)] if os.geteuid() == 0 and given.isdecimal() else []

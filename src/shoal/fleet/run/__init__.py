@@ -1,0 +1,1 @@
+"""One run on this machine: launch, worker pool, lock, results, end."""

@@ -1,0 +1,89 @@
+"""Workers that a program starts on a run; they run while its app is open."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import Any
+
+from shoal.core.errors import DutyFailed, QueueError, ShoalError
+from shoal.core.model import Run
+from shoal.fleet.job import Job
+from shoal.fleet.lock import ScraperLock
+from shoal.fleet.run.launch import open_logs, open_pool
+from shoal.fleet.run.pool import WorkerPool
+from shoal.fleet.telemetry.setup import metrics_of, update_metrics
+from shoal.queue.contract import Queue
+from shoal.worker.background import failure_of
+
+log = logging.getLogger(__name__)
+END_TIMEOUT = 10.0  # seconds
+DUTY = "Supervising the workers"
+
+
+class AppWorkers:
+    """Runs workers on a run until it is drained or the context ends."""
+
+    def __init__(self, queue: Queue, run: Run, job: Job, lock: ScraperLock) -> None:
+        self._queue, self._run, self._job, self._lock = queue, run, job, lock
+        self._pool: WorkerPool | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._telemetry = AsyncExitStack()
+        self._error_was_raised = False
+
+    async def __aenter__(self) -> None:
+        queue, job, run = self._queue, self._job, self._run
+        async with AsyncExitStack() as stack:
+            logs = stack.enter_context(open_logs(job, run))
+            self._pool = open_pool(queue, job, run, logs, lock=self._lock)
+            metrics = await stack.enter_async_context(metrics_of(job.metrics, self._pool, log.info))
+            if job.metrics:
+                await stack.enter_async_context(update_metrics(metrics, queue, run))
+            await self._lock.__aenter__()  # held from now on, not only once the task starts
+            self._task = asyncio.create_task(self._work(self._pool))
+            self._task.add_done_callback(self._log_failure)
+            self._telemetry = stack.pop_all()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._pool is not None and self._task is not None
+        async with self._telemetry:
+            if not self._task.done():
+                self._pool.stop()
+                self._pool.stop()
+            with suppress(QueueError):
+                await asyncio.wait([self._task])
+                if not self._error_was_raised:
+                    self.check()
+
+    def check(self) -> None:
+        """Raise the error that ended the workers, if there was one."""
+        error = failure_of(self._task) if self._task and self._task.done() else None
+        if error:
+            self._error_was_raised = True
+            raise error if isinstance(error, ShoalError) else DutyFailed(DUTY, error) from error
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the workers are still running."""
+        return self._task is not None and not self._task.done()
+
+    async def wait_if_drained(self, scraper: str) -> None:
+        """Wait for workers on a drained run of this scraper to end: they hold its lock until then."""
+        if self._task is None or self._task.done() or self._job.scraper.name != scraper:
+            return
+        if not (await self._queue.stats(self._run.id)).remaining:
+            await asyncio.wait([self._task], timeout=END_TIMEOUT)
+
+    def _log_failure(self, task: asyncio.Task[Any]) -> None:
+        if error := failure_of(task):
+            log.error("%s. Run %s has no more workers here.", DutyFailed(DUTY, error), self._run.id)
+
+    async def _work(self, pool: WorkerPool) -> None:
+        try:
+            ending = await pool.run()
+            for failure in ending.failures:
+                log.error("Could not continue run %s: %s", self._run.id, failure)
+        finally:
+            await self._lock.__aexit__(None, None, None)

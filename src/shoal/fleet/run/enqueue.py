@@ -1,0 +1,213 @@
+"""Enqueue tasks into a run: the one path for commands, programs and the JSON API.
+
+Every source is routed by the project's rules; what cannot be queued is counted, reported, and handled by a
+policy.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from shoal.core.errors import InvalidSetting, InvalidTask
+from shoal.core.model import EnqueueReport, Run, RunSettings, Task
+from shoal.core.values import hint
+from shoal.discover.feed import Feed, OnRefusal
+from shoal.discover.rejects import RejectFile
+from shoal.discover.routing import Routes
+from shoal.discover.source import Refusal
+from shoal.fleet.hints import worker_command
+from shoal.fleet.job import Job
+from shoal.fleet.run.lifecycle import reopen
+from shoal.fleet.sources.dead_seeds import DeadSeeds
+from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
+from shoal.queue.contract import Queue
+from shoal.queue.intake import Intake
+from shoal.scrape.scraper import Scraper
+
+MAX_REPORTED = 10  # refusals in a report
+
+InvalidPolicy = Literal["skip", "dead", "raise"]
+OnInvalid = InvalidPolicy | Callable[[Refusal], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnqueueReport(EnqueueReport):
+    """Result of an enqueue, with the first few seeds that could not be queued."""
+
+    refused: Sequence[Refusal] = ()
+    _read_ids: Callable[[], list[str | None]] = field(default=list, repr=False, compare=False)
+
+    @property
+    def ids(self) -> list[str | None]:
+        """The id of each URL and task that was passed as a list, in order; None for what was refused.
+
+        A generator is not stored, so it has none.
+        """
+        return self._read_ids()
+
+
+def read_policy(key: str, value: str) -> InvalidPolicy:
+    """Read the policy for seeds that cannot be queued."""
+    for policy in get_args(InvalidPolicy):
+        if value == policy:
+            found: InvalidPolicy = policy
+            return found
+    raise InvalidSetting(key, f"cannot be {value!r}. {hint(value, get_args(InvalidPolicy))}")
+
+
+class RunEnqueuer:
+    """Streams the tasks of all sources: `enqueue(run.id, enqueuer, on_invalid=enqueuer.invalid)`."""
+
+    def __init__(
+        self, feed: Feed, scraper: Scraper, seeds: Seeds, routes: Routes, dead: DeadSeeds | None
+    ) -> None:
+        self._feed, self._scraper, self._seeds, self._routes, self._dead = feed, scraper, seeds, routes, dead
+        self._stream: AsyncIterator[Task] = aiter(feed)
+        self._first: Task | None = None
+
+    @property
+    def refused(self) -> int:
+        """How many seeds could not be queued so far."""
+        return self._feed.refused
+
+    def invalid(self, position: int, error: InvalidTask) -> None:
+        """Record a task that the queue refused."""
+        self._feed.invalid(position, error)
+
+    def into(self, run: Run) -> "RunEnqueuer":
+        """Set the target run; dead letters for refused seeds go there too."""
+        if self._dead:
+            self._dead.run = run
+        return self
+
+    async def begin(self, *, strict: bool = False) -> None:
+        """Read up to the first task, so that a source that cannot be read fails before a run is created.
+
+        With `strict`, raises InvalidTask if the first one cannot be queued.
+        """
+        self._first = await anext(self._stream, None)
+        if strict and self._first:
+            try:
+                Intake("", RunSettings()).entry(self._first)
+            except InvalidTask as error:
+                self.invalid(0, error)
+
+    async def __aiter__(self) -> AsyncGenerator[Task]:
+        if self._first:
+            yield self._first
+        async for task in self._stream:
+            yield task
+            if self._dead:
+                await self._dead.flush(when_many=True)
+        if self._dead:
+            await self._dead.flush()
+
+    def ids(self, run: Run) -> list[str | None]:
+        """Return the ids, in a run, of the tasks that were passed as lists."""
+        intake, first = Intake(run.id, run.settings), self._seeds.step or self._scraper.first.name
+        return [
+            _id(intake, self._routes, self._scraper.steps, task_of(one, first, self._scraper.steps))
+            for _, stream in self._seeds.given
+            if isinstance(stream, Sequence)
+            for one in stream
+        ]
+
+
+def _id(intake: Intake, routes: Routes, steps: Collection[str], task: Task | None) -> str | None:
+    try:
+        routed = routes.apply(task) if task else None
+        return intake.entry(routed).id.hex() if routed and routed.step in steps else None
+    except InvalidTask:
+        return None
+
+
+@asynccontextmanager
+async def open_enqueuer(
+    queue: Queue,
+    scraper: Scraper,
+    seeds: Seeds,
+    routes: Routes,
+    *,
+    on_invalid: OnInvalid = "skip",
+    on_refusal: OnRefusal = lambda refusal: None,
+    on_report: OnReport = lambda report: None,
+) -> AsyncIterator[RunEnqueuer]:
+    """Yield the tasks of all sources, routed; what cannot be queued is reported, then left to the policy."""
+    dead = DeadSeeds(queue) if on_invalid == "dead" else None
+
+    def refuse(refusal: Refusal) -> None:
+        on_refusal(refusal)
+        if dead:
+            dead.add(refusal)
+        elif on_invalid == "raise":
+            raise InvalidTask(refusal.text, f"{refusal.where}: {refusal.reason}")
+        elif callable(on_invalid):
+            on_invalid(refusal)
+
+    async with seeds.feed(queue, scraper, routes, refuse, on_report) as feed:
+        yield RunEnqueuer(feed, scraper, seeds, routes, dead)
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Stores the first few refusals, and writes all to a file if there is one."""
+
+    first: list[Refusal] = field(default_factory=list)
+    file: RejectFile | None = None
+
+    def record(self, refusal: Refusal) -> None:
+        """Record one."""
+        if len(self.first) < MAX_REPORTED:
+            self.first.append(refusal)
+        if self.file:
+            self.file.write(refusal)
+
+
+async def enqueue_all(
+    queue: Queue, run: Run, enqueuer: RunEnqueuer, refusals: Refusals, known: Iterable[Task] = ()
+) -> RunEnqueueReport:
+    """Stream the tasks of all sources into a run, and those of pages to recrawl."""
+    report = await queue.enqueue(run.id, enqueuer.into(run), on_invalid=enqueuer.invalid)
+    report += await queue.enqueue(run.id, known)
+    return RunEnqueueReport(
+        added=report.added,
+        duplicate=report.duplicate,
+        known=report.known,
+        invalid=enqueuer.refused,
+        refused=refusals.first,
+        _read_ids=lambda: enqueuer.ids(run),
+    )
+
+
+async def fill(
+    queue: Queue, job: Job, run: Run, routes: Routes, seeds: Seeds, *, on_invalid: OnInvalid = "skip"
+) -> RunEnqueueReport:
+    """Enqueue the tasks of all sources into an existing run; raises RunConflict if it cannot be resumed."""
+    refusals = Refusals()
+    # An ended run is reopened, or the error says why not: otherwise no worker would do the new tasks.
+    run = await reopen(queue, await queue.run(run.id), job.scraper)
+    opened = open_enqueuer(
+        queue, job.scraper, seeds, routes, on_invalid=on_invalid, on_refusal=refusals.record
+    )
+    async with opened as enqueuer:
+        return await enqueue_all(queue, run, enqueuer, refusals)
+
+
+def queued_row(job: Job, run: Run, report: EnqueueReport, invalid: int) -> dict[str, Any]:
+    """Return the fields that `shoal enqueue --json` promises."""
+    return {
+        "status": "queued",
+        "run_id": run.id,
+        "enqueued": report.added,
+        "duplicate": report.duplicate,
+        "known": report.known,
+        "invalid": invalid,
+        "worker_command": worker_command(job, run.id),
+    }
+
+
+def filled_row(job: Job, run: Run, report: RunEnqueueReport) -> dict[str, Any]:
+    """Return the same fields with the first few seeds that could not be queued."""
+    refused = [{"where": one.where, "text": one.text, "reason": one.reason} for one in report.refused]
+    return {**queued_row(job, run, report, report.invalid), "refused": refused}

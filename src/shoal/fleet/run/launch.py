@@ -1,0 +1,246 @@
+"""Runs a scraper on this machine: creates or resumes the run, enqueues, works, and reports."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Protocol
+
+from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
+from shoal.core.events import LOG, Level
+from shoal.core.model import EnqueueReport, Run, Task
+from shoal.core.tasks import restarted, watched
+from shoal.fleet.job import Job
+from shoal.fleet.liveness import release_leases_of
+from shoal.fleet.lock import FILLING, WORKING, ScraperLock
+from shoal.fleet.run.lifecycle import end_at_budget, reopen
+from shoal.fleet.run.pool import PoolExit, WorkerPool
+from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.sources.recrawl import Comparison, compared
+from shoal.fleet.status.progress import ProgressReader, Snapshot, links_as_json
+from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
+from shoal.fleet.telemetry.metrics import PoolMetrics
+from shoal.fleet.telemetry.setup import POLL_INTERVAL, logs_of, metrics_of
+from shoal.queue.contract import Queue, Tasks
+from shoal.scrape.scraper import Scraper
+from shoal.worker.fetchers.browser import sandbox_notice
+from shoal.worker.secrets import all_secrets
+
+GRACE = timedelta(seconds=30)  # for running tasks to finish; then they are released
+
+
+class StoppablePool(Protocol):
+    """A worker pool that can be stopped."""
+
+    @property
+    def in_hand(self) -> int: ...
+    @property
+    def stops(self) -> int: ...
+    def stop(self) -> int: ...
+
+
+@contextmanager
+def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str], None]) -> Iterator[None]:
+    """Stop the workers after this time, unless they were told to stop before: they finish running tasks."""
+    loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+
+    def stop_gracefully() -> None:
+        if pool.stops == 0:
+            say(f"Time limit reached: finishing {pool.in_hand:,} tasks.")
+            pool.stop()
+            timers.append(loop.call_later(GRACE.total_seconds(), release_tasks))
+
+    def release_tasks() -> None:
+        if pool.stops == 1:
+            say(f"Returning {pool.in_hand:,} tasks to the queue.")
+            pool.stop()
+
+    if span is not None:
+        timers.append(loop.call_later(span.total_seconds(), stop_gracefully))
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
+class RunObserver(Protocol):
+    """Receives the progress and messages of a run."""
+
+    def on_start(self, run: Run, pool: WorkerPool) -> None: ...
+    def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None: ...
+    def on_message(self, text: str) -> None: ...
+    def on_output(self, line: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How a run ended, or how far it got."""
+
+    run: Run
+    enqueued: EnqueueReport
+    before: int  # pages that were completed at the start
+    snapshot: Snapshot
+    ending: PoolExit
+    seconds: float
+    refused: int = 0  # seeds that could not be queued
+    compared: Comparison | None = None  # with the run that is recrawled
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal run --json` promises."""
+        stats = self.snapshot.stats
+        pages = stats.completed - self.before
+        return {
+            "run_id": self.run.id,
+            "enqueued": self.enqueued.added,
+            "completed": stats.completed,
+            "dead": stats.dead,
+            "expired": stats.expired,
+            "items": stats.items,
+            "rejected": stats.rejected,
+            "state": self.snapshot.state,
+            "reason": self.snapshot.run.reason or None,
+            "not_followed": links_as_json(self.snapshot.not_followed),
+            "seconds": round(self.seconds, 3),
+            "pages_per_second": round(pages / self.seconds, 2) if self.seconds else 0.0,
+            "remaining": stats.remaining,
+            "invalid": self.refused,
+            "known": self.enqueued.known,
+            **(self.compared.as_json() if self.compared else {}),
+        }
+
+
+async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None, resume: bool = False) -> Run:
+    """Create a run of the scraper, or find the one to resume; raises RunConflict if it cannot be resumed."""
+    if not resume:
+        run = await queue.start_run(scraper.name, settings=scraper.run_settings(), run_id=run_id)
+        return await reopen(queue, run, scraper)
+    if run_id:
+        run = await queue.run(run_id)
+        if run.scraper != scraper.name:
+            raise RunConflict.of_another(run_id, run.scraper, scraper.name)
+        return await reopen(queue, run, scraper)
+    for run in await queue.runs():
+        is_open = run.scraper == scraper.name and not run.state.has_ended
+        if is_open and (await queue.stats(run.id)).remaining:
+            return run
+    raise InvalidSetting(
+        "--resume", f"found no unfinished run of {scraper.name!r} in this queue. List them with: shoal runs"
+    )
+
+
+def lock_of(queue: Queue, job: Job, run_id: str | None = None) -> ScraperLock:
+    """Return the lock that the workers of a job hold.
+
+    A scraper in single mode runs once at a time. Others may join its run, unless that mode was set by name.
+    """
+    settings = job.scraper.settings
+    is_strict = settings.mode_given or not job.joins
+    duties = (
+        () if settings.mode != "single" or not is_strict else (WORKING,) if job.joins else (FILLING, WORKING)
+    )
+    return ScraperLock(queue, job.scraper.name, duties, run_id=run_id)
+
+
+def open_logs(job: Job, run: Run) -> AbstractContextManager[LogDirectory]:
+    """Open the logs of a job's work on a run; the job's secrets are redacted in them."""
+    return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
+
+
+def open_pool(
+    queue: Queue,
+    job: Job,
+    run: Run,
+    logs: LogDirectory = NO_LOGS,
+    *,
+    lock: ScraperLock | None = None,
+    on_event: Callable[[str], None] = lambda text: None,
+    on_output: Callable[[str], None] = lambda line: None,
+) -> WorkerPool:
+    """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
+    notice = sandbox_notice({step.fetch for step in job.scraper.steps.values()})
+    if notice:
+        on_event(notice)
+        logs.fleet.log(Level.WARNING, LOG, message=notice)
+    return WorkerPool(
+        queue,
+        job.worker_config(run),
+        job.workers,
+        limits=job.limits(),
+        lock=lock or lock_of(queue, job, run.id),
+        fork_server=job.fork_server,
+        on_event=on_event,
+        on_output=on_output,
+        logs=logs,
+        stagger=job.stagger,
+    )
+
+
+async def launch(
+    queue: Queue,
+    job: Job,
+    run: Run,
+    observer: RunObserver,
+    *,
+    seeds: Tasks = (),
+    on_invalid: Callable[[int, InvalidTask], None] | None = None,
+    on_pool: Callable[[WorkerPool], None] = lambda pool: None,
+    results: ResultWriter | None = None,
+    known: Iterable[Task] = (),
+    lock: ScraperLock | None = None,
+) -> Summary:
+    """Enqueue the seeds and known tasks, work until the run is drained or stopped, and return a summary."""
+    began = time.monotonic()
+    async with AsyncExitStack() as stack:
+        logs = stack.enter_context(open_logs(job, run))
+        lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
+        await release_leases_of(queue, run)
+        before = (await queue.stats(run.id)).completed
+        pool = open_pool(
+            queue, job, run, logs, lock=lock, on_event=observer.on_message, on_output=observer.on_output
+        )
+        # A port that is in use is refused before anything is queued.
+        metrics = await stack.enter_async_context(metrics_of(job.metrics, pool, observer.on_message))
+        enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
+        enqueued += await queue.enqueue(run.id, known)
+        results = await stack.enter_async_context(results or ResultWriter(queue, run.id, None))
+        results.when_lost(pool.stop)
+        on_pool(pool)
+        observer.on_start(run, pool)
+        progress = ProgressReader(queue, run.id)
+        poll = partial(_poll, progress, pool, observer, metrics)
+        duty = restarted("Reading the run's progress", poll, observer.on_message)
+        polling = watched(asyncio.create_task(duty))
+        try:
+            with time_limit(job.span, pool, observer.on_message):
+                ending = await pool.run()
+        finally:
+            polling.cancel()
+            await asyncio.wait([polling])
+        await end_at_budget(queue, run, job.scraper)
+        snapshot = await progress.read(last=True)
+        await results.finish(snapshot.stats.items)
+    return Summary(
+        run=run,
+        enqueued=enqueued,
+        before=before,
+        snapshot=snapshot,
+        ending=ending,
+        seconds=time.monotonic() - began,
+        compared=await compared(queue, run) if job.scraper.settings.again else None,
+    )
+
+
+async def _poll(
+    progress: ProgressReader, pool: WorkerPool, observer: RunObserver, metrics: PoolMetrics
+) -> None:
+    while True:
+        with suppress(QueueError):
+            snapshot = await progress.read()
+            metrics.update(snapshot)
+            observer.on_progress(snapshot, pool)
+        await asyncio.sleep(POLL_INTERVAL)

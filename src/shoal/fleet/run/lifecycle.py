@@ -1,0 +1,122 @@
+"""The start and end of a run: reopen, end at its page limit, cancel, purge, or discard a refused start."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
+from shoal.core.model import Run, RunState, Stats
+from shoal.fleet.status.progress import Snapshot
+from shoal.queue.contract import Queue
+from shoal.scrape.scraper import Scraper
+from shoal.worker.limits import PageLimit, raise_page_limit
+from shoal.worker.skipped_links import forget_links
+
+log = logging.getLogger(__name__)
+
+
+async def reopen(queue: Queue, run: Run, scraper: Scraper) -> Run:
+    """Resume a run that ended with tasks left; raises RunConflict if that is not possible."""
+    check_not_cancelled(run)
+    if run.state is not RunState.PARTIAL:
+        return run
+    most, stats = scraper.settings.max_pages, await queue.stats(run.id)
+    used = stats.completed + stats.dead
+    if most is not None and used >= most:
+        raise RunConflict(
+            run.id,
+            f"has used its budget: {used:,} pages are done, max_pages is {most:,}, and {stats.remaining:,} "
+            f"tasks are left. Raise the limit: run the same command with --set max_pages={used + most}",
+        )
+    await raise_page_limit(queue, run.id, most)
+    return await queue.resume(run.id)
+
+
+def check_not_cancelled(run: Run) -> None:
+    """Raise RunConflict for a run that was cancelled."""
+    if run.state is RunState.CANCELLED:
+        raise RunConflict(
+            run.id,
+            "was cancelled and cannot be resumed. Start a new run: leave out --resume and --run. "
+            f"Its items are still there: shoal export {run.id} --to items.jsonl",
+        )
+
+
+async def end_at_budget(queue: Queue, run: Run, scraper: Scraper) -> None:
+    """End a run that has reached its page limit, if no worker has done so."""
+    if most := scraper.settings.max_pages:
+        await PageLimit(queue, run.id, most).end_if_used()
+
+
+async def cancel(queue: Queue, run_id: str) -> Run:
+    """Cancel a run; a finished one stays as it is."""
+    run, stats = await queue.run(run_id), await queue.stats(run_id)
+    if Snapshot(run, stats, 0, 0.0, None).is_finished:
+        return run
+    return await queue.cancel(run_id)
+
+
+async def purge(queue: Queue, run_id: str) -> None:
+    """Delete a run with all that belongs to it."""
+    await queue.purge(run_id)
+    await forget_links(queue, run_id)
+
+
+async def is_new(queue: Queue, run_id: str | None) -> bool:
+    """Return whether no run has this id yet."""
+    if run_id is None:
+        return True
+    try:
+        await queue.run(run_id)
+    except UnknownRun:
+        return True
+    return False
+
+
+@asynccontextmanager
+async def discarded_if_empty(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
+    """Delete a run that was just created if enqueueing fails before any task is stored."""
+    try:
+        yield
+    except Exception:
+        await _discard_if(queue, run, is_new, lambda stats: not stats.tasks)
+        raise
+
+
+@asynccontextmanager
+async def discarded_if_refused(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
+    """Delete a run that was just created if its start is refused, or if no task was stored in it."""
+    async with discarded_if_empty(queue, run, is_new=is_new):
+        try:
+            yield
+        except (InvalidInput, ScraperBusy):
+            await _discard_if(queue, run, is_new, _is_untouched)
+            raise
+    if is_new and not (await queue.stats(run.id)).tasks:
+        await purge(queue, run.id)
+
+
+async def _discard_if(queue: Queue, run: Run, is_new: bool, condition: Callable[[Stats], bool]) -> None:
+    with suppress(QueueError):  # the reason for the failed start is raised; or it was already purged
+        if is_new and condition(await queue.stats(run.id)):
+            await discard(queue, run)
+
+
+async def discard(queue: Queue, run: Run) -> None:
+    """Delete a run whose start was refused, unless other runs skip what it has queued."""
+    tasks = (await queue.stats(run.id)).tasks
+    if not tasks or run.settings.dedup is None:
+        await purge(queue, run.id)
+        return
+    log.warning(
+        "Run %s is kept, with %s tasks: other runs skip them as duplicates. Resume it: --resume %s. "
+        "Or allow them to be queued again: shoal purge %s, then shoal forget",
+        run.id,
+        f"{tasks:,}",
+        run.id,
+        run.id,
+    )
+
+
+def _is_untouched(stats: Stats) -> bool:
+    return stats.tasks == stats.pending + stats.delayed

@@ -1,0 +1,251 @@
+"""The worker pool of one run on this machine: starts workers, replaces dead ones, stops them together."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from shoal.core.errors import DutyFailed, QueueError, ShoalError
+from shoal.core.model import ZERO
+from shoal.core.tasks import watched
+from shoal.fleet.liveness import new_worker_id
+from shoal.fleet.lock import ScraperLock
+from shoal.fleet.partitions.membership import Membership, admit
+from shoal.fleet.run.breaker import Breaker
+from shoal.fleet.run.maintenance import maintained
+from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
+from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog
+from shoal.queue.contract import Queue
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
+from shoal.worker.process.forkserver import ForkServer
+from shoal.worker.process.supervisor import StepLimit, WorkerExit, WorkerSupervisor, once_steps
+from shoal.worker.release import release_leases
+
+MAX_RESTARTS = 5  # in a row, with no task settled in between
+MIN_RESTART_DELAY, MAX_RESTART_DELAY = 0.5, 30.0  # seconds
+LATE_CLAIM_DELAYS = (1.0, 5.0)  # seconds after a worker died: its last claim may be granted after its end
+
+
+@dataclass(slots=True)
+class PoolExit:
+    """How the workers of a pool ended."""
+
+    reasons: list[ExitReason] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    tally: WorkerCounters = field(default_factory=WorkerCounters)
+
+    @property
+    def failed(self) -> bool:
+        """Whether no worker ended normally."""
+        return bool(self.failures) and not self.reasons
+
+
+class WorkerPool:
+    """Keeps a number of workers running on one run."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        config: WorkerConfig,
+        count: int,
+        *,
+        limits: Mapping[str, StepLimit],
+        lock: ScraperLock,
+        fork_server: ForkServer | None = None,
+        on_event: Callable[[str], None] = lambda text: None,
+        on_output: Callable[[str], None] = lambda line: None,
+        logs: LogDirectory = NO_LOGS,
+        stagger: timedelta = ZERO,
+        first: int = 0,
+    ) -> None:
+        """Fill `count` slots, numbered from `first`; each worker starts `stagger` after the one before."""
+        self._queue, self._config, self._count, self._fork_server = queue, config, count, fork_server
+        self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
+        self._first, self._lock = first, lock
+        self._supervisors: dict[int, WorkerSupervisor] = {}
+        self._past, self._past_completed = WorkerCounters(), 0
+        self._breaker = Breaker()
+        self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
+        self._log = WorkerLifecycleLog(logs, config.run_id, on_output)
+        self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
+        self._stops = 0
+        self._stopping = asyncio.Event()
+        self._is_over = False  # whether a worker has found the run drained
+
+    @property
+    def tally(self) -> WorkerCounters:
+        """What all workers have done so far."""
+        return sum((supervisor.tally for supervisor in self._supervisors.values()), self._past)
+
+    @property
+    def in_hand(self) -> int:
+        """How many leases the workers hold."""
+        return sum(len(supervisor.in_hand) for supervisor in self._supervisors.values())
+
+    @property
+    def restarts(self) -> int:
+        """How many workers were started to replace dead ones."""
+        return self._log.restarts
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers."""
+        return [
+            supervisor.pid
+            for supervisor in self._supervisors.values()
+            if supervisor.is_running and supervisor.pid
+        ]
+
+    @property
+    def stops(self) -> int:
+        """How often `stop` was called."""
+        return self._stops
+
+    def stop(self) -> int:
+        """Finish running tasks; the second call releases them, the third kills. Return the call count."""
+        self._stops += 1
+        self._log.log_stopping(self._stops, self.in_hand)
+        self._stopping.set()
+        for supervisor in self._supervisors.values():
+            supervisor.stop() if self._stops < 3 else supervisor.kill()
+        if self._membership:
+            self._membership.retire()
+        return self._stops
+
+    async def run(self) -> PoolExit:
+        """Run until the run is drained or stopped, or no worker can run; raises ScraperBusy."""
+        ending = PoolExit()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._lock)
+            self._lock.when_lost(self._stop_without_lock)
+            fork_server = stack.enter_context(self._fork_server or ForkServer())
+            await stack.enter_async_context(maintained(self._queue))
+            await admit(self._queue, self._config.run_id, self._config.sharing)
+            if self._membership:
+                await stack.enter_async_context(self._membership)
+            await self._run_slots(fork_server, ending)
+        for worker_id, releasing in self._lost.items():
+            if not releasing.done():
+                releasing.cancel()
+                await self._release(worker_id)
+        ending.tally = self._past
+        return ending
+
+    async def _run_slots(self, fork_server: ForkServer, ending: PoolExit) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._first, self._first + self._count):
+                    group.create_task(self._keep_slot_running(fork_server, number, ending))
+        except ExceptionGroup as errors:
+            first = errors.exceptions[0]
+            if isinstance(first, ShoalError):
+                raise first from errors
+            raise DutyFailed("Supervising a worker", first) from errors
+
+    def _stop_without_lock(self, why: str) -> None:
+        self._on_event(f"{why} Stopping.")
+        self.stop()
+
+    async def _keep_slot_running(self, fork_server: ForkServer, number: int, ending: PoolExit) -> None:
+        """Run a worker in one slot, and replace it when it dies."""
+        deaths = 0
+        await self._wait((number - self._first) * self._stagger)
+        while not self._stops and not self._is_over:
+            last = await self._run_worker(fork_server, number)
+            if last.reason not in (ExitReason.DIED, ExitReason.FAILED):
+                self._record_normal_exit(last.reason, ending)
+                return
+            # A worker killed by its task, or one that had settled a task, does not count as failing to start.
+            deaths = 1 if last.blamed or last.settled else deaths + 1
+            crash_loop = self._breaker.reason if last.killers else None
+            if last.reason is ExitReason.FAILED or deaths > MAX_RESTARTS or crash_loop:
+                self._give_up(number, last, ending, crash_loop)
+                return
+            if not self._stops:
+                self._log.restarts += 1
+                self._on_event(f"A worker {last.message}; starting another.")
+                await self._wait(self._restart_delay(last, deaths))
+        ending.reasons.append(ExitReason.STOPPED if self._stops else ExitReason.DRAINED)
+
+    def _record_normal_exit(self, reason: ExitReason, ending: PoolExit) -> None:
+        ending.reasons.append(reason)
+        if reason is not ExitReason.STOPPED:
+            # Slots that still wait for their staggered start need not wait any longer.
+            self._is_over = True
+            self._stopping.set()
+
+    def _restart_delay(self, last: WorkerExit, deaths: int) -> float:
+        """Return the delay before the next worker starts; it doubles while no task is completed."""
+        if last.killers:
+            deaths = self._breaker.deaths - 1  # a single task that kills its worker causes no delay
+        return min(MIN_RESTART_DELAY * 2 ** (deaths - 1), MAX_RESTART_DELAY) if deaths else 0.0
+
+    def _give_up(self, number: int, last: WorkerExit, ending: PoolExit, crash_loop: str | None) -> None:
+        self._log.log_given_up(number, last, crash_loop)
+        how = f"failed: {last.message}" if last.reason is ExitReason.FAILED else last.message
+        words = [last.message, *([crash_loop] if crash_loop else []), *last.last_lines]
+        ending.failures.append("\n".join(words))
+        if self._count > 1:
+            end = "" if how.endswith(".") else "."
+            self._on_event(f"Worker {number + 1} {how}{end} It is not restarted; the others continue.")
+            if crash_loop:
+                self._on_event(f"{crash_loop}.")
+            if last.last_lines:
+                self._on_event("Last lines of its output:")
+            for line in last.last_lines:
+                self._on_event(line)
+
+    async def _run_worker(self, fork_server: ForkServer, number: int) -> WorkerExit:
+        config = msgspec.structs.replace(self._config, worker_id=new_worker_id())
+        entry = self._log.entry(number, config.worker_id)
+        supervisor = WorkerSupervisor(
+            self._queue,
+            config,
+            fork_server,
+            limits=self._limits,
+            on_output=entry.log_output,
+            on_event=entry.log_event,
+        )
+        self._supervisors[number] = supervisor
+        try:
+            async with self._membership.member(config.worker_id) if self._membership else nullcontext():
+                entry.log_start()
+                ending = entry.log_exit(await supervisor.run())
+            if ending.reason is ExitReason.DIED:
+                releasing = watched(asyncio.create_task(self._release_late_claims(config.worker_id)))
+                self._lost[config.worker_id] = releasing
+            self._breaker.record_completed(self._completed)
+            self._breaker.record_death(ending.killers)
+            return ending
+        finally:
+            del self._supervisors[number]
+            self._past += supervisor.tally
+            self._past_completed += supervisor.completed
+
+    @property
+    def _completed(self) -> int:
+        return self._past_completed + sum(supervisor.completed for supervisor in self._supervisors.values())
+
+    async def _release_late_claims(self, worker_id: str) -> None:
+        for seconds in LATE_CLAIM_DELAYS:
+            await asyncio.sleep(seconds)
+            await self._release(worker_id)
+
+    async def _release(self, worker_id: str) -> None:
+        try:
+            await release_leases(self._queue, worker_id, once=once_steps(self._limits))
+        except QueueError:
+            return  # the leases expire
+        except Exception as error:
+            self._on_event(f"{DutyFailed('Releasing the leases of a dead worker', error)}. They will expire.")
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,1 @@
+"""Drivers that start and stop workers for the autoscaler: one module per environment."""

@@ -1,0 +1,1 @@
+"""Sources of a run's tasks: URLs, files, sitemaps, combinations, earlier runs."""

@@ -1,0 +1,135 @@
+"""Reads the sources of a run, by the names that options and project files use, into `Seeds`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint, read_priority, read_since, read_text, read_words
+from shoal.discover.files.columns import Columns
+from shoal.discover.labels import Labels
+from shoal.fleet.project.file import ProjectScraper
+from shoal.fleet.sources.seeds import Seeds, Stream
+
+Spell = Callable[[str], str]
+
+ALL, NONE = "*", "-"
+# Names that have no effect without another one.
+NEEDS = {
+    **dict.fromkeys(("format", "encoding", "delimiter", "column", "key"), "urls_file"),
+    **dict.fromkeys(("sitemap_hosts", "since"), "sitemap"),
+    "items": "from_run",
+}
+
+
+def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
+    """Read the sources of a run; `spell` turns a name into the user's spelling for an InvalidSetting."""
+    named = {name: value for name, value in given.items() if value is not None and value != []}
+    for name in named:
+        if name not in _READERS:
+            raise InvalidSetting(spell(name), f"is not known. {hint(name, _READERS)}")
+    for name, other in NEEDS.items():
+        if name in named and other not in named:
+            raise InvalidSetting(spell(name), f"has no effect alone; add {spell(other)}")
+    found = {name: _READERS[name](spell(name), value) for name, value in named.items()}
+    payload, templates = _payload(spell, found)
+    return Seeds(
+        urls=found.get("url", ()),
+        file=found.get("urls_file"),
+        format=found.get("format"),
+        encoding=found.get("encoding"),
+        columns=Columns(
+            url=found.get("column"),
+            key=found.get("key"),
+            delimiter=found.get("delimiter"),
+            payload=payload,
+        ),
+        labels=Labels(found.get("partition"), found.get("priority")),
+        sitemaps=found.get("sitemap", ()),
+        hosts=found.get("sitemap_hosts", ()),
+        since=found.get("since"),
+        template=found.get("combine"),
+        axes=found.get("axis", ()),
+        templates=templates,
+        from_run=found.get("from_run"),
+        from_items=found.get("items"),
+        step=found.get("seed_step"),
+    )
+
+
+def read_sources(urls: Stream, tasks: Stream, others: Mapping[str, Any]) -> Seeds:
+    """Read the URLs and tasks that a program passes, and its other sources by name."""
+    named = {"urls": [urls] if isinstance(urls, str) else urls, "tasks": tasks}
+    # An empty list is no source; whether a stream is empty shows only when it is read.
+    given = tuple((name, stream) for name, stream in named.items() if stream != () and stream != [])
+    return replace(read_seeds(others), given=given)
+
+
+def seeds_of(entry: ProjectScraper) -> Seeds:
+    """Read the seeds of a project's scraper; an error names the file and the key."""
+    return read_seeds(entry.seeds, lambda name: f"{entry.where}: scrapers.{entry.name}.seeds.{name}")
+
+
+def _payload(
+    spell: Spell, found: Mapping[str, Any]
+) -> tuple[bool | tuple[str, ...] | None, dict[str, str] | None]:
+    """Return the columns that become payload, and the payload templates of combinations."""
+    words: tuple[str, ...] = found.get("payload", ())
+    templates = dict(word.split("=", 1) for word in words if "=" in word)
+    names = tuple(name for word in words if "=" not in word for name in _split(word))
+    if templates and not (found.get("combine") or found.get("axis")):
+        raise InvalidSetting(spell("payload"), f"NAME=TEMPLATE is for combinations; add {spell('combine')}")
+    columns = {(): None, (ALL,): True, (NONE,): False}.get(names, names)
+    return columns, templates or None
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _texts(key: str, value: Any) -> tuple[str, ...]:
+    """Read one text or several without validation: an invalid URL is refused later, with its source."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise InvalidSetting(key, f"must be text or a list of texts, got {value!r}")
+    return tuple(texts)
+
+
+def _list(key: str, value: Any) -> tuple[str, ...]:
+    return tuple(name for word in read_words(key, value) for name in _split(word))
+
+
+def _priority(key: str, value: Any) -> str | int:
+    """Read a number, or the name of a column."""
+    text = str(value).strip()
+    return read_priority(key, text) if text.isdecimal() else read_text(key, value)
+
+
+def _delimiter(key: str, value: Any) -> str:
+    character = {"tab": "\t", "\\t": "\t"}.get(value, value)
+    if not isinstance(character, str) or len(character) != 1:
+        raise InvalidSetting(key, f"must be one character, or tab, got {value!r}")
+    return character
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "url": _texts,
+    "urls_file": read_text,
+    "format": read_text,
+    "encoding": read_text,
+    "delimiter": _delimiter,
+    "column": read_text,
+    "key": read_text,
+    "payload": read_words,
+    "partition": read_text,
+    "priority": _priority,
+    "seed_step": read_text,
+    "sitemap": _texts,
+    "sitemap_hosts": _list,
+    "since": lambda key, value: read_since(key, value, datetime.now(UTC)),
+    "combine": read_text,
+    "axis": read_words,
+    "from_run": read_text,
+    "items": read_text,
+}

@@ -1,0 +1,113 @@
+"""Recrawl: a run that starts with the pages of an earlier one, and compares them with the last visit."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from shoal.core.errors import InvalidSetting, RunConflict
+from shoal.core.model import ZERO, Run, Task
+from shoal.queue.contract import Queue
+from shoal.scrape.scraper import Scraper
+from shoal.worker.recrawl.history import (
+    VISIT_TTL,
+    PageChange,
+    PageVisit,
+    add_digest,
+    canonical_json,
+    encode,
+    key_of,
+    topic,
+)
+from shoal.worker.recrawl.index import read_index
+
+NEWEST = "newest"
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How the pages of a run compare with their previous visits."""
+
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    gone: int = 0
+
+    def as_json(self) -> dict[str, int]:
+        """Return the fields that `shoal run --again --json` promises."""
+        return {"new": self.new, "changed": self.changed, "unchanged": self.unchanged, "gone": self.gone}
+
+
+async def compared(queue: Queue, run: Run) -> Comparison:
+    """Return how many pages of a run are new, changed, unchanged and gone."""
+    counts: Counter[str] = Counter()
+    for page in await read_index(queue, run.scraper, run.id):
+        counts[page.finding] += 1
+    return Comparison(**counts)
+
+
+async def earlier_run(queue: Queue, scraper: Scraper, *, but: str | None = None) -> Run | None:
+    """Return the run that a scraper's setting `again` names; None without it.
+
+    Raises UnknownRun, RunConflict for another scraper's run, InvalidSetting if there is no run.
+    """
+    wanted = scraper.settings.again
+    if wanted is None:
+        return None
+    if wanted == NEWEST:
+        for run in await queue.runs():
+            if run.scraper == scraper.name and run.id != but:
+                return run
+        raise InvalidSetting(
+            "--again", f"found no run of {scraper.name!r} in this queue. List them with: shoal runs"
+        )
+    run = await queue.run(wanted)
+    if run.scraper != scraper.name:
+        raise RunConflict.of_another(run.id, run.scraper, scraper.name)
+    return run
+
+
+async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = None) -> Iterator[Task]:
+    """Return a task for every page to recrawl; raises like `earlier_run`.
+
+    If the run recorded no pages, they are read from its items.
+    """
+    earlier = await earlier_run(queue, scraper, but=but)
+    if earlier is None:
+        return iter(())
+    pages = await read_index(queue, scraper.name, earlier.id)
+    first = next(pages, None)
+    if first is None:
+        return iter(await _pages_from_items(queue, scraper, earlier))
+    return (
+        replace(page.task, delay=ZERO)
+        for page in chain([first], pages)
+        if page.finding is not PageChange.GONE and page.task.step in scraper.steps
+    )
+
+
+async def _pages_from_items(queue: Queue, scraper: Scraper, earlier: Run) -> list[Task]:
+    """Record the pages of a run that did not record them itself, as far as its items show them."""
+    pages: dict[str, tuple[Task, bytes]] = {}
+    async for item in queue.items(earlier.id):
+        if item.url is not None and item.step in scraper.steps:
+            task = Task(url=item.url, step=item.step)
+            _, total = pages.get(key_of(task), (task, b""))
+            pages[key_of(task)] = task, add_digest(total, canonical_json(item.data))
+    if not pages:
+        reason = f"found no page of run {earlier.id}. Set recrawl=True in the scraper, and run it once first"
+        raise InvalidSetting("--again", reason)
+    for batch in _batches(list(pages)):
+        known = await queue.notes(topic("pages", scraper.name), batch)  # recorded by other runs
+        visits = {
+            key: PageVisit(run=earlier.id, finding=PageChange.NEW, items=pages[key][1]) for key in batch
+        }
+        values = {key: encode(visit) for key, visit in visits.items() if key not in known}
+        await queue.write_notes(topic("pages", scraper.name), values, ttl=VISIT_TTL)
+    return [task for task, _ in pages.values()]
+
+
+def _batches(keys: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(keys), BATCH):
+        yield keys[start : start + BATCH]

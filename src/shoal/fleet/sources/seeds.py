@@ -1,0 +1,167 @@
+"""The seeds of a run: streams the tasks of all named sources, routed, and reports the refused ones."""
+
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from shoal.core.model import Task
+from shoal.discover.feed import Feed, OnRefusal
+from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
+from shoal.discover.labels import NO_LABELS, Labels
+from shoal.discover.routing import Routes
+from shoal.discover.source import Found, Refusal, Source, shown
+from shoal.queue.contract import Queue
+from shoal.scrape.scraper import SEED_STEP, Scraper
+
+if TYPE_CHECKING:
+    from shoal.discover.files.files import UrlFile
+    from shoal.discover.sitemaps.report import SitemapReport
+
+Stream = Iterable[str | Task] | AsyncIterable[str | Task]
+OnReport = Callable[["SitemapReport"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeds:
+    """The sources of a run, as the user named them."""
+
+    urls: Sequence[str] = ()  # as typed
+    given: Sequence[tuple[str, Stream]] = ()  # URLs and tasks that a program passes, each with its name
+    file: str | None = None
+    format: str | None = None
+    encoding: str | None = None
+    columns: Columns = DEFAULT_COLUMNS
+    sitemaps: Sequence[str] = ()
+    hosts: Sequence[str] = ()  # patterns of other hosts whose URLs the sitemaps may list
+    since: datetime | None = None
+    template: str | None = None
+    axes: Sequence[str] = ()  # each NAME=FILE or NAME:a,b,c
+    templates: Mapping[str, str] | None = None  # for the payload of a combination
+    labels: Labels = NO_LABELS
+    from_run: str | None = None
+    from_items: str | None = None  # STEP or STEP.FIELD; without it, the dead letters of the run
+    step: str | None = None
+
+    def __bool__(self) -> bool:
+        return any((self.urls, self.given, self.file, self.sitemaps, self.template, self.axes, self.from_run))
+
+    @asynccontextmanager
+    async def feed(
+        self, queue: Queue, scraper: Scraper, routes: Routes, on_refusal: OnRefusal, on_report: OnReport
+    ) -> AsyncIterator[Feed]:
+        """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`."""
+        step = self.step or scraper.first.name
+        given = [
+            self.labels.label(GivenTasks(name, stream, step, scraper.steps)) for name, stream in self.given
+        ]
+        sources = [*given, *self._local(step), *self._previous(queue, step)]
+        async with AsyncExitStack() as stack:
+            if self.sitemaps:
+                # Each kind of source is imported on use: a run has one of them, rarely two.
+                from shoal.fleet.sources.sitemap_walk import open_walk
+
+                walk = await stack.enter_async_context(open_walk(self, scraper, step))
+                stack.callback(lambda: on_report(walk.report))
+                sources.append(self.labels.label(walk))
+            yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)
+
+    def _local(self, step: str) -> Iterator[Source]:
+        if self.urls:
+            yield self.labels.label(TypedUrls(self.urls, step))
+        if self.file:
+            yield self._from_file(self.file, step)
+        if self.template or self.axes:
+            yield self._from_axes(step)
+
+    def _from_file(self, path: str, step: str) -> Source:
+        from shoal.discover.files.files import format_of
+
+        if format_of(path, self.format) == "txt":
+            return self.labels.label(self._url_file(path, step, self.columns))
+        columns = replace(self.columns, **self.labels.columns())
+        return self.labels.label(self._url_file(path, step, columns), "partition", "priority")
+
+    def _url_file(self, path: str, step: str, columns: Columns) -> "UrlFile":
+        from shoal.discover.files.files import UrlFile
+
+        return UrlFile(path, step=step, format=self.format, columns=columns, encoding=self.encoding)
+
+    def _from_axes(self, step: str) -> Source:
+        from shoal.discover.combine.axes import Axis
+        from shoal.discover.combine.combine import combine
+
+        axes = [Axis.read(text) for text in self.axes]
+        partition = self.labels.columns().get("partition")
+        found = combine(self.template, axes, step=step, payload=self.templates, partition=partition)
+        return self.labels.label(found, "partition")
+
+    def _previous(self, queue: Queue, step: str) -> Iterator[Source]:
+        if not self.from_run:
+            return
+        from shoal.discover.previous import DeadTasks, ItemTasks
+
+        if self.from_items is None:
+            yield self.labels.label(DeadTasks(queue.dead(self.from_run)))
+        else:
+            source, _, field = self.from_items.partition(".")
+            items, whole = queue.items(self.from_run, step=source), bool(self.columns.payload)
+            yield self.labels.label(ItemTasks(items, step=step, field=field or None, payload=whole))
+
+
+class TypedUrls:
+    """A source of URLs typed on the command line."""
+
+    def __init__(self, urls: Sequence[str], step: str) -> None:
+        self._urls, self._step = urls, step
+        self.where = "--url"
+
+    def __iter__(self) -> Iterator[Found]:
+        for url in self._urls:
+            self.where = f"--url {shown(url)}"
+            yield Task(url=url, step=self._step)
+
+
+class GivenTasks:
+    """A source of URLs and tasks that a program passes, read one by one."""
+
+    def __init__(self, name: str, stream: Stream, step: str, steps: Collection[str]) -> None:
+        self._name, self._stream, self._step, self._steps = name, stream, step, steps
+        self._number = -1
+
+    @property
+    def where(self) -> str:
+        """The position of the last one, such as "urls[17]"."""
+        return f"{self._name}[{self._number}]"
+
+    async def __aiter__(self) -> AsyncIterator[Found]:
+        if isinstance(self._stream, AsyncIterable):
+            async for one in self._stream:
+                yield self._read(one)
+        else:
+            for one in self._stream:
+                yield self._read(one)
+
+    def _read(self, one: Any) -> Found:
+        self._number += 1
+        found = task_of(one, self._step, self._steps)
+        return found or Refusal(self.where, shown(repr(one)), "it is neither a URL nor a Task")
+
+
+def task_of(one: Any, step: str, steps: Collection[str]) -> Task | None:
+    """Return a URL or task as a task, with this step by default; None for anything else."""
+    if isinstance(one, str):
+        return Task(url=one, step=step)
+    if not isinstance(one, Task):
+        return None
+    return replace(one, step=step) if one.step == SEED_STEP and SEED_STEP not in steps else one

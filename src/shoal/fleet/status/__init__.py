@@ -1,0 +1,1 @@
+"""Reports: progress, overview, records, stale leases, proxies, tokens, checks."""

@@ -1,0 +1,229 @@
+"""Checks what a run needs before it starts: the queue, the scraper, this machine."""
+
+import resource
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from shoal.core.browser_settings import BrowserSettings
+from shoal.core.errors import ShoalError
+from shoal.core.model import SECOND
+from shoal.core.proxies import ProxyRules
+from shoal.fetch.browser.process import installed_chromium
+from shoal.fleet.liveness import new_worker_id
+from shoal.fleet.partitions.table import check_table, read_table_file
+from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
+from shoal.queue.open import file_of, open_queue
+from shoal.scrape.load import load_scraper
+from shoal.scrape.scraper import Scraper
+from shoal.scrape.settings.tokens import TokenSettings
+from shoal.scrape.settings.tor import TorSettings
+from shoal.worker.fetchers.browser import RENDERED
+from shoal.worker.fetchers.credentials import token_source
+
+MIN_OPEN_FILES = 4_096
+MIN_FREE_DISK = 1 << 30  # bytes; below it the disk is poor
+MIN_FREE_DISK_TO_START = 50 << 20  # bytes; below it the disk is bad
+MAX_CLOCK_SKEW = 5 * SECOND
+
+
+class CheckStatus(StrEnum):
+    """Result of a check."""
+
+    GOOD = "good"
+    POOR = "poor"  # it works, but something may be lost or slow
+    BAD = "bad"  # it does not work
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check and its result."""
+
+    what: str
+    health: CheckStatus
+    says: str
+
+
+async def examine(
+    queue_url: str, scraper: str | Scraper | None = None, partition_table: str | None = None
+) -> AsyncIterator[CheckResult]:
+    """Check everything in turn; a failed check does not stop the others."""
+    if not scraper:
+        yield CheckResult("scraper", CheckStatus.GOOD, "none was named")
+    else:
+        try:
+            loaded = load_scraper(scraper) if isinstance(scraper, str) else scraper
+        except ShoalError as error:
+            yield CheckResult("scraper", CheckStatus.BAD, str(error))
+        else:
+            async for result in _check_scraper(loaded):
+                yield result
+    if partition_table:
+        yield _check_partition_table(partition_table)
+    async for result in _check_queue(queue_url):
+        yield result
+    yield _check_open_files()
+    yield _check_disk()
+
+
+def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id: str) -> CheckResult:
+    """Check that a partition table has every partition of a run once, and no other."""
+    try:
+        check_table(homes, names, run_id)
+    except ShoalError as error:
+        return CheckResult("partitions", CheckStatus.BAD, str(error))
+    return CheckResult("partitions", CheckStatus.GOOD, f"each of the {len(names):,} has a worker")
+
+
+def _check_partition_table(path: str) -> CheckResult:
+    try:
+        homes = read_table_file(Path(path))
+    except ShoalError as error:
+        return CheckResult("partitions", CheckStatus.BAD, str(error))
+    workers = len(set(homes.values()))
+    says = f"{len(homes):,} for {workers:,} workers; a run is compared with them when its tasks are enqueued"
+    return CheckResult("partitions", CheckStatus.GOOD, says)
+
+
+async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
+    settings = scraper.settings
+    yield _check_steps(scraper)
+    if settings.proxies is not None:
+        yield await _check_proxies(settings.proxies)
+    if settings.tor is not None:
+        yield await _check_tor(settings.tor)
+    if any(step.fetch in RENDERED for step in scraper.steps.values()):
+        yield await _check_browser(settings.browser)
+    if settings.tokens is not None:
+        yield await _check_tokens(settings.tokens)
+
+
+def _check_steps(scraper: Scraper) -> CheckResult:
+    try:
+        first, steps = scraper.first.name, ", ".join(scraper.steps)
+    except ShoalError as error:
+        return CheckResult("scraper", CheckStatus.BAD, str(error))
+    says = f"{scraper.name} has the steps {steps}, starting with {first}"
+    return CheckResult("scraper", CheckStatus.GOOD, says)
+
+
+async def _check_proxies(rules: ProxyRules) -> CheckResult:
+    from shoal.fleet.status.proxies import check_proxies
+
+    is_usable, is_complete, says = await check_proxies(rules)
+    health = CheckStatus.GOOD if is_complete else CheckStatus.POOR if is_usable else CheckStatus.BAD
+    return CheckResult("proxies", health, says)
+
+
+async def _check_tor(settings: TorSettings) -> CheckResult:
+    from shoal.fetch.tor.tor import installed_tor
+
+    try:
+        return CheckResult("tor", CheckStatus.GOOD, await installed_tor(settings.torrc))
+    except ShoalError as error:
+        return CheckResult("tor", CheckStatus.BAD, str(error))
+
+
+async def _check_browser(settings: BrowserSettings) -> CheckResult:
+    try:
+        return CheckResult("browser", CheckStatus.GOOD, await installed_chromium(settings))
+    except ShoalError as error:
+        return CheckResult("browser", CheckStatus.BAD, str(error))
+
+
+async def _check_tokens(settings: TokenSettings) -> CheckResult:
+    try:
+        count = len(set(await token_source(settings).read()))
+    except (ShoalError, OSError) as error:
+        return CheckResult("tokens", CheckStatus.BAD, str(error))
+    hosts = ", ".join(sorted(settings.origins))
+    return CheckResult("tokens", CheckStatus.GOOD, f"{count:,} for {hosts} only")
+
+
+async def _check_queue(url: str) -> AsyncIterator[CheckResult]:
+    try:
+        async with open_queue(url) as queue:
+            yield CheckResult(
+                "queue",
+                CheckStatus.GOOD,
+                f"reached {shown_queue(url)}, schema version {await queue.migrate()}",
+            )
+            found = await queue.durability()
+            health = CheckStatus.GOOD if found.safe else CheckStatus.POOR
+            yield CheckResult("durability", health, found.text)
+            yield check_clock(await _measure_skew(queue))
+            if readable := _check_privacy(url):
+                yield readable
+    except ShoalError as error:
+        yield CheckResult("queue", CheckStatus.BAD, str(error))
+
+
+def _check_privacy(url: str) -> CheckResult | None:
+    """Check that other users of this machine cannot read the queue's file; None if so, or without a file."""
+    file = file_of(url)
+    if file is None or not file.stat().st_mode & 0o044:
+        return None
+    return CheckResult(
+        "privacy",
+        CheckStatus.POOR,
+        f"other users of this machine can read the queue, with its secrets and the requests of its tasks. "
+        f"Run: chmod 600 {file}",
+    )
+
+
+async def _measure_skew(queue: Queue) -> timedelta | None:
+    """Return how far this machine's clock is ahead of the store's; None if the store's time is unknown."""
+    runs = await queue.runs()
+    if not runs:
+        return None
+    before = datetime.now(UTC)
+    # A claim for no steps, so it gets no task.
+    grant = await queue.claim(new_worker_id(), run_id=runs[0].id, limit=1, lease=SECOND, steps=[])
+    after = datetime.now(UTC)
+    return before + (after - before) / 2 - grant.claimed_at if grant.claimed_at else None
+
+
+def check_clock(skew: timedelta | None) -> CheckResult:
+    """Judge the difference between this machine's clock and the store's."""
+    if skew is None:
+        return CheckResult(
+            "clock", CheckStatus.GOOD, "the queue does not report its time before its first run"
+        )
+    if abs(skew) <= MAX_CLOCK_SKEW:
+        return CheckResult(
+            "clock", CheckStatus.GOOD, f"{abs(skew).total_seconds():.1f} s from the queue's clock"
+        )
+    direction = "ahead of" if skew > timedelta(0) else "behind"
+    return CheckResult(
+        "clock",
+        CheckStatus.POOR,
+        f"{abs(skew).total_seconds():,.0f} s {direction} the queue's clock; leases are unaffected (they use "
+        "the queue's clock), but log timestamps will be off. Set it: timedatectl set-ntp true",
+    )
+
+
+def _check_open_files() -> CheckResult:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY or most >= MIN_OPEN_FILES:
+        return CheckResult("open files", CheckStatus.GOOD, "the limit per worker is high enough")
+    return CheckResult(
+        "open files",
+        CheckStatus.POOR,
+        f"a worker may open {most:,} files; allow at least {MIN_OPEN_FILES:,}. Run: ulimit -Hn",
+    )
+
+
+def _check_disk() -> CheckResult:
+    free = min(shutil.disk_usage(folder).free for folder in (Path.cwd(), tempfile.gettempdir()))
+    if free >= MIN_FREE_DISK:
+        return CheckResult("disk", CheckStatus.GOOD, f"{free / (1 << 30):,.1f} GB free")
+    if free < MIN_FREE_DISK_TO_START:
+        return CheckResult(
+            "disk", CheckStatus.BAD, f"only {free / (1 << 20):,.0f} MB free; free some space first"
+        )
+    return CheckResult("disk", CheckStatus.POOR, f"only {free / (1 << 20):,.0f} MB free; free some space")

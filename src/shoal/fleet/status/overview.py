@@ -1,0 +1,134 @@
+"""Overview of a queue: its runs, workers, hosts and errors."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.model import MINUTE, ZERO, HostStatus, Run, WorkerStatus
+from shoal.fleet.lock import STATE as LAUNCHER
+from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json
+from shoal.fleet.status.stale import LATE, state_of
+from shoal.queue.contract import Queue
+from shoal.worker.process.heartbeat import last_hour_of, whole_number
+from shoal.worker.process.supervisor import FROZEN, RUNNING
+
+MAX_RUNS = 20  # that are read, the newest first
+MAX_HOSTS = 200
+RECENT = MINUTE  # how long an ended worker is shown
+_WORKING = (LATE, FROZEN, RUNNING)  # the most urgent first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A queue at one moment; every list is sorted by importance."""
+
+    runs: Sequence[Snapshot] = ()
+    workers: Sequence[WorkerStatus] = ()
+    hosts: Sequence[HostStatus] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)  # by class, of the running workers
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal top --json` promises."""
+        return {
+            "runs": [_run_row(snapshot) for snapshot in self.runs],
+            "workers": [worker_row(worker) for worker in self.workers],
+            "hosts": [host_row(host) for host in self.hosts],
+            "errors": dict(self.errors),
+        }
+
+
+class OverviewReader:
+    """Reads a queue repeatedly, so that rates are known."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._progress: dict[str, ProgressReader] = {}
+
+    async def read(self) -> Overview:
+        """Return the current overview."""
+        runs = [await self._read_run(run) for run in (await self._queue.runs())[:MAX_RUNS]]
+        workers = [worker for worker in await self._queue.workers() if _is_shown(worker)]
+        at_work = {worker.worker_id: worker for worker in workers if state_of(worker) in _WORKING}
+        return Overview(
+            runs=sorted(runs, key=lambda snapshot: snapshot.is_over),
+            workers=sorted(workers, key=_worker_order),
+            hosts=await self._read_hosts(),
+            errors=_errors(at_work.values()),
+        )
+
+    async def _read_run(self, run: Run) -> Snapshot:
+        stats = await self._queue.stats(run.id)
+        if not stats.remaining:
+            self._progress.pop(run.id, None)
+            return Snapshot(run, stats, 0, 0.0, None)
+        return await self._progress.setdefault(run.id, ProgressReader(self._queue, run.id)).read()
+
+    async def _read_hosts(self) -> list[HostStatus]:
+        found: list[HostStatus] = []
+        async for host in self._queue.hosts():
+            found.append(host)
+            if len(found) >= MAX_HOSTS:
+                break
+        return sorted(found, key=_busy, reverse=True)
+
+
+def worker_row(worker: WorkerStatus) -> dict[str, Any]:
+    """Return a worker under the field names of every report."""
+    info = worker.info
+    given = info.get("own")
+    own = given if isinstance(given, dict) else {}
+    return {
+        "worker_id": worker.worker_id,
+        "run_id": worker.run_id,
+        "state": state_of(worker),
+        "steps": info.get("steps"),
+        "partitions": info.get("partitions") or info.get("sharing"),
+        # On-demand leases are counted for the callers; a listening worker reports them itself.
+        "leased": worker.leased + whole_number(own.get("leased")),
+        "completed": worker.completed + whole_number(own.get("completed")),
+        "failed": worker.failed + whole_number(own.get("failed")),
+        "items": worker.items + whole_number(own.get("items")),
+        "last_hour": last_hour_of(worker),
+        "memory_bytes": info.get("memory"),
+        "last_beat_seconds": round(worker.last_beat.total_seconds(), 1),
+        "info": dict(info),
+    }
+
+
+def host_row(host: HostStatus) -> dict[str, Any]:
+    """Return a host under the field names of every report."""
+    return {
+        "host": host.host,
+        **counts_as_json(host.counts),
+        "delay_seconds": host.delay.total_seconds() if host.delay else None,
+        "paused_seconds": round(host.paused_for.total_seconds(), 1) if host.paused_for else None,
+    }
+
+
+def _run_row(snapshot: Snapshot) -> dict[str, Any]:
+    row = snapshot.as_json()
+    del row["steps"], row["partitions"], row["not_followed"]
+    return row
+
+
+def _is_shown(worker: WorkerStatus) -> bool:
+    is_worker = worker.state != LAUNCHER and "role" not in worker.info
+    return is_worker and (worker.last_beat <= RECENT or bool(worker.leased))
+
+
+def _worker_order(worker: WorkerStatus) -> tuple[int, str]:
+    state = state_of(worker)
+    return _WORKING.index(state) if state in _WORKING else len(_WORKING), worker.worker_id
+
+
+def _busy(host: HostStatus) -> tuple[timedelta, int, int]:
+    return host.paused_for or ZERO, host.counts.leased, host.counts.pending
+
+
+def _errors(workers: Iterable[WorkerStatus]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for worker in workers:
+        total.update(worker.info.get("errors") or {})
+    return dict(total.most_common())

@@ -1,0 +1,144 @@
+"""Progress of a run: its counts, its rate and the estimated time left."""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.model import ZERO, Counts, HostStatus, Run, RunState, Stats
+from shoal.queue.contract import Queue
+from shoal.worker.skipped_links import SkippedLinks, links_not_followed
+
+FINISHED = "finished"
+WINDOW = 15.0  # seconds over which the rate is measured
+MAX_HOSTS = 1_000
+HOSTS_INTERVAL = 5.0  # seconds between two reads of hosts and links
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A run at one moment."""
+
+    run: Run
+    stats: Stats
+    hosts: int
+    rate: float  # tasks ended per second
+    eta: timedelta | None
+    # Hosts with work that are paused, the soonest to resume first.
+    paused: Sequence[HostStatus] = ()
+    not_followed: Mapping[str, SkippedLinks] = field(default_factory=dict)  # by reason
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Seconds left, if that can be estimated."""
+        return self.eta.total_seconds() if self.eta else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens unless the run is resumed or tasks are added."""
+        return self.is_finished or self.run.state.has_ended
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run is active and has no task left."""
+        return self.run.state is RunState.RUNNING and self.stats.remaining == 0 and bool(self.stats.tasks)
+
+    @property
+    def waits_for(self) -> str | None:
+        """The paused hosts that a run without leased tasks waits for, as text."""
+        if self.stats.leased or not self.stats.remaining or not self.paused:
+            return None
+        first = self.paused[0]
+        others = f" and {len(self.paused) - 1:,} more" if len(self.paused) > 1 else ""
+        seconds = (first.paused_for or ZERO).total_seconds()
+        return f"{first.host}{others}, paused for {seconds:,.0f} s"
+
+    @property
+    def state(self) -> str:
+        """The run's state in one word; a running one without tasks left is finished."""
+        return FINISHED if self.is_finished else str(self.run.state)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal status RUN --json` promises."""
+        return {
+            "run_id": self.run.id,
+            "scraper": self.run.scraper,
+            "state": self.state,
+            "reason": self.run.reason or None,
+            **counts_as_json(self.stats),
+            "rate": round(self.rate, 2),
+            "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
+            "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
+            "partitions": {
+                name: counts_as_json(counts) for name, counts in sorted(self.stats.partitions.items())
+            },
+            "not_followed": links_as_json(self.not_followed),
+        }
+
+
+def links_as_json(not_followed: Mapping[str, SkippedLinks]) -> dict[str, Any]:
+    """Return the links that were not followed, under the field names of every report."""
+    return {reason: links.as_json() for reason, links in not_followed.items()}
+
+
+def counts_as_json(counts: Counts) -> dict[str, int]:
+    """Return counts under the field names of every report."""
+    names = (
+        "pending",
+        "delayed",
+        "leased",
+        "completed",
+        "dead",
+        "expired",
+        "dropped",
+        "remaining",
+        "items",
+        "rejected",
+    )
+    return {name: getattr(counts, name) for name in names}
+
+
+class ProgressReader:
+    """Reads a run repeatedly, and computes its rate."""
+
+    def __init__(self, queue: Queue, run_id: str) -> None:
+        self._queue, self._run_id = queue, run_id
+        self._seen: deque[tuple[float, int]] = deque()
+        self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
+        self._not_followed: dict[str, SkippedLinks] = {}
+
+    async def read(self, *, last: bool = False) -> Snapshot:
+        """Return a snapshot of the run; with `last`, the skipped links are up to date too."""
+        run = await self._queue.run(self._run_id)
+        stats = await self._queue.stats(self._run_id)
+        now = time.monotonic()
+        rate = self._rate(now, stats.completed + stats.dead)
+        eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
+        await self._read_hosts(now)
+        if last:
+            self._not_followed = await links_not_followed(self._queue, self._run_id)
+        return Snapshot(run, stats, self._hosts, rate, eta, self._paused, self._not_followed)
+
+    def _rate(self, now: float, ended: int) -> float:
+        self._seen.append((now, ended))
+        while len(self._seen) > 2 and self._seen[0][0] < now - WINDOW:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return (ended - before) / (now - then) if now > then else 0.0
+
+    async def _read_hosts(self, now: float) -> None:
+        # Not on every read: there may be a million hosts.
+        if now < self._hosts_at + HOSTS_INTERVAL and self._hosts:
+            return
+        count, paused = 0, []
+        async for host in self._queue.hosts(self._run_id):
+            count += 1
+            if host.paused_for and host.counts.remaining:
+                paused.append(host)
+            if count >= MAX_HOSTS:
+                break
+        self._hosts, self._hosts_at = count, now
+        self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
+        self._not_followed = await links_not_followed(self._queue, self._run_id)

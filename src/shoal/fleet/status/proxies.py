@@ -1,0 +1,121 @@
+"""The proxies of a run as its workers report them, and whether they are reachable from here."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.core.errors import ShoalError
+from shoal.core.http import Proxy
+from shoal.core.proxies import ProxyRules, endpoint
+from shoal.fetch.proxies.health import ProxyFault
+from shoal.fetch.proxies.source import ProxySource
+from shoal.fetch.proxies.sync import ProxyBan, ProxyStats, left_of, read_ban, read_stats, topic
+from shoal.queue.contract import Queue
+
+MAX_CONCURRENT = 50
+CONNECT_TIMEOUT = 5.0  # seconds
+
+
+@dataclass(slots=True)
+class ProxyStatus:
+    """A proxy as reported by the whole fleet."""
+
+    name: str
+    pages: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    seconds: float | None = None  # average time per page
+    last_fault: str | None = None
+    benched: ProxyBan | None = None
+    back_in: float | None = None  # seconds
+    blocked_by: list[str] = field(default_factory=list)  # hosts it is benched for
+
+    @property
+    def state(self) -> str:
+        """The proxy's state in one word."""
+        if self.benched:
+            return "benched"
+        if not self.pages and self.faults:
+            return "blocked" if self.blocked_by else "failing"
+        return "good" if self.pages else "untried"
+
+    def add(self, stats: ProxyStats) -> None:
+        """Add the statistics of one worker."""
+        pages = self.pages + stats.pages
+        if stats.seconds is not None and pages:
+            before = (self.seconds or 0.0) * self.pages
+            self.seconds = (before + stats.seconds * stats.pages) / pages
+        self.pages = pages
+        for fault, count in stats.faults.items():
+            self.faults[fault] = self.faults.get(fault, 0) + count
+        self.last_fault = stats.last_fault or self.last_fault
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal proxies --json` promises."""
+        return {
+            "proxy": self.name,
+            "state": self.state,
+            "pages": self.pages,
+            **{str(fault): self.faults.get(fault, 0) for fault in ProxyFault},
+            "seconds": round(self.seconds, 3) if self.seconds is not None else None,
+            "last_fault": self.last_fault,
+            "benched_for": self.benched.fault if self.benched else None,
+            "back_in_seconds": round(self.back_in, 1) if self.back_in is not None else None,
+            "blocked_by": sorted(self.blocked_by),
+        }
+
+
+async def proxies(queue: Queue, run_id: str) -> list[ProxyStatus]:
+    """Return the proxies of a run by name, with the statistics of all its workers."""
+    await queue.run(run_id)  # raises UnknownRun
+    found: dict[str, ProxyStatus] = {}
+    for note in (await queue.notes(topic("deeds", run_id))).values():
+        for name, stats in read_stats(note).items():
+            found.setdefault(name, ProxyStatus(name)).add(stats)
+    notes = await queue.notes(topic("benched", run_id))
+    for unit, seconds in left_of(notes).items():
+        name, _, host = unit.partition(" ")
+        status = found.setdefault(name, ProxyStatus(name))
+        if host:
+            status.blocked_by.append(host)
+        else:
+            status.benched, status.back_in = read_ban(notes[unit]), seconds
+    return [found[name] for name in sorted(found)]
+
+
+async def find_unreachable(rules: ProxyRules) -> tuple[Sequence[Proxy], list[Proxy]]:
+    """Return the proxies of the rules, and those that accept no connection; raises ShoalError."""
+    found = await ProxySource(rules).read()
+    limit = asyncio.Semaphore(MAX_CONCURRENT)
+    reachable = await asyncio.gather(*(_is_reachable(proxy, limit) for proxy in found))
+    return found, [proxy for proxy, is_up in zip(found, reachable, strict=True) if not is_up]
+
+
+async def _is_reachable(proxy: Proxy, limit: asyncio.Semaphore) -> bool:
+    host, port = endpoint(proxy)
+    with suppress(OSError):
+        async with limit, asyncio.timeout(CONNECT_TIMEOUT):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.transport.abort()
+            return True
+    return False
+
+
+def addresses_of(found: Iterable[Proxy]) -> list[str]:
+    """Return the addresses of proxies."""
+    return [proxy.name.partition("#")[0] for proxy in found]
+
+
+async def check_proxies(rules: ProxyRules) -> tuple[bool, bool, str]:
+    """Return whether any proxy is reachable, whether all are, and a message for the user."""
+    try:
+        found, unreachable = await find_unreachable(rules)
+    except ShoalError as error:
+        return False, False, str(error)
+    count = len(unreachable)
+    if not count:
+        return True, True, f"all {len(found):,} can be reached"
+    names = addresses_of(unreachable)
+    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return count < len(found), False, f"{count:,} of {len(found):,} cannot be reached: {shown}"

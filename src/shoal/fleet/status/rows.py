@@ -1,0 +1,141 @@
+"""Rows of every report, under the field names that commands, API and Python share."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.core.errors import ShoalError, UnknownLetter
+from shoal.core.model import (
+    DeadLetter,
+    ExpiredTask,
+    Run,
+    Stats,
+    StoredItem,
+    StoredReject,
+    Task,
+    TaskStatus,
+)
+from shoal.fleet.status.progress import Snapshot, counts_as_json
+from shoal.queue.contract import Queue
+
+if TYPE_CHECKING:
+    from shoal.fleet.project.file import ProjectScraper
+
+
+def run_row(run: Run, stats: Stats) -> dict[str, Any]:
+    """Return a run as in `shoal runs --json`."""
+    return {
+        "run_id": run.id,
+        "scraper": run.scraper,
+        "state": Snapshot(run, stats, 0, 0.0, None).state,
+        "reason": run.reason or None,
+        "started_at": run.started_at.isoformat(timespec="seconds"),
+        **counts_as_json(stats),
+    }
+
+
+def letter_row(letter: DeadLetter) -> dict[str, Any]:
+    """Return a dead letter as in `shoal dead list --json`."""
+    return {
+        "id": letter.id,
+        "step": letter.task.step,
+        "url": letter.task.url,
+        "attempts": letter.attempts,
+        "error": letter.error,
+        "buried_at": letter.buried_at.isoformat(timespec="seconds"),
+    }
+
+
+def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
+    """Return a dead letter as in `shoal dead show --json`: with its payload and all its attempts."""
+    history = [
+        {
+            "attempt": entry.attempt,
+            "worker_id": entry.worker_id,
+            "ended_at": entry.ended_at.isoformat(),
+            "error": entry.error,
+        }
+        for entry in letter.history
+    ]
+    return {
+        **letter_row(letter),
+        "payload": dict(letter.task.payload),
+        "request": letter.task.request.words if letter.task.request else None,
+        "history": history,
+    }
+
+
+def item_row(item: StoredItem) -> dict[str, Any]:
+    """Return an item with where and when it was found."""
+    return {
+        "id": item.id,
+        "url": item.url,
+        "step": item.step,
+        "task_id": item.task_id,
+        "stored_at": item.stored_at.isoformat(timespec="seconds"),
+        "data": item.data,
+    }
+
+
+def reject_row(reject: StoredReject) -> dict[str, Any]:
+    """Return a reject with where and when it was found, and why it was rejected."""
+    return {
+        "id": reject.id,
+        "url": reject.url,
+        "step": reject.step,
+        "task_id": reject.task_id,
+        "stored_at": reject.stored_at.isoformat(timespec="seconds"),
+        "data": reject.data,
+        "reason": reject.reason,
+    }
+
+
+def task_row(status: TaskStatus) -> dict[str, Any]:
+    """Return the current state of a task; some stores keep only the id of a completed one."""
+    return {
+        "task_id": status.id,
+        "step": status.step,
+        "state": str(status.state),
+        "url": status.url,
+        "worker_id": status.worker_id,
+        "since": status.since.isoformat(timespec="seconds") if status.since else None,
+        "attempt": status.attempt,
+        "items": status.items,
+        **_labels(status.task),
+    }
+
+
+def expired_row(expired: ExpiredTask) -> dict[str, Any]:
+    """Return a task whose time to live ran out."""
+    return {
+        "task_id": expired.id,
+        "step": expired.task.step,
+        "url": expired.task.url,
+        "expired_at": expired.expired_at.isoformat(timespec="seconds"),
+        **_labels(expired.task),
+    }
+
+
+def scraper_row(entry: "ProjectScraper", folder: Path) -> dict[str, Any]:
+    """Return a scraper of the project as in `shoal scrapers --json`; `says` is why it cannot be loaded."""
+    row = {"name": entry.name, "module": entry.module, "mode": None, "steps": None, "says": None}
+    try:
+        scraper = entry.load(folder)
+        return row | {"mode": scraper.settings.mode, "steps": ", ".join(scraper.steps)}
+    except ShoalError as error:
+        return row | {"says": str(error)}
+
+
+def _labels(task: Task | None) -> Mapping[str, Any]:
+    return {
+        "key": task.key if task else None,
+        "partition": task.partition if task else None,
+        "priority": task.priority if task else None,
+    }
+
+
+async def find_letter(queue: Queue, run_id: str, letter_id: str) -> DeadLetter:
+    """Return a dead letter by its id; raises UnknownLetter."""
+    async for letter in queue.dead(run_id, ids=[letter_id]):
+        return letter
+    raise UnknownLetter(run_id, letter_id)

@@ -1,0 +1,149 @@
+"""Stale leases: their holder sends no heartbeats, or has held them for very long."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerStatus
+from shoal.core.redact import bare_url
+from shoal.fleet.liveness import MAX_SILENCE, is_at_most_once, is_dead
+from shoal.queue.contract import Queue
+from shoal.worker.process.supervisor import FROZEN
+from shoal.worker.release import release_leases
+
+OLD = 10 * MINUTE
+LATE = "late"
+ENDINGS = ("ended", "died")
+FINAL_STATES = (*ENDINGS, "finished")  # after which no heartbeat follows
+MAX_SHOWN = 100  # tasks per holder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleHolder:
+    """A worker and the leases it holds that are stale."""
+
+    worker_id: str
+    run_id: str
+    tasks: Sequence[TaskStatus]
+    oldest: timedelta
+    silent: timedelta | None  # time since its last heartbeat, None if there was none
+    is_gone: bool  # it is dead, has ended, or has missed heartbeats
+    why: str
+    at_most_once: bool = False  # its tasks are not handed out again
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal stale --json` promises."""
+        return {
+            "worker_id": self.worker_id,
+            "run_id": self.run_id,
+            "leases": len(self.tasks),
+            "oldest_seconds": round(self.oldest.total_seconds(), 1),
+            "silent_seconds": None if self.silent is None else round(self.silent.total_seconds(), 1),
+            "gone": self.is_gone,
+            "why": self.why,
+            "tasks": [_task_as_json(task) for task in self.tasks[:MAX_SHOWN]],
+        }
+
+
+def state_of(worker: WorkerStatus) -> str:
+    """Return a worker's last reported state; `late` if its heartbeats are missing."""
+    if worker.state not in FINAL_STATES and worker.last_beat > MAX_SILENCE:
+        return LATE
+    return worker.state
+
+
+async def stale_holders(
+    queue: Queue, run_id: str | None = None, *, older: timedelta = OLD, now: datetime | None = None
+) -> list[StaleHolder]:
+    """Return the holders of stale leases in a run, or in any: gone workers, and leases older than `older`.
+
+    Ages compare this machine's clock with the store's.
+    """
+    runs = [await queue.run(run_id)] if run_id else await _busy(queue)
+    found = []
+    for run in runs:
+        workers = {worker.worker_id: worker for worker in await queue.workers(run.id)}
+        leases: dict[str, list[TaskStatus]] = {}
+        async for task in queue.tasks(run.id, states={TaskState.LEASED}):
+            leases.setdefault(task.worker_id or "", []).append(task)
+        moment = now or datetime.now(UTC)
+        judged = (
+            judge(run.id, worker_id, workers.get(worker_id), held, older=older, now=moment)
+            for worker_id, held in leases.items()
+        )
+        found += [holder for holder in judged if holder]
+    return sorted(found, key=lambda holder: holder.oldest, reverse=True)
+
+
+def judge(
+    run_id: str,
+    worker_id: str,
+    worker: WorkerStatus | None,
+    held: Sequence[TaskStatus],
+    *,
+    older: timedelta,
+    now: datetime,
+) -> StaleHolder | None:
+    """Decide whether a worker's leases are stale; None if not."""
+    reason = _why_gone(worker)
+    stale = held if reason else [task for task in held if _age(task, now) >= older]
+    if not stale:
+        return None
+    return StaleHolder(
+        worker_id=worker_id,
+        run_id=run_id,
+        tasks=stale,
+        oldest=max(_age(task, now) for task in stale),
+        silent=worker.last_beat if worker else None,
+        is_gone=reason is not None,
+        why=reason or _why_old(worker),
+        at_most_once=worker is not None and is_at_most_once(worker),
+    )
+
+
+async def release(queue: Queue, holders: Iterable[StaleHolder]) -> int:
+    """Release the leases of these holders, and the expired ones; return how many.
+
+    Attempts are given back, and later outcomes from the holder are refused. An at-most-once holder keeps its
+    leases until their deadlines.
+    """
+    count = await queue.reclaim()
+    for worker_id, at_most_once in {(holder.worker_id, holder.at_most_once) for holder in holders}:
+        if not at_most_once:  # it may still be running
+            count += await release_leases(queue, worker_id)
+    return count
+
+
+def _why_gone(worker: WorkerStatus | None) -> str | None:
+    if worker is None:
+        return None
+    if is_dead(worker):
+        return "its process is gone"
+    if worker.state in ENDINGS:
+        return f"it has {worker.state}"
+    return "missed its heartbeats" if worker.last_beat > MAX_SILENCE else None
+
+
+def _why_old(worker: WorkerStatus | None) -> str:
+    if worker is None:
+        return "held for long by a worker without heartbeats"
+    return "its process is frozen" if worker.state == FROZEN else "held for long"
+
+
+async def _busy(queue: Queue) -> list[Run]:
+    return [run for run in await queue.runs() if (await queue.stats(run.id)).leased]
+
+
+def _age(task: TaskStatus, now: datetime) -> timedelta:
+    return max(now - task.since, ZERO) if task.since else ZERO
+
+
+def _task_as_json(task: TaskStatus) -> dict[str, Any]:
+    return {
+        "task_id": task.id,
+        "step": task.step,
+        "url": bare_url(task.url) if task.url else None,
+        "attempt": task.attempt,
+        "since": task.since.isoformat(timespec="seconds") if task.since else None,
+    }

@@ -1,0 +1,77 @@
+"""API tokens as the whole fleet knows them: by name, never by value."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint
+from shoal.fetch.tokens.budget import TokenBudget
+from shoal.fetch.tokens.local_quota import TOPIC, read_budget
+from shoal.queue.contract import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStatus:
+    """A token and its remaining quota."""
+
+    key: str
+    budget: TokenBudget
+
+    @property
+    def name(self) -> str:
+        """The display name."""
+        return f"token {self.budget.number} ({self.key[:6]})"
+
+    @property
+    def state(self) -> str:
+        """The token's state in one word."""
+        if self.budget.retired:
+            return "retired"
+        if not self.budget.is_known:
+            return "untold"
+        return "resting" if self.budget.left == 0 else "ready"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal tokens --json` promises."""
+        budget = self.budget
+        is_known = budget.is_known and budget.left is not None and not budget.retired
+        return {
+            "token": self.name,
+            "state": self.state,
+            "left": budget.left if is_known else None,
+            "limit": budget.limit if is_known else None,
+            "resets_in_seconds": round(budget.resets_in, 1) if is_known else None,
+            "reserved": sum(held.units for held in budget.held.values()),
+            "why": budget.retired or None,
+            "runs": list(budget.runs),
+        }
+
+
+async def tokens(queue: Queue, run_id: str | None = None) -> list[TokenStatus]:
+    """Return the tokens of the queue, or those that a run has used recently, ordered by number."""
+    if run_id:
+        await queue.run(run_id)  # raises UnknownRun
+    notes = await queue.notes(TOPIC)
+    found = [TokenStatus(key, read_budget(note)) for key, note in notes.items()]
+    meant = [one for one in found if run_id is None or run_id in one.budget.runs]
+    return sorted(meant, key=lambda one: (one.budget.number, one.key))
+
+
+async def forget(queue: Queue, names: str) -> int:
+    """Forget the recorded state of tokens, so that they are tried again; return how many.
+
+    `names` is "all", "retired", or a part of one name.
+    """
+    found = await tokens(queue)
+    meant = [
+        one
+        for one in found
+        if names == "all" or names == one.state or one.key.startswith(names) or names == one.name
+    ]
+    if not meant and names not in ("all", "retired"):
+        known = [one.key[:6] for one in found]
+        raise InvalidSetting(
+            "--forget", f"knows no token {names!r}. {hint(names, known or ['all', 'retired'])}"
+        )
+    await queue.write_notes(TOPIC, {one.key: None for one in meant})
+    return len(meant)

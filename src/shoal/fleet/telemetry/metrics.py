@@ -1,0 +1,220 @@
+"""Prometheus metrics: what the workers of a launcher do, and what is in a queue.
+
+Labels have few values: an outcome, a step, an error class, a scraper. Never a URL, a host or a run.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Counts, Run, WorkerStatus
+from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.stale import ENDINGS, state_of
+from shoal.queue.contract import Queue
+from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters
+from shoal.worker.process.heartbeat import HOUR, memory_of
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+MAX_ERROR_CLASSES = 50  # users may define any number of them
+MAX_RUNS = 100  # that are read, the newest first
+CACHE_TTL = 1.0  # seconds; a scrape within it gets the same text again
+OTHER = "other"
+STATES = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped")
+
+
+def need_library() -> None:
+    """Raise InvalidInput if the metrics library is missing; it says what to install."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InvalidInput("Metrics need their library. Run: pip install 'shoal[metrics]'") from error
+
+
+class WorkerCountsSource(Protocol):
+    """The workers of one launcher, in one worker pool or several."""
+
+    @property
+    def tally(self) -> WorkerCounters: ...
+    @property
+    def in_hand(self) -> int: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def pids(self) -> list[int]: ...
+
+
+class PoolMetrics:
+    """Metrics of the workers of one launcher and of the runs they work on."""
+
+    def __init__(self, pool: WorkerCountsSource) -> None:
+        self._pool = pool
+        self._stats: dict[str, Counts] = {}  # of the newest run of each scraper
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Record the current counts of a run."""
+        self._stats[snapshot.run.scraper] = without_waiting(snapshot.run, snapshot.stats)
+
+    async def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return exposition(self.collect())
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yield all metrics."""
+        yield from tally_families(self._pool.tally)
+        yield from pool_families(self._pool)
+        if self._stats:
+            yield queue_family(self._stats)
+
+
+@dataclass(slots=True)
+class QueueMetrics:
+    """Metrics of a whole queue, independent of the workers here: for a machine that monitors the fleet."""
+
+    queue: Queue
+    _text: bytes = field(default=b"", init=False)
+    _read_at: float = field(default=0.0, init=False)
+
+    async def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format, as of the last second."""
+        if not self._text or time.monotonic() - self._read_at >= CACHE_TTL:
+            self._text = exposition(await self.collect())
+            self._read_at = time.monotonic()
+        return self._text
+
+    async def collect(self) -> "Iterator[Metric]":
+        """Read the queue, and return its metrics."""
+        counts: dict[str, Counter[str]] = {}
+        for run in (await self.queue.runs())[:MAX_RUNS]:
+            stats = without_waiting(run, await self.queue.stats(run.id))
+            counts.setdefault(run.scraper, Counter()).update(_by_state(stats))
+        workers = await self.queue.workers()
+        return iter([_queue_family(counts), *worker_families(workers)])
+
+
+def exposition(families: "Iterator[Metric]") -> bytes:
+    """Return metric families in Prometheus' text format."""
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.registry import Collector
+
+    class Once(Collector):
+        def collect(self) -> "Iterator[Metric]":
+            return families
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Once())
+    return generate_latest(registry)
+
+
+def tally_families(tally: WorkerCounters) -> "Iterator[Metric]":
+    """Yield what workers have done."""
+    from prometheus_client.core import CounterMetricFamily
+
+    measures = tally.measures or MetricCounters()
+    yield _counter("shoal_tasks", "Tasks settled, by outcome and step.", ("outcome", "step"), measures.tasks)
+    yield _counter("shoal_responses", "Responses, by class of status.", ("status",), measures.statuses)
+    yield _counter("shoal_errors", "Failed attempts, by error class.", ("class",), few(tally.errors))
+    yield _counter("shoal_put_off", "Tasks postponed, by reason.", ("reason",), few(tally.postponed))
+    yield CounterMetricFamily("shoal_items", "Items stored.", value=tally.items)
+    yield CounterMetricFamily("shoal_rejected_items", "Items rejected.", value=tally.rejected)
+    yield CounterMetricFamily("shoal_pages_bytes", "Bytes of page bodies, decompressed.", value=tally.bytes)
+    yield CounterMetricFamily("shoal_pages_from_cache", "Pages read from the cache.", value=tally.from_cache)
+    yield _fetch_seconds(measures)
+
+
+def pool_families(pool: WorkerCountsSource) -> "Iterator[Metric]":
+    """Yield the state of this launcher's workers."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    pids = pool.pids
+    workers = GaugeMetricFamily("shoal_workers", "Workers, by state.", labels=("state",))
+    workers.add_metric(("running",), len(pids))
+    yield workers
+    yield CounterMetricFamily(
+        "shoal_worker_restarts", "Workers started to replace dead ones.", value=pool.restarts
+    )
+    memory = sum(memory_of(pid) or 0 for pid in pids)
+    yield GaugeMetricFamily(
+        "shoal_worker_memory_bytes", "Memory of all workers of this launcher.", value=memory
+    )
+    yield GaugeMetricFamily(
+        "shoal_worker_leases", "Tasks leased by the workers of this launcher.", value=pool.in_hand
+    )
+
+
+def queue_family(stats: Mapping[str, Counts]) -> "Metric":
+    """Return the number of tasks in each state, by scraper."""
+    return _queue_family({scraper: _by_state(counts) for scraper, counts in stats.items()})
+
+
+def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":
+    """Yield the state of a whole fleet's workers, by their heartbeats; ended workers count for an hour."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    recent = [one for one in workers if one.last_beat.total_seconds() < HOUR or one.leased]
+    states = Counter(state_of(one) for one in recent)
+    family = GaugeMetricFamily("shoal_workers", "Workers, by state.", labels=("state",))
+    for state in ("running", "frozen", "late", *ENDINGS, "launcher"):
+        family.add_metric((state,), states[state])
+    yield family
+    living = [one for one in recent if state_of(one) == "running"]
+    memory = sum(int(one.info.get("memory") or 0) for one in living)
+    yield GaugeMetricFamily("shoal_worker_memory_bytes", "Memory of all workers.", value=memory)
+    leased = sum(one.leased for one in recent)
+    yield GaugeMetricFamily("shoal_worker_leases", "Tasks leased by workers.", value=leased)
+
+
+def few(counts: Mapping[str, int], most: int = MAX_ERROR_CLASSES) -> dict[str, int]:
+    """Return the counts with at most `most` names; the rest is summed up as `other`."""
+    if len(counts) <= most:
+        return dict(counts)
+    # The first names stay, so that a counter never decreases.
+    names = list(counts)[:most]
+    return {name: counts[name] for name in names} | {
+        OTHER: sum(count for name, count in counts.items() if name not in names)
+    }
+
+
+def _counter(name: str, words: str, labels: tuple[str, ...], counts: Mapping[str, int]) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(name, words, labels=labels)
+    for key, count in counts.items():
+        family.add_metric(key.split(" ", len(labels) - 1), count)
+    return family
+
+
+def _fetch_seconds(measures: MetricCounters) -> "Metric":
+    from prometheus_client.core import HistogramMetricFamily
+
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    return HistogramMetricFamily(
+        "shoal_fetch_seconds",
+        "Response times of hosts, in seconds.",
+        buckets=list(zip(bounds, accumulate(measures.fetches), strict=True)),
+        sum_value=measures.fetch_seconds,
+    )
+
+
+def without_waiting(run: Run, counts: Counts) -> Counts:
+    """Return the counts of a run; the tasks left in an ended run count as neither pending nor delayed."""
+    return replace(counts, pending=0, delayed=0) if run.state.has_ended else counts
+
+
+def _by_state(counts: Counts) -> dict[str, int]:
+    return {state: getattr(counts, state) for state in STATES}
+
+
+def _queue_family(counts: Mapping[str, Mapping[str, int]]) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily("shoal_queue_tasks", "Tasks, by state.", labels=("scraper", "state"))
+    for scraper, by_state in counts.items():
+        for state in STATES:
+            family.add_metric((scraper, state), by_state.get(state, 0))
+    return family

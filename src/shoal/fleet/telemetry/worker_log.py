@@ -1,0 +1,103 @@
+"""Log events of a pool's workers: started, restarted, ended, died, given up."""
+
+from collections.abc import Callable
+from typing import Any
+
+from shoal.core.events import (
+    DIED,
+    ENDED,
+    GIVEN_UP,
+    LOG,
+    QUEUE_AWAY,
+    RESTARTED,
+    STARTED,
+    STOPPING,
+    Event,
+    Level,
+)
+from shoal.fleet.telemetry.logs import LogDirectory
+from shoal.queue import retry
+from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.process.supervisor import WorkerExit
+
+OUTAGE_LOG_INTERVAL = 60.0  # seconds
+STOPS = {1: "finishing", 2: "handing back"}
+
+
+class WorkerLifecycleLog:
+    """Logs when workers start and end, in the fleet's log and in each worker's own."""
+
+    def __init__(self, logs: LogDirectory, run_id: str, on_output: Callable[[str], None]) -> None:
+        # With logs on a stream, the output is already there as a log line.
+        self.on_output = on_output if not logs.is_stream else lambda line: None
+        self.logs, self.run_id = logs, run_id
+        self.restarts = 0
+        self._used_slots: set[int] = set()
+        self._outage_shown_at = 0.0  # when a worker's message about an unreachable queue was last shown
+
+    def entry(self, number: int, worker_id: str) -> "WorkerLogEntry":
+        """Return the log of a new worker in a slot; it may replace one that died."""
+        is_new = number not in self._used_slots
+        self._used_slots.add(number)
+        return WorkerLogEntry(self, number, worker_id, STARTED if is_new else RESTARTED)
+
+    def is_shown(self, event: Event) -> bool:
+        """Return whether to show a worker's warning; a queue outage is shown once a minute per pool."""
+        if event.name != QUEUE_AWAY:
+            return event.name == LOG
+        # The launcher reports its own wait for the queue, and the workers wait for the same one.
+        if (
+            event.fields.get("logger") == retry.__name__
+            or event.at - self._outage_shown_at < OUTAGE_LOG_INTERVAL
+        ):
+            return False
+        self._outage_shown_at = event.at
+        return True
+
+    def log_stopping(self, times: int, in_hand: int) -> None:
+        """Log that the pool was told to stop."""
+        how = STOPS.get(times, "killing")
+        self.logs.fleet.log(Level.INFO, STOPPING, run=self.run_id, how=how, in_hand=in_hand)
+
+    def log_given_up(self, number: int, last: WorkerExit, reason: str | None = None) -> None:
+        """Log that a slot gets no new worker and why, with the last output lines of its worker."""
+        facts: dict[str, Any] = {"run": self.run_id, "place": number + 1, "message": last.message}
+        facts |= {"reason": reason} if reason else {}
+        self.logs.fleet.log(Level.ERROR, GIVEN_UP, **facts, last_lines=last.last_lines)
+
+
+class WorkerLogEntry:
+    """Writes the log events of one worker."""
+
+    def __init__(self, pool_log: WorkerLifecycleLog, number: int, worker_id: str, start_event: str) -> None:
+        self._pool_log, self._start_event, self._slot = pool_log, start_event, number + 1
+        self._fields = {"run": pool_log.run_id, "worker": worker_id}
+        self._fleet, self._own = pool_log.logs.fleet, pool_log.logs.worker(self._slot)
+
+    def log_start(self) -> None:
+        """Log that the worker starts."""
+        self._log(Level.INFO, self._start_event)
+
+    def log_exit(self, ending: WorkerExit) -> WorkerExit:
+        """Log how the worker ended, and return its exit."""
+        facts = {"reason": ending.reason, "pages": ending.tally.pages, "items": ending.tally.items}
+        if ending.reason in (ExitReason.DIED, ExitReason.FAILED):
+            self._log(Level.ERROR, DIED, message=ending.message, blamed=len(ending.blamed), **facts)
+        else:
+            self._log(Level.INFO, ENDED, **facts)
+        return ending
+
+    def log_output(self, line: str) -> None:
+        """Log a line that the worker printed, and show it."""
+        self._own.log_output(line, **self._fields)
+        self._pool_log.on_output(line)
+
+    def log_event(self, event: Event) -> None:
+        """Log an event sent by the worker; a library's warning is shown like printed output."""
+        self._own.write(event, **self._fields)
+        if event.level >= Level.WARNING and self._pool_log.is_shown(event):
+            self._pool_log.on_output(str(event.fields.get("message", "")))
+
+    def _log(self, level: Level, name: str, **facts: Any) -> None:
+        for writer in (self._own,) if self._pool_log.logs.is_stream else (self._fleet, self._own):
+            writer.log(level, name, **self._fields, place=self._slot, **facts)

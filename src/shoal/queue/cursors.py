@@ -1,0 +1,49 @@
+"""Pagination cursors: the position of a row in its list, as the text that `after` takes."""
+
+from collections.abc import Iterator, Sequence
+
+from shoal.core.errors import InvalidSetting, shorten
+
+MAX_DIGITS = 18  # of a number, so that any store can hold it
+FIRST_PAGE, GROWTH = 64, 4  # rows of the first page, and the factor to the next
+
+
+def cursor_of(*parts: object) -> str:
+    """Join the parts of a cursor."""
+    return ".".join(map(str, parts))
+
+
+def parts_of(after: str, count: int) -> list[str]:
+    """Split a cursor into `count` parts; raises InvalidSetting if it has another number of them."""
+    parts = after.split(".")
+    if len(parts) != count:
+        raise invalid_cursor(after)
+    return parts
+
+
+def numbers_of(after: str, parts: Sequence[str]) -> list[int]:
+    """Convert parts of a cursor to numbers; raises InvalidSetting if one is not a number."""
+    if not all(part.isascii() and part.isdecimal() and len(part) <= MAX_DIGITS for part in parts):
+        raise invalid_cursor(after)
+    return [int(part) for part in parts]
+
+
+def invalid_cursor(after: str) -> InvalidSetting:
+    """Return the error for a text that is not a cursor of this list."""
+    return InvalidSetting(
+        "after", f"takes the cursor of a row of the same list, not {shorten(after)!r}. Begin without it"
+    )
+
+
+def check_keys(keys: Sequence[str] | None, after: str | None) -> None:
+    """Raise InvalidSetting if a list of tasks has both keys and a cursor."""
+    if keys is not None and after is not None:
+        raise InvalidSetting("after", "cannot be combined with keys")
+
+
+def page_sizes(limit: int) -> Iterator[int]:
+    """Yield the numbers of rows to read at a time: few at first, because many readers need no more."""
+    size = min(FIRST_PAGE, limit)
+    while True:
+        yield size
+        size = min(size * GROWTH, limit)

@@ -1,0 +1,370 @@
+"""Reports on the queue: counts, and streams that are read a page at a time."""
+
+import heapq
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from shoal.core.model import (
+    Counts,
+    DeadFilter,
+    DeadLetter,
+    ExpiredTask,
+    HostStatus,
+    Stats,
+    StoredItem,
+    StoredReject,
+    WorkerStatus,
+)
+from shoal.core.urls import host_of
+from shoal.queue.cursors import cursor_of, numbers_of, page_sizes, parts_of
+from shoal.queue.intake import decode
+from shoal.queue.redis.server import RedisServer
+from shoal.queue.redis.wire import (
+    LetterRecord,
+    Stored,
+    counts,
+    counts_fields,
+    dead_letter,
+    duration,
+    expired_task,
+    moment,
+    numbers,
+    read_letter,
+    read_stored,
+    unpack,
+)
+
+PAGE = 500
+ENTRIES = 25  # settle calls in a page of items
+Row = TypeVar("Row")
+Names = Mapping[int, list[str]]
+
+
+class RedisReader:
+    """Reads one run, or all runs where none is given."""
+
+    def __init__(self, server: RedisServer, shards: int) -> None:
+        self._server, self._shards = server, shards
+
+    def items(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredItem]:
+        """Stream the items of a run."""
+        return self._merged([self._items(shard, number, step, after) for shard in range(self._shards)], _id)
+
+    def rejects(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredReject]:
+        """Stream the rejects of a run."""
+        return self._merged([self._rejects(shard, number, step, after) for shard in range(self._shards)], _id)
+
+    async def select_dead(
+        self, shard: int, number: int, ids: Sequence[str] | None, where: DeadFilter
+    ) -> AsyncIterator[list[str]]:
+        """Stream the ids of the dead letters of a shard that match, a page at a time."""
+        selected = None if ids is None else set(ids)
+        # Only up to the newest of now: a letter that dies again meanwhile is not processed twice.
+        until = await self.last_dead(shard, number)
+        after, page = await self.dead_page(shard, number, 0, until)
+        while until and after:
+            letters = (letter for _, letter in page if selected is None or letter.id in selected)
+            if found := [letter.id for letter in letters if matches(letter, where)]:
+                yield found
+            after, page = await self.dead_page(shard, number, after, until)
+
+    async def dead(self, number: int, where: DeadFilter, after: str | None) -> AsyncIterator[DeadLetter]:
+        """Stream the dead letters of a run, the oldest first."""
+        order, home = pair_of(after)
+        # Of two letters with the same order, that of the lower shard comes first.
+        streams = [self._dead_letters(shard, number, order - (shard > home)) for shard in range(self._shards)]
+        async for (order, shard), letter in self._merged(streams, lambda row: row[0]):
+            if matches(letter, where):
+                yield replace(letter, cursor=cursor_of(order, shard))
+
+    async def named_letters(
+        self, number: int, ids: Sequence[bytes], where: DeadFilter, after: str | None
+    ) -> AsyncIterator[DeadLetter]:
+        """Stream the dead letters of a run that have these ids."""
+        begin, found = pair_of(after), []
+        for shard in range(self._shards if ids else 0):
+            orders = await self.command(shard, "ZMSCORE", f"{number}:graves", *ids)
+            letters = await self.command(shard, "HMGET", f"{number}:dead", *ids)
+            names = SectionNames(self, shard, number)
+            for order, letter in zip(orders, letters, strict=True):
+                if order is not None and letter is not None:
+                    row = read_letter(letter)
+                    section = {row.section: list(await names.of(row.section))}
+                    found.append(((int(float(order)), shard), dead_letter(row, section)))
+        for position, letter in sorted(found, key=lambda row: row[0]):
+            if (after is None or position > begin) and matches(letter, where):
+                yield replace(letter, cursor=cursor_of(*position))
+
+    async def expired(self, number: int, after: str | None) -> AsyncIterator[ExpiredTask]:
+        """Stream the expired tasks of a run."""
+        home, start = pair_of(after)
+        for shard in range(home, self._shards):
+            names = SectionNames(self, shard, number)
+            async for position, row in self.listed(shard, number, "expired", start):
+                yield expired_task(row, await names.of(row.section), cursor_of(shard, position))
+            start = 0
+
+    async def listed(
+        self, shard: int, number: int, name: str, start: int
+    ) -> AsyncIterator[tuple[int, LetterRecord]]:
+        """Read a list of a run that only grows, with the positions of its rows, counted from 1."""
+        sizes = page_sizes(PAGE)
+        while rows := await self.command(shard, "LRANGE", f"{number}:{name}", start, start + next(sizes) - 1):
+            for row in rows:
+                start += 1
+                yield start, read_letter(row)
+
+    async def hosts(self, number: int | None, after: str | None) -> AsyncIterator[HostStatus]:
+        """Stream the hosts, of one run or of all, in the order in which they were first seen."""
+        home, start = pair_of(after)
+        for shard in range(home, self._shards):
+            async for position, row in self._hosts(shard, number, start):
+                name, delay, paused_for, *tallies = row
+                yield HostStatus(
+                    host=name,
+                    counts=counts(tallies) if tallies else Counts(),
+                    delay=duration(delay) if delay else None,
+                    paused_for=duration(paused_for) if paused_for > 0 else None,
+                    cursor=cursor_of(shard, position),
+                )
+            start = 0
+
+    async def _hosts(self, shard: int, number: int | None, start: int) -> AsyncIterator[tuple[int, Any]]:
+        run, sizes = "" if number is None else number, page_sizes(PAGE)
+        while rows := unpack(await self._server.call("hosts", shard, run, start, next(sizes))):
+            for row in rows:
+                start += 1
+                yield start, row
+
+    async def workers(self, number: int, run_id: str, now: int) -> list[WorkerStatus]:
+        """Return the workers of a run that have sent a heartbeat."""
+        beats: dict[str, tuple[int, str, str]] = {}
+        done: dict[str, list[int]] = {}
+        for shard in range(self._shards):
+            async for worker, packed in self._pairs(shard, f"{number}:beats"):
+                beats[worker] = unpack(packed, type=tuple[int, str, str])
+            async for worker, packed in self._pairs(shard, f"{number}:workers"):
+                row = done.get(worker, [0, 0, 0, 0])
+                done[worker] = [one + other for one, other in zip(row, numbers(packed), strict=True)]
+        return [
+            _worker(worker, run_id, beat, done.get(worker, [0, 0, 0, 0]), now)
+            for worker, beat in beats.items()
+        ]
+
+    async def last_dead(self, shard: int, number: int) -> int:
+        """Return the order of the newest dead letter of a shard, 0 if there is none."""
+        found = await self.command(
+            shard, "ZREVRANGEBYSCORE", f"{number}:graves", "+inf", "-inf", "WITHSCORES", "LIMIT", 0, 1
+        )
+        return int(found[1]) if found else 0
+
+    async def dead_page(
+        self, shard: int, number: int, after: int, until: int, size: int = PAGE
+    ) -> tuple[int, list[tuple[int, DeadLetter]]]:
+        """Return where a page of dead letters ends, 0 after the last one, and the page with its order."""
+        found = await self.command(
+            shard,
+            "ZRANGEBYSCORE",
+            f"{number}:graves",
+            f"({after}",
+            until or "+inf",
+            "WITHSCORES",
+            "LIMIT",
+            0,
+            size,
+        )
+        if not found:
+            return 0, []
+        names = await self.names(shard, number)
+        letters = await self.command(shard, "HMGET", f"{number}:dead", *found[::2])
+        # A letter that was replayed in the meantime is missing.
+        return int(found[-1]), [
+            (int(order), dead_letter(read_letter(letter), names))
+            for order, letter in zip(found[1::2], letters, strict=True)
+            if letter is not None
+        ]
+
+    async def _dead_letters(
+        self, shard: int, number: int, after: int
+    ) -> AsyncIterator[tuple[tuple[int, int], DeadLetter]]:
+        sizes = page_sizes(PAGE)
+        after, page = await self.dead_page(shard, number, after, 0, next(sizes))
+        while after:
+            for order, letter in page:
+                yield (order, shard), letter
+            after, page = await self.dead_page(shard, number, after, 0, next(sizes))
+
+    async def _items(
+        self, shard: int, number: int, step: str | None, after: int
+    ) -> AsyncIterator[StoredItem]:
+        async for first, at, stored in self._stored(shard, f"{number}:items", after):
+            for position, one, data in _each(first, stored, 1):
+                item_id = position * self._shards + shard
+                if item_id > after and step in (None, one.step):
+                    yield StoredItem(
+                        id=item_id,
+                        task_id=one.task.hex(),
+                        url=one.url,
+                        step=one.step,
+                        data=decode(data[0]),
+                        stored_at=moment(at),
+                    )
+
+    async def _rejects(
+        self, shard: int, number: int, step: str | None, after: int
+    ) -> AsyncIterator[StoredReject]:
+        async for first, at, stored in self._stored(shard, f"{number}:rejects", after):
+            for position, one, data in _each(first, stored, 2):
+                item_id = position * self._shards + shard
+                if item_id > after and step in (None, one.step):
+                    yield StoredReject(
+                        id=item_id,
+                        task_id=one.task.hex(),
+                        url=one.url,
+                        step=one.step,
+                        data=decode(data[0]),
+                        reason=data[1],
+                        stored_at=moment(at),
+                    )
+
+    async def _stored(
+        self, shard: int, name: str, after: int
+    ) -> AsyncIterator[tuple[int, int, list[Stored]]]:
+        """Read the results of settle calls, from the one that contains `after`."""
+        start = "-"
+        if after > 0:
+            held = await self.command(shard, "XREVRANGE", name, after // self._shards + 1, "-", "COUNT", 1)
+            start = held[0][0].decode() if held else "-"
+        async for entry in self.entries(shard, name, start):
+            yield entry
+
+    async def entries(
+        self, shard: int, name: str, start: str
+    ) -> AsyncIterator[tuple[int, int, list[Stored]]]:
+        """Read the results of settle calls, from `start`: order, time and results."""
+        while entries := await self.command(shard, "XRANGE", name, start, "+", "COUNT", ENTRIES):
+            for key, fields in entries:
+                first = int(key.partition(b"-")[0])
+                yield first, int(fields[b"t"]), read_stored(fields[b"b"])
+                start = f"({key.decode()}"
+
+    async def _pairs(self, shard: int, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        cursor = 0
+        while True:
+            cursor, page = await self.command(shard, "HSCAN", name, cursor, "COUNT", PAGE)
+            for field, value in page.items():
+                yield field.decode(), value
+            if not int(cursor):
+                return
+
+    async def names(self, shard: int, number: int) -> Names:
+        """Return the step and the partition of each section."""
+        found = await self.command(shard, "HGETALL", f"{number}:names")
+        return {int(section): name.decode().split("\0") for section, name in found.items()}
+
+    async def command(self, shard: int, command: str, name: str, *words: Any) -> Any:
+        """Run a command on a key of a shard."""
+        return await self._server.command(command, self._server.key(shard, name), *words)
+
+    async def _merged(
+        self, streams: list[AsyncIterator[Row]], order: Callable[[Row], Any]
+    ) -> AsyncIterator[Row]:
+        """Merge sorted streams."""
+        if len(streams) == 1:
+            async for row in streams[0]:
+                yield row
+            return
+        heap: list[tuple[Any, int, Row]] = []
+        for which, stream in enumerate(streams):
+            async for row in stream:
+                heapq.heappush(heap, (order(row), which, row))
+                break
+        while heap:
+            _, which, row = heapq.heappop(heap)
+            yield row
+            async for following in streams[which]:
+                heapq.heappush(heap, (order(following), which, following))
+                break
+
+
+class SectionNames:
+    """The steps and partitions of a run's sections, read again when a new section appears."""
+
+    def __init__(self, reader: RedisReader, shard: int, number: int) -> None:
+        self._reader, self._shard, self._number = reader, shard, number
+        self._known: Names = {}
+
+    async def of(self, section: int) -> Sequence[str]:
+        """Return the step and the partition of a section."""
+        if section not in self._known:
+            self._known = await self._reader.names(self._shard, self._number)
+        return self._known[section]
+
+
+def pair_of(after: str | None) -> tuple[int, int]:
+    """Return the two numbers of a cursor, zeros for the beginning; raises InvalidSetting."""
+    if after is None:
+        return 0, 0
+    one, other = numbers_of(after, parts_of(after, 2))
+    return one, other
+
+
+def stats_from(replies: Iterable[Sequence[bytes]]) -> Stats:
+    """Return the counts of a run by step and partition, from the replies of the shards."""
+    rows: list[list[int]] = []
+    steps: dict[str, list[list[int]]] = {}
+    partitions: dict[str, list[list[int]]] = {}
+    for reply in replies:
+        for name, packed in zip(reply[::2], reply[1::2], strict=True):
+            step, partition = name.decode().split("\0")
+            row = numbers(packed)
+            rows.append(row)
+            steps.setdefault(step, []).append(row)
+            partitions.setdefault(partition, []).append(row)
+    return Stats(
+        **counts_fields(rows),
+        steps={name: counts(some) for name, some in steps.items()},
+        partitions={name: counts(some) for name, some in partitions.items()},
+    )
+
+
+def matches(letter: DeadLetter, where: DeadFilter) -> bool:
+    """Return whether a dead letter matches every given condition."""
+    return (
+        where.step in (None, letter.task.step)
+        and where.partition in (None, letter.task.partition)
+        and (where.host is None or (letter.task.url is not None and host_of(letter.task.url) == where.host))
+        and (where.error is None or where.error in letter.error)
+        and (where.buried_before is None or letter.buried_at < where.buried_before)
+        and (where.buried_after is None or letter.buried_at > where.buried_after)
+    )
+
+
+def _each(first: int, stored: list[Stored], width: int) -> Iterator[tuple[int, Stored, list[str]]]:
+    """Yield the number, the origin and the texts of each result of one settle call."""
+    position = first
+    for one in stored:
+        for start in range(0, len(one.data), width):
+            yield position, one, one.data[start : start + width]
+            position += 1
+
+
+def _id(stored: StoredItem | StoredReject) -> int:
+    return stored.id
+
+
+def _worker(worker: str, run_id: str, beat: tuple[int, str, str], done: list[int], now: int) -> WorkerStatus:
+    at, state, info = beat
+    completed, failed, items, leased = done
+    return WorkerStatus(
+        worker_id=worker,
+        run_id=run_id,
+        state=state,
+        info=decode(info),
+        last_beat=duration(max(0, now - at)),
+        leased=leased,
+        completed=completed,
+        failed=failed,
+        items=items,
+    )

@@ -1,0 +1,208 @@
+"""Prepares outcomes for the scripts: checked first, then one call for each run and shard."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, assert_never
+
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, error_text
+from shoal.queue.intake import Intake, encode_item
+from shoal.queue.redis.server import Argument
+from shoal.queue.redis.wire import (
+    Parcel,
+    columns,
+    homes_of,
+    micros,
+    pack,
+    pack_parcels,
+    parcel,
+    shard_of_host,
+    shard_of_key,
+)
+
+MAX_OUTCOMES = 1_000  # of one call
+MAX_FOLLOW = 2_000  # follow-up tasks of one call, unless they are of one outcome
+Extras = tuple[int, str, int | None, int | None, bool | None]
+
+
+@dataclass(slots=True)
+class ShardSettlement:
+    """The outcomes of one run's leases in one shard, as the arguments of one call."""
+
+    run_id: str
+    shard: int
+    shards: int
+    positions: list[int] = field(default_factory=list)
+    ids: list[bytes] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    extras: dict[int, Extras] = field(default_factory=dict)
+    items: list[tuple[int, int]] = field(default_factory=list)
+    item_blobs: list[bytes] = field(default_factory=list)
+    rejects: list[tuple[int, int]] = field(default_factory=list)
+    reject_blobs: list[bytes] = field(default_factory=list)
+    follow: list[tuple[int, Parcel]] = field(default_factory=list)
+    keys: set[bytes] = field(default_factory=set)
+    sent: list[tuple[int, int]] = field(default_factory=list)
+    sent_blobs: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the call is as long as it may be."""
+        return len(self.positions) >= MAX_OUTCOMES or len(self.follow) >= MAX_FOLLOW
+
+    @property
+    def sends(self) -> bool:
+        """Whether some of the follow-up tasks are for another shard."""
+        homes = homes_of([one for _, one in self.follow], self.shards)
+        return bool(self.sent) or any(home != self.shard for home in homes)
+
+    def add(self, position: int, outcome: Outcome, intake: Intake) -> None:
+        """Add one outcome; raises InvalidItem or InvalidTask."""
+        lease = outcome.lease
+        number = len(self.positions) + 1
+        if isinstance(outcome, Done) and (outcome.items or outcome.rejects or outcome.follow):
+            self._add_results(number, outcome, intake)
+        kind, after, error = _kind(outcome)
+        pause, slow = _host_limits(outcome)
+        if kind in "RB" or after or pause is not None or slow is not None or not outcome.asked:
+            unused = None if outcome.asked else True
+            self.extras[number] = (micros(after), error, _micros(pause), _micros(slow), unused)
+        self.positions.append(position)
+        self.ids.append(bytes.fromhex(lease.task_id))
+        self.tokens.append(lease.token)
+        self.kinds.append(kind)
+
+    def _add_results(self, number: int, done: Done, intake: Intake) -> None:
+        task_id, task = bytes.fromhex(done.lease.task_id), done.lease.task
+        if done.items:
+            data = [encode_item(item) for item in done.items]
+            self.items.append((number, len(data)))
+            self.item_blobs.append(pack((task_id, task.url, task.step, data)))
+        if done.rejects:
+            data = [text for one in done.rejects for text in (encode_item(one.data), _storable(one.reason))]
+            self.rejects.append((number, len(done.rejects)))
+            self.reject_blobs.append(pack((task_id, task.url, task.step, data)))
+        elsewhere: dict[int, list[Parcel]] = {}
+        for one in (parcel(intake.entry(child)) for child in done.follow):
+            shard = shard_of_key(one, self.shards)
+            self.keys.add(one.element[2:18])
+            if shard == self.shard:
+                self.follow.append((number, one))
+            else:
+                elsewhere.setdefault(shard, []).append(one)
+        for shard, parcels in elsewhere.items():
+            self.sent.append((number, shard))
+            self.sent_blobs.append(pack_parcels(parcels))
+
+    def arguments(self) -> list[Argument]:
+        """Return the arguments of `settle.lua`."""
+        follow = [one for _, one in self.follow]
+        return [
+            self.run_id,
+            b"".join(self.ids),
+            pack(self.tokens),
+            "".join(self.kinds),
+            pack(self.extras),
+            pack(self.items),
+            pack(self.rejects),
+            columns(follow, homes_of(follow, self.shards), [number for number, _ in self.follow]),
+            pack(self.sent),
+            *self.item_blobs,
+            *self.reject_blobs,
+            *(one.element for one in follow),
+            *self.sent_blobs,
+        ]
+
+
+def settlements(
+    outcomes: Sequence[Outcome],
+    cuts: Sequence[tuple[str, list[int]]],
+    intakes: Mapping[str, Intake],
+    shards: int,
+) -> list[list[ShardSettlement]]:
+    """Return the calls that apply these outcomes, in chains that may run in parallel.
+
+    Raises InvalidItem or InvalidTask.
+    """
+    chains: dict[int, list[ShardSettlement]] = {}
+    for position, outcome in _in_order(outcomes, cuts):
+        shard = shard_of_lease(outcome.lease, shards)
+        _add(chains.setdefault(shard, []), shard, shards, position, outcome, intakes)
+    if not _share_keys(chains.values()):
+        return list(chains.values())
+    # Several shards queue the same key, and the first must win: one call after the other.
+    chain: list[ShardSettlement] = []
+    for position, outcome in _in_order(outcomes, cuts):
+        shard = shard_of_lease(outcome.lease, shards)
+        _add(chain, shard, shards, position, outcome, intakes)
+    return [chain]
+
+
+def _in_order(
+    outcomes: Sequence[Outcome], cuts: Iterable[tuple[str, list[int]]]
+) -> Iterator[tuple[int, Outcome]]:
+    for _, positions in cuts:
+        for position in positions:
+            yield position, outcomes[position]
+
+
+def _add(
+    chain: list[ShardSettlement],
+    shard: int,
+    shards: int,
+    position: int,
+    outcome: Outcome,
+    intakes: Mapping[str, Intake],
+) -> None:
+    """Put an outcome into the last call of a chain, or into a new one."""
+    run_id = outcome.lease.run_id
+    if not chain or (chain[-1].run_id, chain[-1].shard) != (run_id, shard) or chain[-1].is_full:
+        chain.append(ShardSettlement(run_id, shard, shards))
+    chain[-1].add(position, outcome, intakes[run_id])
+
+
+def _share_keys(chains: Iterable[list[ShardSettlement]]) -> bool:
+    """Return whether two shards queue a task with the same key."""
+    found: set[bytes] = set()
+    for chain in chains:
+        keys = {key for call in chain for key in call.keys}
+        if found & keys:
+            return True
+        found |= keys
+    return False
+
+
+def shard_of_lease(lease: Lease, shards: int) -> int:
+    """Return the shard of a lease's task."""
+    if shards == 1:
+        return 0
+    if lease.task.url is None:
+        return int(lease.task_id[:8], 16) % shards
+    return shard_of_host(lease.task.url.split("/", 3)[2], shards)
+
+
+def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
+    match outcome:
+        case Done():
+            return "D", timedelta(0), ""
+        case Retry():
+            return "R", outcome.after, error_text(outcome.error)
+        case Bury():
+            return "B", timedelta(0), error_text(outcome.error)
+        case Release():
+            return "F", outcome.after, ""
+        case _:
+            assert_never(outcome)
+
+
+def _host_limits(outcome: Any) -> tuple[timedelta | None, timedelta | None]:
+    return (None, None) if isinstance(outcome, Release) else (outcome.pause_host, outcome.slow_host)
+
+
+def _micros(span: timedelta | None) -> int | None:
+    return None if span is None else micros(span)
+
+
+def _storable(text: str) -> str:
+    return text.encode(errors="replace").decode()

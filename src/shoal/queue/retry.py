@@ -1,0 +1,85 @@
+"""Retries of calls to a queue's server: how long, how often, and the log of an outage."""
+
+import asyncio
+import logging
+import random
+from datetime import timedelta
+
+from shoal.core.errors import QueueUnavailable
+from shoal.core.events import QUEUE_AWAY, QUEUE_BACK, as_event
+
+# All in seconds
+MIN_WAIT = 0.05
+MAX_WAIT = 2.0
+REPORT_AFTER = 0.5  # a call that succeeds sooner is not worth a log line
+REPORT_INTERVAL = 60.0  # while a server is away
+
+log = logging.getLogger(__name__)
+
+
+class CancellationCheck:
+    """Stops a caller whose cancellation a driver has swallowed: a reply or an error arrived just then."""
+
+    def __init__(self) -> None:
+        self._before = _cancellations()  # not 0 in a task that cleans up after its cancellation
+
+    def check(self) -> None:
+        """Raise CancelledError if the task was cancelled since this object was created."""
+        if _cancellations() > self._before:
+            raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+class Outage:
+    """Logs for all calls that a server is away, once a minute that it still is, and that it is back."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._since: float | None = None
+        self._reported = self._ended = 0.0
+
+    def report(self, began: float, now: float, reason: str) -> None:
+        """Note that a call that began at `began` has no result by `now`."""
+        began = max(began, self._ended)
+        if self._since is None and now - began >= REPORT_AFTER:
+            self._since, self._reported = began, now
+            log.warning("Waiting for the queue at %s: %s", self.address, reason, extra=as_event(QUEUE_AWAY))
+        elif self._since is not None and now - self._reported >= REPORT_INTERVAL:
+            self._reported = now
+            values = (self.address, reason, now - self._since)
+            log.warning("Waiting for the queue at %s: %s (for %.0f s)", *values, extra=as_event(QUEUE_AWAY))
+
+    def end(self) -> None:
+        """Note that a call succeeded."""
+        if self._since is None:
+            return
+        self._ended = asyncio.get_running_loop().time()
+        values = (self.address, self._ended - self._since)
+        self._since = None
+        log.warning("The queue at %s is back after %.0f s.", *values, extra=as_event(QUEUE_BACK))
+
+
+class RetryUntil:
+    """Waits between the attempts of one call and logs the outage, until the time for retries is over."""
+
+    def __init__(self, outage: Outage, patience: timedelta) -> None:
+        self._outage = outage
+        self._began = asyncio.get_running_loop().time()
+        self._give_up = self._began + patience.total_seconds()
+        self._wait = MIN_WAIT
+        self.tries = 0
+
+    async def again(self, reason: str, error: BaseException) -> None:
+        """Wait before the next attempt; raises QueueUnavailable when the time is over."""
+        self.tries += 1
+        now = asyncio.get_running_loop().time()
+        if now + self._wait > self._give_up:
+            raise QueueUnavailable(self._outage.address, reason) from error
+        self._outage.report(self._began, now + self._wait, reason)
+        # Jittered: a fleet that lost its server at one moment must not reconnect at one moment.
+        await asyncio.sleep(self._wait * random.uniform(0.5, 1.5))
+        self._wait = min(self._wait * 2, MAX_WAIT)

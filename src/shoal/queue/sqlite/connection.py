@@ -1,0 +1,188 @@
+"""Connections to the database file, and the handlers of the reader and writer threads."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import apsw
+
+from shoal.core.errors import InvalidSetting, QueueReadOnly
+from shoal.queue.sqlite.errors import not_a_queue, translate_error
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.thread import ThreadCall
+
+APPLICATION_ID = 0x53686F6C  # "Shol", in the file's header
+BUSY_TIMEOUT = timedelta(seconds=30)
+SYNCHRONOUS = ("normal", "full")
+CACHE_KIB = 64 * 1024
+CHECKPOINT_PAGES = 16_000  # 64 MB of write-ahead log
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteAddress:
+    """The path of the database file and how to open it."""
+
+    path: Path
+    synchronous: str = "normal"
+    busy_timeout: timedelta = BUSY_TIMEOUT
+
+    def __post_init__(self) -> None:
+        if self.synchronous not in SYNCHRONOUS:
+            raise InvalidSetting("synchronous", f"must be normal or full, got {self.synchronous!r}")
+
+
+def connect(address: SqliteAddress) -> apsw.Connection:
+    """Open the file, creating it and its folders if necessary; raises QueueError."""
+    try:
+        address.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_private(address.path)
+        return _open(address)
+    except (apsw.Error, OSError) as error:
+        raise translate_error(error, address.path) from error
+
+
+def _make_private(path: Path) -> None:
+    """Create a missing file readable by its owner only: it holds secrets and the bodies that tasks send.
+
+    SQLite gives the log beside it the same mode. The mode of an existing file is not changed.
+    """
+    # Only a new file is opened here: closing a file that this process has locked would release its locks.
+    with suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _open(address: SqliteAddress) -> apsw.Connection:
+    connection = apsw.Connection(str(address.path), statementcachesize=200)
+    try:
+        connection.set_busy_timeout(round(address.busy_timeout.total_seconds() * 1000))
+        _check(connection, address.path)
+        _to_wal(connection, address.busy_timeout)
+        connection.pragma("synchronous", address.synchronous)
+        connection.pragma("cache_size", -CACHE_KIB)
+        connection.pragma("temp_store", "memory")
+        connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    """Raise for a file that cannot be written, or that belongs to another program."""
+    if connection.readonly("main"):
+        raise QueueReadOnly(str(path), "the file is read-only")
+    # In this order: another process may be creating the tables, and sets the application id with them.
+    if _has_tables(connection) and connection.pragma("application_id") != APPLICATION_ID:
+        raise not_a_queue(path, "is a database of another program")
+
+
+def _has_tables(connection: apsw.Connection) -> bool:
+    return connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_schema)").fetchone() == (1,)
+
+
+def _to_wal(connection: apsw.Connection, busy_timeout: timedelta) -> None:
+    """Switch to the write-ahead log; the setting is stored in the file."""
+    deadline = time.monotonic() + busy_timeout.total_seconds()
+    while connection.pragma("journal_mode") != "wal":
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            # SQLite does not apply the busy timeout here when many processes open a new file at once.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+class ReadHandler:
+    """Serves each call in its own short read transaction."""
+
+    def __init__(self, address: SqliteAddress, clock: Callable[[], datetime]) -> None:
+        self._address, self._clock = address, clock
+
+    def open(self) -> Store:
+        connection = connect(self._address)
+        connection.pragma("query_only", True)
+        return Store(connection, self._clock)
+
+    def close(self, store: Store) -> None:
+        store.connection.close()
+
+    def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
+        for call in calls:
+            try:
+                with store.connection:
+                    call.result = call.function(store)
+            except Exception as error:
+                call.error = translate_error(error, self._address.path)
+
+
+class WriteHandler:
+    """Serves calls in batches: each call is atomic, and the whole batch needs one commit."""
+
+    def __init__(self, address: SqliteAddress, clock: Callable[[], datetime]) -> None:
+        self._address, self._clock = address, clock
+
+    def open(self) -> Store:
+        return Store(connect(self._address), self._clock)
+
+    def close(self, store: Store) -> None:
+        # As far as possible without waiting for other processes; the last one to close does the rest.
+        store.connection.set_busy_timeout(0)
+        with suppress(apsw.Error):
+            store.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        store.connection.close()
+
+    def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
+        # A full disk can roll back the whole batch. Then each call runs in its own transaction.
+        if len(calls) == 1 or not self._serve_batch(store, calls):
+            for call in calls:
+                self._serve_one(store, call)
+
+    def _serve_one(self, store: Store, call: ThreadCall) -> None:
+        call.error = None
+        try:
+            _begin(store)
+            call.result = call.function(store)
+            _commit(store)
+        except Exception as error:
+            store.roll_back()
+            call.error = translate_error(error, self._address.path)
+
+    def _serve_batch(self, store: Store, calls: Sequence[ThreadCall]) -> bool:
+        """Serve all calls in one transaction; False if it was rolled back."""
+        try:
+            _begin(store)
+        except apsw.Error as error:
+            for call in calls:
+                call.error = translate_error(error, self._address.path)
+            return True
+        try:
+            for call in calls:
+                self._serve_in_savepoint(store, call)
+            _commit(store)
+        except apsw.Error:
+            store.roll_back()
+            return False
+        return True
+
+    def _serve_in_savepoint(self, store: Store, call: ThreadCall) -> None:
+        """Serve one call of a batch; raises apsw.Error if the transaction of the batch is gone."""
+        store.connection.execute("SAVEPOINT one")
+        try:
+            call.result = call.function(store)
+        except Exception as error:
+            call.error = translate_error(error, self._address.path)
+            store.roll_back(to="one")
+        store.connection.execute("RELEASE one")
+
+
+def _begin(store: Store) -> None:
+    store.connection.execute("BEGIN IMMEDIATE")
+
+
+def _commit(store: Store) -> None:
+    store.connection.execute("COMMIT")

@@ -1,0 +1,71 @@
+"""Translate SQLite's errors to Shoal's, with what to do in the message."""
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+
+from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueUnavailable, ShoalError
+
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def translate_error(error: Exception, path: Path) -> Exception:
+    """Return the exception to raise for an error of SQLite or the file system."""
+    found = _find_translation(error, path)
+    if found is not error:
+        found.__cause__ = error
+    return found
+
+
+def _find_translation(error: Exception, path: Path) -> Exception:
+    match error:
+        case ShoalError():
+            return error
+        case apsw.BusyError() | apsw.LockedError():
+            return QueueUnavailable(str(path), "another process has locked the file")
+        case apsw.FullError():
+            return QueueFull(str(path), str(error))
+        case apsw.ReadOnlyError():
+            return QueueReadOnly(str(path), str(error))
+        case apsw.PermissionsError() | apsw.AuthError():
+            return QueueReadOnly(str(path), str(error))
+        case apsw.NotADBError():
+            return not_a_queue(path, "is not a SQLite database")
+        case apsw.CorruptError():
+            return QueueError(
+                f"The queue at {path} is damaged: {error}. Recover the data with: "
+                f"sqlite3 {path} .recover, or use another file with --queue."
+            )
+        case apsw.CantOpenError() | apsw.IOError():
+            return _cannot_open(path, str(error))
+        case apsw.Error():
+            return QueueError(f"The queue at {path} failed: {error}")
+        case OSError(errno=code) if code in _READ_ONLY:
+            return QueueReadOnly(str(path), error.strerror or str(error))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return QueueFull(str(path), error.strerror or str(error))
+        case OSError():
+            return QueueUnavailable(str(path), error.strerror or str(error))
+        case _:
+            return error
+
+
+def not_a_queue(path: Path, reason: str) -> QueueError:
+    """Return the error for a file that Shoal must not touch."""
+    return QueueError(f"The file {path} {reason}. Use another file with --queue.")
+
+
+def _cannot_open(path: Path, reason: str) -> QueueError:
+    with suppress(OSError):  # if the folder is not accessible, SQLite's own reason is the best one
+        if path.is_dir():
+            return QueueUnavailable(str(path), "it is a folder, not a file")
+        if path.parent.is_dir() and not _may_write(path.parent):
+            return QueueReadOnly(str(path), f"the folder {path.parent} cannot be written")
+    return QueueUnavailable(str(path), reason)
+
+
+def _may_write(folder: Path) -> bool:
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)

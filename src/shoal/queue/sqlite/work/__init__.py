@@ -1,0 +1,1 @@
+"""The work verbs: enqueue, claim, settle, and what time alone moves."""

@@ -1,0 +1,249 @@
+"""Claim tasks: lease the first tasks of the due lanes to a worker."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from shoal.core import pacing
+from shoal.core.model import Grant, Lease, RunState
+from shoal.queue.contract import Fence
+from shoal.queue.sqlite import notes, runs
+from shoal.queue.sqlite.encoding import NO_HOST, TaskRow, as_json, duration, micros, moment
+from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.work import starts, sweep
+from shoal.queue.sqlite.work.counters import LEASED, PENDING, CounterChanges
+from shoal.queue.sqlite.work.selection import (
+    Burst,
+    DueLane,
+    PendingTask,
+    Pick,
+    bursts,
+    choose,
+    count_lanes_needed,
+)
+
+MAX_LEASES = 10_000  # per claim
+MIN_LANES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteClaimRequest:
+    """The arguments of a claim."""
+
+    worker_id: str
+    run_id: str
+    limit: int
+    lease: timedelta
+    steps: Sequence[str] | None = None
+    partitions: Sequence[str] | None = None
+    fence: Fence | None = None
+
+
+class ClaimableRun(msgspec.Struct, array_like=True, frozen=True):
+    """A run with what a claim needs to know of it."""
+
+    no: int
+    state: RunState
+    host_delay: int
+    per_host: int
+    next_lost: int | None
+    next_expiry: int | None
+    next_delayed: int | None
+    worker: int | None
+
+    def has_lost_lease(self, now: int) -> bool:
+        """Tell whether a lease of any run is lost."""
+        return self.next_lost is not None and self.next_lost <= now
+
+    def has_due_task(self, now: int) -> bool:
+        """Tell whether a waiting task has expired or become due."""
+        return any(at is not None and at <= now for at in (self.next_expiry, self.next_delayed))
+
+
+class LeaseRow(msgspec.Struct, array_like=True):
+    """A new lease with its task."""
+
+    token: int
+    task_id: str
+    attempt: int
+    deadline: int
+    task: TaskRow
+
+
+def claim(store: Store, request: SqliteClaimRequest) -> Grant:
+    """Lease tasks of a run to a worker; raises UnknownRun."""
+    run = store.find("claim_look", ClaimableRun, run_id=request.run_id, worker_id=request.worker_id)
+    if run is None:
+        raise runs.unknown_run(store, request.run_id)
+    if request.fence is not None and not notes.fence_holds(store, request.fence):
+        return Grant(outdated=True)
+    if run.state is not RunState.RUNNING:
+        return Grant(drained=run.state.has_ended)
+    return _Claim(store, request, run).grant()
+
+
+class _Claim:
+    """One claim of a running run."""
+
+    def __init__(self, store: Store, request: SqliteClaimRequest, run: ClaimableRun) -> None:
+        self._store, self._request, self._run = store, request, run
+        self._now = store.now()
+        self._limit = min(request.limit, MAX_LEASES)
+        self._lease_time = micros(request.lease)
+        self._sections = self._find_sections()
+
+    def grant(self) -> Grant:
+        has_lost_lease = self._run.has_lost_lease(self._now)
+        if has_lost_lease:
+            sweep.end_lost_leases(self._store, self._now)
+        # Afterwards, because a task that was taken back may have expired.
+        if has_lost_lease or self._run.has_due_task(self._now):
+            swept = sweep.sweep_run(self._store, self._now, run=self._run.no)
+            if not swept.all_expired:
+                # Expired tasks are still among the claimable ones. The next claim continues the sweep, and
+                # other processes may write before it.
+                return Grant(next_due=duration(0), claimed_at=moment(self._now))
+        leases = self._lease_tasks()
+        if len(leases) == self._limit:
+            return Grant(leases=leases, next_due=duration(0), claimed_at=moment(self._now))
+        return Grant(
+            leases=leases,
+            next_due=self._next_due(),
+            drained=not leases and self._drained(),
+            claimed_at=moment(self._now),
+        )
+
+    def _lease_tasks(self) -> list[Lease]:
+        """Lease tasks of the due lanes, in rounds of falling priority."""
+        leases: list[Lease] = []
+        width = self._first_width()
+        while remaining := self._limit - len(leases):
+            due = self._due(width)
+            if not due:
+                break
+            hosts = bursts(due, self._run.host_delay, self._run.per_host, remaining)
+            lanes = due[: count_lanes_needed(due, hosts, remaining)]
+            more = len(due) == width or len(lanes) < len(due)
+            # Tasks below the priority of the last lane read must wait: lanes not read yet may come first.
+            picks = choose(
+                self._first_tasks(lanes, hosts), lanes, hosts, remaining, lanes[-1].priority if more else 0
+            )
+            if picks:
+                leases += self._create_leases(picks)
+            if not picks or not more:
+                break
+            width *= 2
+        return leases
+
+    def _first_width(self) -> int:
+        """Return the number of lanes to read first: twice what is needed if each host gives a full burst."""
+        burst = pacing.burst(duration(self._run.host_delay), self._run.per_host, self._limit)
+        return max(MIN_LANES, -(-2 * self._limit // burst))
+
+    def _due(self, limit: int) -> list[DueLane]:
+        known = {"now": self._now, "limit": limit}
+        if self._sections is None:
+            return self._store.read("claim_lanes", list[DueLane], run=self._run.no, **known)
+        return self._store.read("claim_lanes_of", list[DueLane], sections=self._sections, **known)
+
+    def _first_tasks(self, lanes: Sequence[DueLane], hosts: dict[int, Burst]) -> list[PendingTask]:
+        """Return the first tasks of lanes, as many of each as its host allows."""
+        wanted = as_json([(lane.id, hosts[lane.host].room) for lane in lanes])
+        return self._store.read("claim_tasks", list[PendingTask], wanted=wanted)
+
+    def _create_leases(self, picks: Sequence[Pick]) -> list[Lease]:
+        """Create leases for the picked tasks."""
+        store = self._store
+        store.run_many("claim_lease", self._lease_rows(picks))
+        last = store.connection.last_insert_rowid() - len(picks)
+        store.run("claim_unready", last=last)
+        self._record_starts(picks)
+        rows = store.read("claim_read", list[LeaseRow], last=last)
+        return [self._lease(row, pick.lane.slowdown) for row, pick in zip(rows, picks, strict=True)]
+
+    def _lease_rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
+        run, worker, now, lease = self._run.no, self._worker(), self._now, self._lease_time
+        return [
+            (
+                run,
+                worker,
+                pick.lane.id,
+                pick.task.place,
+                pick.lane.host,
+                pick.task.attempt + 1,
+                now + pick.start_in,
+                now + pick.start_in + lease,
+            )
+            for pick in picks
+        ]
+
+    def _record_starts(self, picks: Sequence[Pick]) -> None:
+        """Count the leases, and record the last starts of every host."""
+        counters = CounterChanges()
+        new: dict[int, list[starts.Start]] = {}
+        for pick in picks:
+            counters.move(pick.lane.id, pick.lane.section, PENDING, LEASED)
+            counters.touch(pick.lane.host)
+            start = self._now + pick.start_in, self._run.host_delay
+            new.setdefault(pick.lane.host, []).append(start)
+        starts.write(self._store, self._merge_starts(picks, new).items())
+        counters.write(self._store)
+
+    def _merge_starts(
+        self, picks: Sequence[Pick], new: dict[int, list[starts.Start]]
+    ) -> dict[int, list[starts.Start]]:
+        """Return the starts of hosts including the new ones; without a gap only the last one is kept."""
+        delay = self._run.host_delay
+        live = {pick.lane.host: pick.lane.live for pick in picks if max(delay, pick.lane.delay)}
+        live.pop(NO_HOST, None)
+        known = {host.id: host.starts() for host in starts.read(self._store, live)} if live else {}
+        return {
+            host: starts.append(known[host], added, live[host]) if host in known else added[-1:]
+            for host, added in new.items()
+        }
+
+    def _lease(self, row: LeaseRow, slowdown: int) -> Lease:
+        deadline_in = row.deadline - self._now
+        return Lease(
+            run_id=self._request.run_id,
+            task_id=row.task_id,
+            token=row.token,
+            task=row.task.task(),
+            attempt=row.attempt,
+            start_in=duration(deadline_in - self._lease_time),
+            deadline_in=duration(deadline_in),
+            host_slowdown=duration(slowdown),
+        )
+
+    def _worker(self) -> int:
+        """Return the worker's number."""
+        if self._run.worker is not None:
+            return self._run.worker
+        number: int = self._store.value("worker_know", run=self._run.no, worker_id=self._request.worker_id)
+        return number
+
+    def _find_sections(self) -> str | None:
+        """Return the sections that match the filters; None without filters."""
+        steps, partitions = self._request.steps, self._request.partitions
+        if steps is None and partitions is None:
+            return None
+        text: str = self._store.value(
+            "claim_sections",
+            run=self._run.no,
+            steps=None if steps is None else as_json(steps),
+            partitions=None if partitions is None else as_json(partitions),
+        )
+        return text
+
+    def _next_due(self) -> timedelta | None:
+        """Return the time until something may become claimable; None if nothing is scheduled."""
+        if self._sections is None:
+            due = self._store.value("claim_next_due", run=self._run.no)
+        else:
+            due = self._store.value("claim_next_due_of", run=self._run.no, sections=self._sections)
+        return None if due is None else duration(max(0, due - self._now))
+
+    def _drained(self) -> bool:
+        return not self._store.value("claim_remaining", run=self._run.no)

@@ -1,0 +1,1 @@
+"""Which links are followed."""

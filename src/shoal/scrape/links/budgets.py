@@ -1,0 +1,155 @@
+"""Limits on the number of URLs of one shape: few values in many combinations lead to nothing new.
+
+A worker counts its own URLs exactly. It estimates those of the other workers from the sketches they share,
+so that a page that two workers find counts once.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import msgspec
+
+from shoal.scrape.links.shape import UrlParts, without_ids
+from shoal.scrape.links.sketch import Sketch
+from shoal.scrape.links.traps import is_calendar, is_recurring, is_variant
+
+RECURRING = 200  # URLs of a host with one segment three times in the path
+CALENDAR = 300  # pages of one calendar
+VARIANTS = 100  # sorted or printable views of a section's pages
+PAIRS, PER_PAIR_VALUE = 500, 50  # URLs with two parameters, such as a category and a page number
+FACETS, PER_FACET_VALUE = 300, 8  # URLs with more parameters
+
+MAX_BUDGETS = 2_000
+MAX_NAMES = 16
+VALUE_BITS, PAID_BITS = 4_096, 16_384
+MIN_SHARED = 10  # URLs a worker counts before it shares them, or half of a smaller budget
+
+
+class BudgetSpent(msgspec.Struct, frozen=True):
+    """The counts of a fleet for one URL shape, as the workers exchange them."""
+
+    paid: bytes
+    values: dict[str, bytes]
+
+
+_decode = msgspec.msgpack.Decoder(BudgetSpent).decode
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class ShapeBudget:
+    """The number of URLs of one shape, and the values of their parameters."""
+
+    __slots__ = ("_key", "_others", "_urls", "_values", "limit", "shared", "spent")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.spent = self.shared = 0  # by this worker; and how much of it the others know
+        self.limit = 0.0
+        self._others = 0.0
+        self._urls = Sketch(PAID_BITS, key)
+        self._values: dict[str, Sketch] = {}
+
+    @property
+    def total(self) -> float:
+        """An estimate of what the whole fleet has spent."""
+        return self.spent + self._others
+
+    @property
+    def is_unshared(self) -> bool:
+        """Whether other workers should get these counts."""
+        return self.spent > self.shared and self.spent >= min(MIN_SHARED, self.limit / 2)
+
+    def add(self, url: UrlParts) -> None:
+        """Count a URL."""
+        self.spent += 1
+        self._urls.add(f"{url.path}?{url.params}")
+
+    def add_values(self, url: UrlParts) -> float:
+        """Record the parameter values of a URL and return the largest number of values of one parameter."""
+        for name, value in [("", url.path), *url.params]:
+            if name in self._values or len(self._values) < MAX_NAMES:
+                self._values_of(name).add(value)
+        return max(values.estimate for values in self._values.values())
+
+    def exchange(self, shared: bytes | None) -> bytes:
+        """Merge the counts of other workers, and return them together with this worker's."""
+        received = _decode(shared) if shared else BudgetSpent(b"", {})
+        others = self._urls.from_bytes(received.paid)
+        self._others = max(0.0, self._urls.estimate_with(others) - self._urls.estimate)
+        for name, data in received.values.items():
+            if name in self._values or len(self._values) < MAX_NAMES:
+                values = self._values_of(name)
+                values.hit |= values.from_bytes(data)
+        both = Sketch(PAID_BITS, self._key)
+        both.hit = self._urls.hit | others
+        spent = _encode(
+            BudgetSpent(both.to_bytes(), {name: one.to_bytes() for name, one in self._values.items()})
+        )
+        if spent == shared:
+            self.shared = self.spent
+        return spent
+
+    def _values_of(self, name: str) -> Sketch:
+        return self._values.setdefault(name, Sketch(VALUE_BITS, self._key))
+
+
+class ShapeBudgets:
+    """The budgets of one worker; the least recently used are evicted."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._key = os.urandom(16)
+        self._budgets: OrderedDict[str, ShapeBudget] = OrderedDict()
+
+    def set_shared_key(self, key: bytes) -> None:
+        """Set the key of the sketches, shared by the workers of a run; before anything is spent."""
+        self._key = key
+
+    def unshared(self, limit: int) -> list[str]:
+        """Return up to `limit` shapes whose counts other workers lack, the largest difference first."""
+        shapes = [shape for shape, budget in self._budgets.items() if budget.is_unshared]
+        shapes.sort(key=lambda shape: self._budgets[shape].shared - self._budgets[shape].spent)
+        return shapes[:limit]
+
+    def exchange(self, shared: Mapping[str, bytes | None]) -> dict[str, bytes]:
+        """Merge the shared counts of these shapes, and return the totals that differ from them."""
+        found = {shape: self._budget(shape).exchange(known) for shape, known in shared.items()}
+        return {shape: spent for shape, spent in found.items() if spent != shared[shape]}
+
+    def spend(self, url: UrlParts) -> str | None:
+        """Count a URL that was not seen before; return the name of the budget if it is used up."""
+        if self._limit is not None:
+            return self._spend_within(url.shape, self._limit, url)
+        if is_recurring(url.segments):
+            return self._spend_within(f"{url.host} (recurring paths)", RECURRING, url)
+        if is_calendar(url):
+            return self._spend_within(f"{url.section} (calendar)", CALENDAR, url)
+        if is_variant(url):
+            return self._spend_within(f"{url.section} (sorted and printed views)", VARIANTS, url)
+        return self._spend_on_query(url) if len(url.params) > 1 else None
+
+    def _spend_on_query(self, url: UrlParts) -> str | None:
+        if len(url.params) == 2:
+            shape = f"{url.host}{without_ids(url.path)}?"
+            values = self._budget(shape).add_values(url)
+            return self._spend_within(shape, PAIRS + PER_PAIR_VALUE * values, url)
+        # One budget for the whole host: all categories of a shop have the same filters.
+        shape = f"{url.host} (filters)"
+        values = self._budget(shape).add_values(url)
+        return self._spend_within(shape, FACETS + PER_FACET_VALUE * values, url)
+
+    def _spend_within(self, shape: str, limit: float, url: UrlParts) -> str | None:
+        budget = self._budget(shape)
+        budget.limit = limit
+        if budget.total >= limit:
+            return shape
+        budget.add(url)
+        return None
+
+    def _budget(self, shape: str) -> ShapeBudget:
+        budget = self._budgets.setdefault(shape, ShapeBudget(self._key))
+        self._budgets.move_to_end(shape)
+        if len(self._budgets) > MAX_BUDGETS:
+            self._budgets.popitem(last=False)
+        return budget

@@ -1,0 +1,271 @@
+"""The settings of a scraper: each one is validated when it is set."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from shoal.core.browser_settings import BrowserSettings
+from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
+from shoal.core.patterns import searched
+from shoal.core.proxies import ProxyRules
+from shoal.core.values import (
+    read_choice,
+    read_duration,
+    read_flag,
+    read_positive_duration,
+    read_range,
+    read_rate,
+    read_size,
+    read_whole,
+    read_words,
+)
+from shoal.scrape.scope import Scope
+from shoal.scrape.settings.browser import read_browser
+from shoal.scrape.settings.cache import CacheSettings, read_cache, read_replay, read_warc
+from shoal.scrape.settings.dedup import DedupSettings, read_dedup
+from shoal.scrape.settings.proxies import count_exits, read_proxies
+from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, RetrySettings, read_retry
+from shoal.scrape.settings.sessions import SessionSettings, read_sessions
+from shoal.scrape.settings.tokens import TokenSettings, read_tokens
+from shoal.scrape.settings.tor import TorSettings, read_tor
+
+PER_HOST = 4
+PER_HOST_WITHOUT_GAP = 16
+MAX_BODY = 32 << 20
+# Extra time between the planned starts of a host, as a share of the gap: a request that starts a little late
+# is then still far enough from the next one.
+SLACK, MAX_SLACK = 0.02, timedelta(milliseconds=2)
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScraperSettings:
+    """The validated settings of a scraper; create them with `ScraperSettings.read(...)`."""
+
+    mode: Literal["single", "distributed"] = "single"
+    mode_given: bool = field(default=False, compare=False)  # whether `mode` was set explicitly
+    delay: timedelta = SECOND
+    per_host: int | None = None
+    retries: int = 2
+    retry: RetrySettings = NO_RETRY_SETTINGS
+    timeout: timedelta = MINUTE
+    lease: timedelta = 5 * MINUTE
+    ttl: timedelta | None = None
+    dedup: DedupSettings | None = None
+    robots: bool = True
+    scope: Scope = field(default_factory=Scope.host)
+    max_depth: int = 20
+    max_pages: int | None = None
+    max_per_pattern: int | None = None
+    fetch: Literal["http", "browser", "auto"] | None = "http"
+    engine: Literal["wreq", "aiohttp"] = "wreq"
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
+    headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    user_agent: str | None = None
+    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    pause: tuple[timedelta, timedelta] | None = None
+    statuses: frozenset[int] = frozenset()
+    block: re.Pattern[str] | None = None
+    max_body: int = MAX_BODY
+    allow_private: tuple[str, ...] = ()
+    cache: CacheSettings | None = None
+    proxies: ProxyRules | None = None
+    tokens: TokenSettings | None = None
+    sessions: SessionSettings | None = None
+    tor: TorSettings | None = None
+    warc: Path | None = None
+    replay: Path | None = None
+    recrawl: bool = False
+    again: str | None = None
+
+    @classmethod
+    def read(cls, **given: Any) -> Self:
+        """Read settings as users write them; raises InvalidSetting, which names the setting."""
+        return cls().replace(**given)
+
+    def replace(self, **given: Any) -> Self:
+        """Return a copy of these settings with some changed and validated in the same way."""
+        if "rate" in given and "delay" in given:
+            raise InvalidSetting("rate", "and delay say the same thing; leave one of them out")
+        changes: dict[str, Any] = {}
+        for key, value in given.items():
+            changes["delay" if key == "rate" else key] = _find_reader(key)(key, value)
+        if "mode" in changes:
+            changes["mode_given"] = True
+        changed = replace(self, **changes)
+        if changed.replay:
+            # A replay sends no requests: no host needs a gap, and a retry returns the same recording.
+            changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
+            changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
+            changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None)
+        if changed.tor and changed.proxies:
+            raise InvalidSetting("tor", "and proxies cannot be combined; turn one off, such as proxies=off")
+        _check_engine(changed)
+        if changed.warc and changes.get("cache"):
+            raise InvalidSetting("warc", "and cache cannot be combined: a cached page would not be recorded")
+        if changed.warc:
+            changed = replace(changed, cache=None)
+        if changed.dedup and (changed.again or changed.recrawl):
+            raise InvalidSetting(
+                "dedup",
+                "skips what earlier runs have queued, and again fetches it; leave one of them out",
+            )
+        if changed.at_most_once and changes.get("retries"):
+            raise InvalidSetting(
+                "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
+            )
+        return changed
+
+    def run_settings(self, *, retries: int = 0, once: bool | None = None) -> RunSettings:
+        """Return the settings that the queue needs; `retries` is the maximum over the steps.
+
+        `once` says that every step attempts its tasks at most once; None means that `delivery` decides.
+        """
+        attempts = self.retry.policy(max(self.retries, retries) + 1).most_attempts
+        exits = count_exits(self.proxies)
+        gap = self.delay / exits
+        return RunSettings(
+            host_delay=gap + min(SLACK * gap, MAX_SLACK),
+            per_host=exits * (self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)),
+            max_attempts=1 if (self.at_most_once if once is None else once) else attempts,
+            ttl=self.ttl,
+            dedup=self.dedup.lifetime if self.dedup else None,
+            dedup_steps=self.dedup.steps if self.dedup else (),
+        )
+
+    @property
+    def at_most_once(self) -> bool:
+        """Whether a task is claimed at most once, whatever its outcome."""
+        return self.delivery == "at_most_once"
+
+
+Reader = Callable[[str, Any], Any]
+
+
+def _find_reader(key: str) -> Reader:
+    if key in _READERS:
+        return _READERS[key]
+    close = get_close_matches(key, _READERS, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(_READERS))}."
+    raise InvalidSetting(key, f"is not a setting of a scraper. {hint}")
+
+
+def _optional(reader: Reader) -> Reader:
+    return lambda key, value: None if value is None else reader(key, value)
+
+
+def _check_engine(settings: ScraperSettings) -> None:
+    """Raise InvalidSetting where a setting needs something that the HTTP engine does not support."""
+    if settings.engine == "wreq":
+        return
+    sessions = settings.sessions
+    needs = {
+        "proxies": settings.proxies,
+        "tor": settings.tor,
+        "sessions.profile": sessions and sessions.profiles,
+    }
+    for name, value in needs.items():
+        if value:
+            raise InvalidSetting("engine", f"{settings.engine!r} does not support {name}; use engine='wreq'")
+
+
+def read_fetch(key: str, value: Any) -> str | None:
+    """Read the fetcher: "http", "browser" or "auto", or None for steps that fetch nothing."""
+    return None if value is None or value == "none" else read_choice(key, value, ("http", "browser", "auto"))
+
+
+def read_delivery(key: str, value: Any) -> str:
+    """Read whether a task is claimed again when its worker dies: "at_least_once" or "at_most_once"."""
+    return read_choice(key, value, ("at_least_once", "at_most_once"))
+
+
+def _read_headers(key: str, value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidSetting(key, "must be names and values, such as {'Accept-Language': 'en'}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise InvalidSetting(key, f"has an invalid header name: {shorten(repr(name))}")
+        if not isinstance(text, str) or not text.isprintable():
+            raise InvalidSetting(key, f"must be one line of text for {name}")  # the value may be a secret
+    return MappingProxyType(dict(value))
+
+
+def _read_statuses(key: str, value: Any) -> frozenset[int]:
+    given = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    return frozenset(read_whole(key, status, least=100, most=599) for status in given)
+
+
+def _read_pattern(key: str, value: Any) -> re.Pattern[str]:
+    pattern = value.pattern if isinstance(value, re.Pattern) else value
+    if not isinstance(pattern, str) or not pattern:
+        raise InvalidSetting(key, f"must be a regular expression as text, got {shorten(repr(value))}")
+    try:
+        found = value if isinstance(value, re.Pattern) else re.compile(pattern, re.IGNORECASE)
+        searched(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidSetting(key, f"is not a regular expression: {error}") from error
+    except ValueError as error:
+        raise InvalidSetting(key, str(error)) from error
+    return found
+
+
+def _read_line(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InvalidSetting(key, f"must be one line of text, got {shorten(repr(value))}")
+    return value.strip()
+
+
+def _read_private(key: str, value: Any) -> tuple[str, ...]:
+    words = read_words(key, value)
+    for word in words:
+        if "://" in word:
+            bare = word.split("://", 1)[1].split("/", 1)[0]
+            raise InvalidSetting(key, f"must name hosts or networks without a scheme; write {bare!r}")
+    return words
+
+
+_READERS: dict[str, Reader] = {
+    "mode": partial(read_choice, known=("single", "distributed")),
+    "rate": read_rate,
+    "delay": lambda key, value: ZERO if value is None else read_duration(key, value),
+    "per_host": _optional(partial(read_whole, least=1)),
+    "retries": partial(read_whole, least=0, most=100),
+    "retry": read_retry,
+    "timeout": read_positive_duration,
+    "lease": read_positive_duration,
+    "ttl": _optional(read_positive_duration),
+    "dedup": read_dedup,
+    "robots": read_flag,
+    "scope": Scope.read,
+    "max_depth": partial(read_whole, least=0),
+    "max_pages": _optional(partial(read_whole, least=1)),
+    "max_per_pattern": _optional(partial(read_whole, least=1)),
+    "fetch": read_fetch,
+    "engine": partial(read_choice, known=("wreq", "aiohttp")),
+    "browser": read_browser,
+    "headers": _read_headers,
+    "user_agent": _optional(_read_line),
+    "delivery": read_delivery,
+    "pause": _optional(read_range),
+    "statuses": _read_statuses,
+    "block": _optional(_read_pattern),
+    "max_body": read_size,
+    "allow_private": _read_private,
+    "cache": read_cache,
+    "proxies": read_proxies,
+    "tokens": read_tokens,
+    "sessions": read_sessions,
+    "tor": read_tor,
+    "warc": _optional(read_warc),
+    "replay": _optional(read_replay),
+    "recrawl": read_flag,
+    "again": _optional(_read_line),
+}

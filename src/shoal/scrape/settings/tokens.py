@@ -1,0 +1,156 @@
+"""The setting `tokens`: the source of API tokens, their place in a request, and the hosts they may go to."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.urls import canonical
+from shoal.core.values import hint, read_text
+
+VARIABLE = "SHOAL_TOKENS"
+FROM_ENVIRONMENT, FROM_FILE = "env", "file:"
+HEADER, FORM = "Authorization", "Bearer {}"
+_OFF, _ON = ("off", "none", "false", "no"), ("on", "true", "yes", FROM_ENVIRONMENT)
+_WORDS = ("from", "hosts", "header", "query", "bucket")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXAMPLE = "{'from': 'env:API_TOKENS', 'hosts': 'api.example.com'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSettings:
+    """Tokens, the origins they may be sent to, and where in a request. `repr` hides the tokens."""
+
+    origins: frozenset[str]
+    given: tuple[str, ...] = field(default=(), repr=False)
+    file: Path | None = None
+    variable: str | None = None
+    provider: Callable[[], Any] | None = None
+    header: str = HEADER
+    form: str = FORM
+    query: str | None = None
+    bucket: str = ""  # which of a token's rate-limit buckets applies
+
+
+def read_tokens(key: str, value: Any) -> TokenSettings | None:
+    """Read tokens: "env:NAME hosts=api.example.com", or a mapping of from, hosts, header, query and bucket.
+
+    No error message shows the value, because it may be a token.
+    """
+    if value is None or value is False or (isinstance(value, str) and value.strip().lower() in _OFF):
+        return None
+    if isinstance(value, TokenSettings):
+        return value
+    if isinstance(value, str):
+        return _from_mapping(key, _parse_text(key, value))
+    if isinstance(value, Mapping):
+        return _from_mapping(key, value)
+    return _from_mapping(key, {"from": value})
+
+
+def _parse_text(key: str, text: str) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for word in text.split():
+        name, equals, rest = word.partition("=")
+        if not equals or name not in _WORDS:
+            name, rest = "from", word
+        if name in given:
+            raise InvalidSetting(
+                key, "accept each option once, such as 'env:API_TOKENS hosts=api.example.com query=key'"
+            )
+        given[name] = rest.split(",") if name == "hosts" else rest
+    return given
+
+
+def _from_mapping(key: str, given: Mapping[str, Any]) -> TokenSettings:
+    for name in given:
+        if name not in _WORDS:
+            raise InvalidSetting(key, f"have no {name!r}. {hint(str(name), _WORDS)}")
+    if "header" in given and "query" in given:
+        raise InvalidSetting(key, "go into a header or into the query; leave one of them out")
+    header, form = _read_header(key, given.get("header", f"{HEADER}: {FORM}"))
+    return TokenSettings(
+        origins=_read_origins(key, given.get("hosts")),
+        header=header,
+        form=form,
+        query=_read_parameter(key, given["query"]) if "query" in given else None,
+        bucket=read_text(f"{key}.bucket", given.get("bucket", "")),
+        **_read_source(key, given.get("from", True)),
+    )
+
+
+def _read_source(key: str, value: Any) -> dict[str, Any]:
+    if callable(value):
+        return {"provider": value}
+    if isinstance(value, Path):
+        return {"file": _read_file(key, value)}
+    if value is True or (isinstance(value, str) and value.lower() in _ON):
+        return {"variable": VARIABLE}
+    if isinstance(value, str):
+        return _read_location(key, value)
+    if isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes)):
+        return {"given": _read_list(key, value)}
+    raise InvalidSetting(key, f"come from a list, a file, the environment or a function: {_EXAMPLE}")
+
+
+def _read_location(key: str, text: str) -> dict[str, Any]:
+    start, colon, name = text.partition(":")
+    if start == FROM_ENVIRONMENT and colon and _VARIABLE_NAME.fullmatch(name):
+        return {"variable": name}
+    if text.startswith(FROM_FILE) or Path(text).is_file():
+        return {"file": _read_file(key, Path(text.removeprefix(FROM_FILE)))}
+    raise InvalidSetting(
+        key,
+        "come from 'env:NAME' or an existing file, 'file:NAME'. Do not write a token itself here, "
+        "where others can read it",
+    )
+
+
+def _read_file(key: str, path: Path) -> Path:
+    if not path.is_file():
+        raise InvalidSetting(key, f"found no file {path}. Create it with one token per line")
+    return path.absolute()
+
+
+def _read_list(key: str, values: Iterable[Any]) -> tuple[str, ...]:
+    tokens = tuple(values)
+    if not tokens or not all(isinstance(token, str) and token.strip() for token in tokens):
+        raise InvalidSetting(key, "must be a non-empty list of strings")
+    return tuple(token.strip() for token in tokens)
+
+
+def _read_origins(key: str, hosts: Any) -> frozenset[str]:
+    words = hosts.replace(",", " ").split() if isinstance(hosts, str) else hosts
+    if not words or not all(isinstance(word, str) for word in words):
+        raise InvalidSetting(key, f"need the hosts they may be sent to: {_EXAMPLE}")
+    return frozenset(_read_origin(key, word) for word in words)
+
+
+def _read_origin(key: str, host: str) -> str:
+    try:
+        url = canonical(host if "://" in host else f"https://{host}")
+    except InvalidUrl as error:
+        raise InvalidSetting(key, f"name an invalid host: {error.reason}") from error
+    origin, path = "/".join(url.split("/", 3)[:3]), url.split("/", 3)[3]
+    if path:
+        raise InvalidSetting(key, f"name hosts without a path; write {origin!r}")
+    return origin
+
+
+def _read_header(key: str, value: Any) -> tuple[str, str]:
+    name, colon, form = (part.strip() for part in str(value).partition(":"))
+    form = form if colon else "{}"
+    if not _NAME.fullmatch(name) or form.count("{}") != 1 or not form.isprintable():
+        raise InvalidSetting(key, "go into a header such as 'X-Api-Key' or 'Authorization: Bearer {}'")
+    if form.replace("{}", "").count("{") or form.replace("{}", "").count("}"):
+        raise InvalidSetting(key, "go into a header such as 'X-Api-Key' or 'Authorization: Bearer {}'")
+    return name, form
+
+
+def _read_parameter(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InvalidSetting(key, "go into a query parameter such as query='api_key'")
+    return value.strip()

@@ -1,0 +1,132 @@
+"""Request bodies: validated and bounded; an unknown field is rejected by name."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from shoal.core.model import ZERO, DeadFilter, Task
+from shoal.scrape.scraper import SEED_STEP
+
+MAX_URLS, MAX_TASKS, MAX_IDS = 500_000, 100_000, 10_000
+MAX_PAUSE = timedelta(days=30)
+MAX_CALL_TIMEOUT = timedelta(minutes=5)
+CENTURY = 36_500 * 86_400
+
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
+Text = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PRINTABLE)]
+Url = Annotated[str, StringConstraints(min_length=1, max_length=8_192)]
+LetterId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,64}$")]
+Seconds = Annotated[float, Field(ge=0, le=MAX_PAUSE.total_seconds(), allow_inf_nan=False)]
+
+
+class RequestBody(BaseModel):
+    """The body of a request; strict, so text is never read as a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TaskBody(RequestBody):
+    """A task to queue; durations are in seconds."""
+
+    url: Url | None = None
+    step: Name = SEED_STEP
+    payload: dict[str, Any] = Field(default_factory=dict)
+    key: str | None = Field(default=None, max_length=8_192)
+    partition: Annotated[str, StringConstraints(max_length=200, pattern=PRINTABLE)] = ""
+    priority: int = Field(default=0, ge=0, le=9)
+    ttl: float | None = Field(default=None, gt=0, le=CENTURY)
+    delay: float = Field(default=0, ge=0, le=CENTURY)
+    depth: int = Field(default=0, ge=0, lt=1 << 31)
+
+    def task(self) -> Task:
+        """Convert to a `Task`."""
+        return Task(
+            url=self.url,
+            step=self.step,
+            payload=self.payload,
+            key=self.key,
+            partition=self.partition,
+            priority=self.priority,
+            ttl=None if self.ttl is None else timedelta(seconds=self.ttl),
+            delay=timedelta(seconds=self.delay) if self.delay else ZERO,
+            depth=self.depth,
+        )
+
+
+class EnqueueBody(RequestBody):
+    """URLs for the scraper's first step, and tasks for any step."""
+
+    urls: list[Url] = Field(default_factory=list, max_length=MAX_URLS)
+    tasks: list[TaskBody] = Field(default_factory=list, max_length=MAX_TASKS)
+    invalid: Literal["skip", "dead"] = "skip"
+
+    @model_validator(mode="after")
+    def _check_not_empty(self) -> Self:
+        if not self.urls and not self.tasks:
+            raise ValueError("give urls or tasks")
+        return self
+
+
+class StartRunBody(EnqueueBody):
+    """A new run of a project scraper."""
+
+    scraper: Name
+    settings: dict[str, Any] = Field(default_factory=dict, max_length=50)
+    run_id: str | None = Field(default=None, max_length=100)
+
+
+class DeadLetterFilterBody(RequestBody):
+    """Selects the dead letters that meet every given condition; no condition selects all."""
+
+    step: Name | None = None
+    partition: Text | None = None
+    host: Text | None = None
+    error: Text | None = None
+    buried_before: AwareDatetime | None = Field(default=None, strict=False)
+    buried_after: AwareDatetime | None = Field(default=None, strict=False)
+
+    def filter(self) -> DeadFilter:
+        """Convert to a `DeadFilter`."""
+        found: dict[str, str | datetime | None] = self.model_dump()
+        return DeadFilter(**found)  # type: ignore[arg-type]
+
+
+class DeadLettersBody(RequestBody):
+    """Dead letters by id or by filter; exactly one of the two, so an empty body never means all."""
+
+    ids: list[LetterId] | None = Field(default=None, max_length=MAX_IDS)
+    where: DeadLetterFilterBody | None = None
+
+    @model_validator(mode="after")
+    def _check_exactly_one(self) -> Self:
+        if (self.ids is None) == (self.where is None):
+            raise ValueError('give ids or where, not both; {"where": {}} means all')
+        return self
+
+
+class HostBody(RequestBody):
+    """A duration; zero ends the pause or the gap."""
+
+    seconds: Seconds
+
+
+class ScrapeBody(RequestBody):
+    """A page to scrape now, or a payload for a step to handle."""
+
+    scraper: Name
+    url: Url | None = None
+    step: Name = SEED_STEP
+    payload: dict[str, Any] = Field(default_factory=dict)
+    timeout: float = Field(default=30, gt=0, le=MAX_CALL_TIMEOUT.total_seconds())
+
+    @model_validator(mode="after")
+    def _check_not_empty(self) -> Self:
+        if self.url is None and not self.payload:
+            raise ValueError("give a url, or a payload")
+        return self
+
+    def task(self) -> Task:
+        """Convert to a `Task`."""
+        return Task(url=self.url, step=self.step, payload=self.payload)

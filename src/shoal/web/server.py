@@ -1,0 +1,113 @@
+"""Serves the app over HTTP until a signal arrives."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fastapi import FastAPI
+from uvicorn import Config, Server
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.redact import Redact
+from shoal.web.connections import IdleConnections, protocol_with
+from shoal.web.context import WebContext
+
+log = logging.getLogger(__name__)
+BACKLOG = 128  # connections that wait to be accepted
+SHUTDOWN_TIMEOUT = 1  # seconds for responses in progress when the server stops
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bind a socket for the server; raises InvalidSetting if the address is not available."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise InvalidSetting(
+            "--host", f"{host!r} is not an address of this machine. Try: --host 127.0.0.1"
+        ) from error
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        reason = f"{port} cannot be used at {host}: {error.strerror}. Try another: --port {port + 1}"
+        raise InvalidSetting("--port", reason) from error
+    return bound
+
+
+def server_config(app: FastAPI, *, is_behind_https: bool, idle: IdleConnections | None = None) -> Config:
+    """Return the uvicorn configuration."""
+    return Config(
+        app,
+        http=protocol_with(IdleConnections() if idle is None else idle),
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        proxy_headers=is_behind_https,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
+    )
+
+
+async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve the app until SIGTERM or Ctrl-C; stops within two seconds."""
+    context: WebContext = app.state.context
+    server = _UvicornServer(server_config(app, is_behind_https=context.settings.is_behind_https), on_ready)
+
+    def stop() -> None:
+        # Close the streams first: they never end by themselves.
+        context.sampler.close()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        with _log_without_secrets(server, context.redact):
+            await server.serve(sockets=[at])
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+class _UvicornServer(Server):
+    """Leaves signals to us, and calls back when it is ready."""
+
+    def __init__(self, config: Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+
+@contextmanager
+def _log_without_secrets(server: Server, redact: Redact) -> Iterator[None]:
+    """Forward the warnings of uvicorn, without exception texts, which may contain anything."""
+
+    class RedactingHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if not server.should_exit:  # clients disconnected at shutdown are not worth a line
+                kind = record.exc_info[0] if record.exc_info else None
+                message = record.getMessage().splitlines()[0]
+                log.warning("%s", redact(f"{message} {kind.__name__}" if kind else message))
+
+    handler, logger = RedactingHandler(logging.WARNING), logging.getLogger("uvicorn.error")
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = True

@@ -1,0 +1,131 @@
+"""Live updates of a page as server-sent events."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from shoal.core.errors import QueueUnavailable
+from shoal.web.api.params import RunId
+from shoal.web.auth.credentials import may_act
+from shoal.web.context import WebContext, context_of
+from shoal.web.history import columns
+from shoal.web.sampler import FLEET, Sample
+from shoal.web.views.models import overview_data, overview_title, run_data, run_title
+from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
+
+KEEP_ALIVE = 15.0  # seconds
+MAX_STREAM = 3_600.0  # seconds; then the browser reconnects and is authenticated again
+MAX_CLIENTS = 200
+RETRY_AFTER = "10"
+HEADERS = {"X-Accel-Buffering": "no"}
+
+OVERVIEW_PARTS = ("status", "queue_error", "totals", "runs", "limited_hosts", "errors")
+RUN_PARTS = {
+    "status": "status",
+    "queue_error": "queue_error",
+    "head": "run_head",
+    "steps": "steps",
+    "partitions": "partitions",
+    "workers": "workers",
+    "errors": "errors",
+}
+
+Events = dict[str, str]  # text by event name
+Viewer = dict[str, Any]  # what the parts need to know about the viewer
+
+router = APIRouter()
+
+
+@router.get("/live")
+async def live_overview(request: Request) -> Response:
+    """Stream the overview."""
+    return await _stream(request, None)
+
+
+@router.get("/live/runs/{run_id}")
+async def live_run(request: Request, run_id: RunId) -> Response:
+    """Stream the page of a run."""
+    context = context_of(request)
+    with suppress(QueueUnavailable):  # the stream itself reports it
+        async with queue_timeout(context):
+            await context.sampler.fresh_sample(run_id)
+    return await _stream(request, run_id)
+
+
+async def _stream(request: Request, run_id: str | None) -> Response:
+    context = context_of(request)
+    if context.sampler.clients >= MAX_CLIENTS:
+        message = f"{MAX_CLIENTS} pages are open. Close some."
+        return PlainTextResponse(message, status_code=503, headers={"Retry-After": RETRY_AFTER})
+    body = _stream_events(context, run_id, {"may_act": may_act(request), "root": root_of(request)})
+    return StreamingResponse(body, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _stream_events(context: WebContext, run_id: str | None, viewer: Viewer) -> AsyncIterator[bytes]:
+    """Yield changes until the client disconnects, an hour has passed or the server stops."""
+    sampler, before = context.sampler, Events()
+    ends_at = time.monotonic() + MAX_STREAM
+    sampler.clients += 1
+    try:
+        sample = await sampler.fresh_sample()
+        yield _event("history", _json(columns(sampler.history(run_id or FLEET))))
+        while not sampler.is_closed and time.monotonic() < ends_at:
+            events = _events(context, sample, run_id, viewer)
+            yield b"".join(_event(name, text) for name, text in _changed(before, events))
+            before = events
+            async for _ in _wait_for_sample(context, sample, run_id):
+                yield b": keep-alive\n\n"
+            sample = sampler.latest
+    finally:
+        sampler.clients -= 1
+
+
+async def _wait_for_sample(context: WebContext, sample: Sample, run_id: str | None) -> AsyncIterator[None]:
+    """Return when there is a newer sample or the sampler is closed; yield at every keep-alive interval."""
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KEEP_ALIVE):
+                if run_id is not None:
+                    context.sampler.keep_watched(run_id)
+                await context.sampler.next_sample(sample)
+                return
+        yield
+
+
+def _events(context: WebContext, sample: Sample, run_id: str | None, viewer: Viewer) -> Events:
+    common: dict[str, Any] = {"sample": sample, "queue": queue_of(context), **viewer}
+    if run_id is None:
+        values = common | overview_data(context.sampler, sample)
+        events = {name: render_part(name, **values) for name in OVERVIEW_PARTS}
+        return events | {"title": _json(overview_title(sample.overview))} | _point(context, FLEET)
+    snapshot = sample.snapshot(run_id)
+    if snapshot is None:
+        return {name: render_part(name, **common) for name in ("status", "queue_error")}
+    values = common | run_data(sample, snapshot)
+    events = {name: render_part(template, **values) for name, template in RUN_PARTS.items()}
+    return events | {"title": _json(run_title(snapshot))} | _point(context, run_id)
+
+
+def _point(context: WebContext, run_id: str) -> Events:
+    points = context.sampler.history(run_id)
+    return {"point": _json(points[-1][:5])} if points else {}
+
+
+def _changed(before: Mapping[str, str], events: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((name, text) for name, text in events.items() if before.get(name) != text)
+
+
+def _event(name: str, text: str) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in text.splitlines() or [""])
+    return f"event: {name}\n{lines}\n".encode()
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,1 @@
+"""Rendering: templates, formats, paging."""

@@ -1,0 +1,148 @@
+"""Template filters: numbers, durations, times and scraped values."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shoal.core.model import Counts
+from shoal.core.redact import shown_address
+
+NOTHING = "\u2013"  # a dash
+MAX_COLUMNS = 12
+MAX_TEXT = 4_000  # characters of one value on a page
+SHORT = 28  # characters that stay on one line
+BRIEF = 80  # characters of a value that are always visible
+MEGABYTE = 1 << 20
+VALUE = "value"  # column of items that are not mappings
+
+
+def number(value: float | None) -> str:
+    """Format a number: "1,204", "3.5"."""
+    if value is None:
+        return NOTHING
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def duration(value: float | timedelta | None) -> str:
+    """Format a duration in its two largest units: "3 s", "2 min 10 s", "4 h 5 min", "3 d 2 h"."""
+    if value is None:
+        return NOTHING
+    exact = value.total_seconds() if isinstance(value, timedelta) else value
+    if exact < 10:
+        return f"{exact:.2g} s"
+    whole = round(exact)
+    for unit, name, part, smaller in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= unit:
+            return f"{whole // unit:,} {name} {whole % unit // part} {smaller}"
+    return f"{whole} s"
+
+
+def timestamp(value: datetime | None) -> str:
+    """Format a time to the second, in UTC."""
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if value else NOTHING
+
+
+def megabytes(value: Any) -> str:
+    """Format a number of bytes as megabytes."""
+    return f"{value / MEGABYTE:,.0f} MB" if isinstance(value, int) else NOTHING
+
+
+def join_names(value: Any) -> str:
+    """Join a list of names; "all" if it is empty."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "all"
+    return str(value) if value else "all"
+
+
+def percent(part: float, whole: float) -> float:
+    """Return a part in percent, for the width of a bar."""
+    return round(100 * part / whole, 2) if whole > 0 else 0.0
+
+
+def bar_segments(counts: Counts) -> list[tuple[str, float, float]]:
+    """Return the segments of a progress bar: class, start and width in percent."""
+    failed = counts.dead + counts.expired + counts.dropped
+    segments, start = [], 0.0
+    for kind, count in (("done", counts.completed), ("failed", failed), ("leased", counts.leased)):
+        width = percent(count, counts.tasks)
+        segments.append((kind, round(start, 2), width))
+        start += width
+    return segments
+
+
+def safe_href(url: Any) -> str | None:
+    """Return a scraped URL if it is safe to link: http or https, without a user or password."""
+    if not isinstance(url, str) or not url.isprintable():
+        return None
+    try:
+        parts = urlsplit(url)
+        is_plain = parts.hostname and parts.username is None and parts.password is None
+    except ValueError:
+        return None
+    return url if url.lower().startswith(("http://", "https://")) and is_plain else None
+
+
+def display_url(url: str | None) -> str:
+    """Return a URL for display, without its password."""
+    return shown_address(url) if url else NOTHING
+
+
+def text_of(value: Any) -> str:
+    """Return any value as text; nested values as JSON."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def preview(value: Any) -> dict[str, Any]:
+    """Return a value shortened and in full; the full text is bounded too."""
+    text = text_of(value)
+    return {
+        "brief": text if len(text) <= BRIEF else f"{text[: BRIEF - 1]}…",
+        "full": text[:MAX_TEXT] if len(text) > BRIEF else None,
+        "more": max(0, len(text) - MAX_TEXT),
+        "href": safe_href(value),
+        "is_short": len(text) <= SHORT,
+        "is_number": isinstance(value, int | float) and not isinstance(value, bool),
+    }
+
+
+def columns_of(records: Iterable[Any]) -> tuple[list[str], int]:
+    """Return the columns of a table of items in order of appearance, and how many were left out."""
+    found: dict[str, None] = {}
+    for record in records:
+        found |= dict.fromkeys(map(str, record) if isinstance(record, Mapping) else [VALUE])
+    listed = list(found)
+    return listed[:MAX_COLUMNS], max(0, len(listed) - MAX_COLUMNS)
+
+
+def cells_of(record: Any, columns: Iterable[str]) -> list[dict[str, Any]]:
+    """Return one record as the cells of a table."""
+    row = (
+        {str(key): value for key, value in record.items()} if isinstance(record, Mapping) else {VALUE: record}
+    )
+    return [preview(row.get(column)) for column in columns]
+
+
+FILTERS = {
+    "number": number,
+    "duration": duration,
+    "timestamp": timestamp,
+    "megabytes": megabytes,
+    "join_names": join_names,
+    "safe_href": safe_href,
+    "display_url": display_url,
+    "bar_segments": bar_segments,
+    "preview": preview,
+}

@@ -1,0 +1,86 @@
+"""The data of the live parts of pages, from one sample; used by pages and event streams alike."""
+
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.model import Counts, HostStatus
+from shoal.fleet.status.overview import Overview, worker_row
+from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.stale import LATE, state_of
+from shoal.web.sampler import Sample, Sampler, errors_of_run
+from shoal.worker.process.supervisor import FROZEN, RUNNING
+
+RECENT = timedelta(minutes=5)
+MAX_ERRORS = 12
+MAX_LIMITED_HOSTS = 15
+MAX_PARTITIONS = 50
+MAX_STEPS = 50
+MAX_WORKERS = 50
+
+
+def overview_data(sampler: Sampler, sample: Sample) -> dict[str, Any]:
+    """Return the data of the overview."""
+    seen = sample.overview
+    return {
+        "totals": _totals(seen, sampler.new_errors(RECENT)),
+        "runs": seen.runs,
+        "limited_hosts": [host for host in seen.hosts if _is_limited(host)][:MAX_LIMITED_HOSTS],
+        "errors": list(seen.errors.items())[:MAX_ERRORS],
+    }
+
+
+def run_data(sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+    """Return the data of a run page, except its hosts."""
+    run_id = snapshot.run.id
+    partitions = sorted(snapshot.stats.partitions.items())
+    workers = [worker_row(worker) for worker in sample.overview.workers if worker.run_id == run_id]
+    return {
+        "snapshot": snapshot,
+        "run_id": run_id,
+        "steps": sorted(snapshot.stats.steps.items(), key=_step_order)[:MAX_STEPS],
+        "partitions": partitions[:MAX_PARTITIONS],
+        "more_partitions": len(partitions[MAX_PARTITIONS:]),
+        "workers": workers[:MAX_WORKERS],
+        "with_run": False,
+        "no_workers": "No workers on this run.",
+        "errors": list(errors_of_run(sample.overview, run_id).items())[:MAX_ERRORS],
+    }
+
+
+def overview_title(seen: Overview) -> str:
+    """Return the page title of the overview."""
+    rate, left = (
+        sum(snapshot.rate for snapshot in seen.runs),
+        sum(snapshot.stats.remaining for snapshot in seen.runs),
+    )
+    if not seen.runs:
+        return "No runs yet"
+    if not left:
+        return "All done"
+    return f"{rate:,.1f} pages/s · {left:,} left"
+
+
+def run_title(snapshot: Snapshot) -> str:
+    """Return the page title of a run."""
+    how = "" if snapshot.state == "running" else f" · {snapshot.state}"
+    return f"{snapshot.stats.completed:,} of {snapshot.stats.tasks:,} · {snapshot.run.scraper}{how}"
+
+
+def _totals(seen: Overview, errors: int) -> dict[str, Any]:
+    states = [state_of(worker) for worker in seen.workers]
+    return {
+        "rate": float(sum(snapshot.rate for snapshot in seen.runs)),
+        "remaining": sum(snapshot.stats.remaining for snapshot in seen.runs),
+        "workers": states.count(RUNNING),
+        "late": states.count(LATE) + states.count(FROZEN),
+        "errors": errors,
+    }
+
+
+def _is_limited(host: HostStatus) -> bool:
+    return bool(host.delay or host.paused_for)
+
+
+def _step_order(step: tuple[str, Counts]) -> tuple[int, str]:
+    # The store does not know the order of steps; listing steps have fewer tasks than the steps they feed.
+    return step[1].tasks, step[0]

@@ -1,0 +1,154 @@
+"""Pagination of lists that may be long."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Generic, Protocol, TypeVar
+
+from shoal.core.errors import InvalidSetting, shorten
+
+T = TypeVar("T")
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 1_000
+MAX_SEARCHED = 5_000  # rows that a search reads per page
+MAX_SCANNED = 100_000  # rows that are read to find a page of a list without cursors
+SLACK = 500  # rows to search for a row that has moved
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[T]):
+    """A page of rows, and the cursor of the next page; None at the end."""
+
+    rows: list[T]
+    next: str | None
+
+
+class WithCursor(Protocol):
+    """A row that the queue can continue a list after."""
+
+    @property
+    def cursor(self) -> str:
+        """The value for `after`."""
+
+
+P = TypeVar("P", bound=WithCursor)
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Generic[T]):
+    """A page of search results, and how many rows the search read."""
+
+    page: ListPage[T]
+    read: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the search has read to the end."""
+        return self.page.next is None
+
+
+@dataclass(frozen=True, slots=True)
+class PageCursor:
+    """The last row of a page: its position, and a hash of its key."""
+
+    position: int = 0
+    digest: str = ""
+
+    @classmethod
+    def read(cls, text: str | None) -> "PageCursor":
+        """Parse the `next` of a page; raises InvalidSetting."""
+        if not text:
+            return cls()
+        position, _, digest = text.partition(".")
+        if not (position.isdecimal() and len(position) < 12 and len(digest) == 16 and digest.isalnum()):
+            raise InvalidSetting("after", f"must be the `next` of a page, not {shorten(text)!r}")
+        if int(position) > MAX_SCANNED:
+            reason = f"is beyond {MAX_SCANNED:,} rows. Filter the list, for example by step or state"
+            raise InvalidSetting("after", reason)
+        return cls(int(position), digest)
+
+    def __str__(self) -> str:
+        return f"{self.position}.{self.digest}"
+
+
+async def cursor_page(source: AsyncIterator[P], limit: int = DEFAULT_LIMIT) -> ListPage[P]:
+    """Return the first page of a list that the queue reads from a cursor; all pages cost the same."""
+    rows = await take(source, limit + 1)
+    page_rows = rows[:limit]
+    return ListPage(page_rows, page_rows[-1].cursor if len(rows) > limit else None)
+
+
+async def search_page(
+    source: AsyncIterator[P], matches: Callable[[P], bool], limit: int = DEFAULT_LIMIT
+) -> Search[P]:
+    """Return the rows that match among the next few thousand; the next page continues after those."""
+    found: list[P] = []
+    read, last = 0, None
+    async for row in source:
+        if len(found) >= limit or read >= MAX_SEARCHED:
+            return Search(ListPage(found, last), read)
+        read, last = read + 1, row.cursor
+        if matches(row):
+            found.append(row)
+    return Search(ListPage(found, None), read)
+
+
+async def scan_page(
+    source: AsyncIterator[T],
+    key: Callable[[T], str],
+    *,
+    limit: int = DEFAULT_LIMIT,
+    after: str | None = None,
+) -> ListPage[T]:
+    """Return the rows after a cursor in a list without cursors of its own; holds one page at most.
+
+    A row that has left the list is searched for in `SLACK` rows only; then the page starts where it
+    would have been.
+    """
+    cursor, position = PageCursor.read(after), 0
+    is_found = not cursor.digest
+    rows: list[T] = []
+    async for row in source:
+        position += 1
+        if not is_found and _digest(key(row)) == cursor.digest:
+            is_found = True
+            rows = []
+            cursor = PageCursor(position, cursor.digest)
+        elif is_found or position > cursor.position:
+            rows.append(row)
+        if len(rows) > (limit if is_found else limit + SLACK):
+            break
+    return _cut(rows, cursor.position, key, limit)
+
+
+async def as_async(rows: Iterable[T]) -> AsyncIterator[T]:
+    """Yield rows that are already in memory."""
+    for row in rows:
+        yield row
+
+
+def id_page(rows: list[T], number: Callable[[T], int], limit: int) -> ListPage[T]:
+    """Return a page of rows that the queue finds by their numeric id."""
+    page_rows = rows[:limit]
+    return ListPage(page_rows, str(number(page_rows[-1])) if len(rows) > limit else None)
+
+
+async def take(source: AsyncIterator[T], count: int) -> list[T]:
+    """Return the first rows, and read no more."""
+    rows: list[T] = []
+    async for row in source:
+        rows.append(row)
+        if len(rows) >= count:
+            break
+    return rows
+
+
+def _cut(rows: list[T], before: int, key: Callable[[T], str], limit: int) -> ListPage[T]:
+    page_rows = rows[:limit]
+    if len(rows) <= limit:
+        return ListPage(page_rows, None)
+    return ListPage(page_rows, str(PageCursor(before + limit, _digest(key(page_rows[-1])))))
+
+
+def _digest(key: str) -> str:
+    return blake2b(key.encode(errors="replace"), digest_size=8).hexdigest()

@@ -1,0 +1,102 @@
+"""A worker's claims, limited to its share of the partitions and to the pages that its run may still fetch."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from shoal.core.model import Grant, Run
+from shoal.queue.contract import Fence, Queue
+from shoal.worker.clock import StoreClock
+from shoal.worker.limits import PageLimit
+from shoal.worker.partitions import PartitionShare
+
+CLOCK_SAMPLES = (
+    5  # the first replies to a new worker are slow, and only the fastest of several shows the time
+)
+
+
+class Claimed(NamedTuple):
+    """A grant, when it was made by the worker's clock, and whether its leases may be used."""
+
+    grant: Grant = Grant()
+    at: float = 0.0
+    is_valid: bool = True
+
+
+class TaskClaims:
+    """Claims tasks of one run for one worker."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        run: Run,
+        worker_id: str,
+        lease: timedelta,
+        *,
+        steps: Sequence[str] | None,
+        partitions: Sequence[str] | None,
+        share: PartitionShare | None,
+        max_pages: int | None,
+    ) -> None:
+        self.clock = StoreClock()
+        self._queue, self._run_id, self._worker_id, self._lease = queue, run.id, worker_id, lease
+        self._steps, self._partitions, self._share = steps, partitions, share
+        self._page_limit = PageLimit(queue, run.id, max_pages) if max_pages else None
+
+    async def set_clock(self) -> None:
+        """Learn the store's time from empty claims, which also let old tasks of the run expire."""
+        for _ in range(CLOCK_SAMPLES):
+            sent_at = _now()
+            grant = await self._claim_nothing()
+            self.clock.to_local(grant.claimed_at, _now(), sent_at)
+
+    async def cap(self, limit: int) -> int:
+        """Return how many tasks may be claimed, up to `limit`; an estimate, because it holds no lock."""
+        return min(limit, await self._page_limit.remaining()) if self._page_limit else limit
+
+    async def end_at_budget(self) -> Grant | None:
+        """End the run and return None if its pages are used; a grant while others hold the last of them."""
+        if self._page_limit is None or await self._page_limit.end_if_used():
+            return None
+        # It claims nothing, but reclaims the leases of a dead worker.
+        return await self._claim_nothing()
+
+    async def claim(self, limit: int) -> Claimed:
+        """Claim up to `limit` tasks, and no more than the run's page limit allows."""
+        if not self._page_limit:
+            return await self._claim(limit, self._share.fence if self._share else None)
+        async with self._page_limit.lock() as lock_fence:
+            limit = min(limit, await self._page_limit.remaining())
+            if limit <= 0:
+                return Claimed()
+            if not self._share:
+                return await self._claim(limit, lock_fence)
+            # A claim has one fence, and the plan's is needed. So a worker that was suspended until its lock
+            # expired may get too many tasks; it finds out before it starts any, and releases all of them.
+            claimed = await self._claim(limit, self._share.fence)
+            if not claimed.grant.leases:
+                return claimed
+            return claimed._replace(is_valid=await self._page_limit.is_locked(lock_fence))
+
+    async def _claim_nothing(self) -> Grant:
+        return await self._queue.claim(
+            self._worker_id, run_id=self._run_id, limit=1, lease=self._lease, partitions=[]
+        )
+
+    async def _claim(self, limit: int, fence: Fence | None) -> Claimed:
+        sent_at = _now()
+        grant = await self._queue.claim(
+            self._worker_id,
+            run_id=self._run_id,
+            limit=limit,
+            lease=self._lease,
+            steps=self._steps,
+            partitions=list(self._share.partitions) if self._share else self._partitions,
+            fence=fence,
+        )
+        return Claimed(grant, self.clock.to_local(grant.claimed_at, _now(), sent_at))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

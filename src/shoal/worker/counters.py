@@ -1,0 +1,111 @@
+"""Counters of one worker: what it has done, and what metrics need in addition."""
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+
+from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
+
+# The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+def _empty() -> list[int]:
+    return [0] * (len(BUCKETS) + 1)
+
+
+@dataclass(slots=True)
+class MetricCounters:
+    """Counters for metrics of one worker, or the sum of several; keys have few distinct values."""
+
+    tasks: dict[str, int] = field(default_factory=Counter)  # by "OUTCOME STEP"
+    statuses: dict[str, int] = field(default_factory=Counter)  # by class: 2xx
+    fetches: list[int] = field(default_factory=_empty)  # by duration
+    fetch_seconds: float = 0.0
+
+    def count_task(self, outcome: str, step: str) -> None:
+        """Count a settled task."""
+        key = f"{outcome} {step}"
+        self.tasks[key] = self.tasks.get(key, 0) + 1
+
+    def count_fetch(self, seconds: float, status: int | None) -> None:
+        """Count a fetch; without a status, it failed before a response."""
+        self.fetches[bisect_left(BUCKETS, seconds)] += 1
+        self.fetch_seconds += seconds
+        name = f"{status // 100}xx" if status and 100 <= status < 600 else "none"
+        self.statuses[name] = self.statuses.get(name, 0) + 1
+
+    def __add__(self, other: "MetricCounters") -> "MetricCounters":
+        return MetricCounters(
+            tasks=Counter(self.tasks) + Counter(other.tasks),
+            statuses=Counter(self.statuses) + Counter(other.statuses),
+            fetches=[mine + others for mine, others in zip(self.fetches, other.fetches, strict=True)],
+            fetch_seconds=self.fetch_seconds + other.fetch_seconds,
+        )
+
+
+@dataclass(slots=True)
+class WorkerCounters:
+    """Counters of one worker, or the sum of several."""
+
+    pages: int = 0  # completed tasks
+    items: int = 0
+    rejected: int = 0
+    retried: int = 0
+    buried: int = 0
+    released: int = 0
+    stale: int = 0  # outcomes that were rejected because they came too late
+    bytes: int = 0
+    from_cache: int = 0  # pages from the cache, without a request
+    errors: dict[str, int] = field(default_factory=Counter)  # by class
+    postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
+    dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
+    measures: MetricCounters | None = None  # only if metrics are on
+
+    def count(self, outcome: Outcome, fate: Fate) -> None:
+        """Count a settled outcome."""
+        if fate is Fate.STALE:
+            self.stale += 1
+            return
+        match outcome:
+            case Done():
+                self.pages += 1
+                self.items += len(outcome.items)
+                self.rejected += len(outcome.rejects)
+            case Retry():
+                self.retried += 1
+            case Bury():
+                self.buried += 1
+            case Release():
+                self.released += 1
+
+    def __add__(self, other: "WorkerCounters") -> "WorkerCounters":
+        return WorkerCounters(
+            pages=self.pages + other.pages,
+            items=self.items + other.items,
+            rejected=self.rejected + other.rejected,
+            retried=self.retried + other.retried,
+            buried=self.buried + other.buried,
+            released=self.released + other.released,
+            stale=self.stale + other.stale,
+            bytes=self.bytes + other.bytes,
+            from_cache=self.from_cache + other.from_cache,
+            errors=Counter(self.errors) + Counter(other.errors),
+            postponed=Counter(self.postponed) + Counter(other.postponed),
+            dropped=Counter(self.dropped) + Counter(other.dropped),
+            measures=_add(self.measures, other.measures),
+        )
+
+
+def _add(one: MetricCounters | None, other: MetricCounters | None) -> MetricCounters | None:
+    return one + other if one and other else one or other
+
+
+def format_counts(counts: dict[str, int]) -> str:
+    """Return the largest counts as text: 12 HttpError, 3 Timeout."""
+    return ", ".join(f"{count:,} {name}" for name, count in top_counts(counts))
+
+
+def top_counts(counts: dict[str, int], limit: int = 5) -> list[tuple[str, int]]:
+    """Return the largest counts, in descending order."""
+    return Counter(counts).most_common(limit)

@@ -1,0 +1,83 @@
+"""The browser fetcher of one worker, from its scraper's settings."""
+
+import os
+from collections.abc import Collection
+from functools import partial
+
+from shoal.core.http import Response
+from shoal.core.model import Task
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.egress import Egress
+from shoal.fetch.limits import Limits
+from shoal.queue.contract import Queue
+from shoal.scrape.needs_js import needs_javascript
+from shoal.scrape.page import Page
+from shoal.scrape.settings.scraper import ScraperSettings
+
+RENDERED = frozenset({"browser", "auto"})
+
+
+def sandbox_notice(wanted: Collection[str | None]) -> str | None:
+    """Return the warning for the operator if the browser will run without its sandbox."""
+    if os.geteuid() != 0 or not RENDERED & set(wanted):
+        return None
+    return (
+        "Chromium runs without its sandbox because this is root: a page that exploits the browser controls "
+        "the whole machine. Run workers as a dedicated user."
+    )
+
+
+def with_browser(
+    settings: ScraperSettings,
+    fetcher: Fetcher,
+    wanted: Collection[str | None],
+    *,
+    egress: Egress,
+    agent: str,
+    once: bool = False,
+) -> Fetcher:
+    """Return a fetcher that can also use a browser, if a step wants one; raises BrowserMissing.
+
+    With `once` some tasks are attempted once at most: no page is fetched again when a browser crashes.
+    """
+    if not RENDERED & set(wanted):
+        return fetcher
+    # Imported only if wanted: most runs need no browser.
+    from shoal.fetch.browser.dispatch import ChoosingFetcher
+    from shoal.fetch.browser.fetcher import BrowserFetcher
+
+    limits = Limits(max_body=settings.max_body)
+    browser = BrowserFetcher(
+        settings.browser,
+        limits,
+        egress=egress,
+        agent=agent,
+        user_agent=settings.user_agent,
+        may_return=not (once or settings.at_most_once),
+    )
+    return ChoosingFetcher(fetcher, browser)
+
+
+def name_fetchers(
+    settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher, wanted: Collection[str | None]
+) -> dict[str, Fetcher]:
+    """Return the fetchers by the names that steps use: `http` may have a cache, `browser` has none."""
+    if not RENDERED & set(wanted):
+        return {"http": http}
+    from shoal.fetch.browser.auto import AutoFetcher
+    from shoal.fetch.browser.dispatch import RenderingFetcher
+    from shoal.fetch.browser.render_hints import RenderHints
+
+    rendering = RenderingFetcher(uncached)
+    auto = AutoFetcher(
+        http,
+        rendering,
+        RenderHints(queue),
+        partial(_needs_browser, settings.browser.selector),
+        gap=settings.delay,
+    )
+    return {"http": http, "browser": rendering, "auto": auto}
+
+
+def _needs_browser(selector: str | None, response: Response) -> bool:
+    return needs_javascript(Page(response, Task(url=response.url)), selector)

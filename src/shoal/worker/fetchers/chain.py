@@ -1,0 +1,123 @@
+"""The fetchers of one worker: from a recording, from the cache, or from the hosts."""
+
+from collections.abc import Collection
+
+from shoal.core.model import MINUTE, Run
+from shoal.export.archive.warc import WarcWriter
+from shoal.export.archive.warc_read import WarcArchive
+from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.archive.replay import ReplayFetcher
+from shoal.fetch.cache.fetcher import CachingFetcher
+from shoal.fetch.cache.queue_store import QueueCacheStore
+from shoal.fetch.cache.store import CacheStore, DiskStore
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.egress import Egress
+from shoal.fetch.http.engines import open_engine
+from shoal.fetch.limits import Limits
+from shoal.fetch.robots.robots import Robots
+from shoal.queue.contract import Queue
+from shoal.scrape.login import Login
+from shoal.scrape.settings.cache import CacheSettings
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.fetchers.browser import name_fetchers, with_browser
+from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
+from shoal.worker.fetchers.proxies import with_proxies
+from shoal.worker.fetchers.tor import tor_egress, with_tor
+from shoal.worker.recrawl.store import VisitStore
+
+MAX_ROBOTS_BYTES = 64 << 20  # of robots.txt files in the shared cache
+TOR_TIMEOUT = 2 * MINUTE  # for a fetcher without a queue
+
+
+async def open_fetchers(
+    settings: ScraperSettings,
+    queue: Queue,
+    *,
+    user_agent: str,
+    run_id: str,
+    login: Login | None = None,
+    wanted: Collection[str | None] = ("http",),
+    once: bool = False,
+) -> dict[str, Fetcher]:
+    """Return the fetchers of a scraper's steps by name; a replay has no network access.
+
+    `wanted` are the names that its steps use. With `once` some tasks are attempted once at most.
+    """
+    limits = Limits(max_body=settings.max_body)
+    if settings.replay:
+        record = WarcArchive(settings.replay, max_body=settings.max_body)
+        replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
+        return dict.fromkeys(("http", "browser", "auto"), replayed)
+    fetcher = _open_direct(settings, limits, wanted, user_agent, once=once)
+    fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
+    fetcher = await with_proxies(settings, queue, fetcher, run_id=run_id)
+    fetcher = with_sessions(settings, queue, fetcher, login)
+    fetcher = await with_tokens(settings, queue, fetcher, run_id=run_id)
+    if settings.warc:
+        writer = WarcWriter.open(settings.warc, user_agent=user_agent, run_id=run_id)
+        fetcher = RecordingFetcher(fetcher, writer)
+    uncached = fetcher
+    if settings.cache:
+        fetcher = CachingFetcher(
+            fetcher,
+            _open_cache_store(settings.cache, queue),
+            user_agent=user_agent,
+            lifetime=settings.cache.lifetime,
+            limits=limits,
+            block=settings.block,
+            realm=realm_of(settings, run_id),
+        )
+    return name_fetchers(settings, queue, fetcher, uncached, wanted)
+
+
+async def open_fetcher(
+    settings: ScraperSettings, *, user_agent: str, limits: Limits | None = None, fetch: str = "http"
+) -> Fetcher:
+    """Return a fetcher with the proxies of a run, without a queue: it waits where a task would be released.
+
+    Raises TorDown when Tor does not come up.
+    """
+    fetcher = _open_direct(settings, limits or Limits(max_body=settings.max_body), {fetch}, user_agent)
+    if settings.tor or settings.proxies:
+        from shoal.fetch.proxies.retrying import RetryingFetcher  # imported only if used
+
+        fetcher = await with_tor(settings, None, fetcher, wait=TOR_TIMEOUT)
+        fetcher = RetryingFetcher(await with_proxies(settings, None, fetcher))
+    return fetcher
+
+
+def _open_direct(
+    settings: ScraperSettings,
+    limits: Limits,
+    wanted: Collection[str | None],
+    user_agent: str,
+    *,
+    once: bool = False,
+) -> Fetcher:
+    """Return the fetcher that opens connections: with HTTP, and with a browser if one is wanted."""
+    egress = tor_egress(settings) or Egress(settings.allow_private)
+    fetcher = open_engine(settings.engine, limits, egress=egress, user_agent=user_agent)
+    return with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent, once=once)
+
+
+def open_robots(
+    settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, user_agent: str
+) -> Robots | None:
+    """Return the robots.txt rules, shared between workers except in a replay; None if robots is off."""
+    if not settings.robots:
+        return None
+    store = None if settings.replay else QueueCacheStore(queue, max_bytes=MAX_ROBOTS_BYTES, topic="robots")
+    return Robots(fetcher, user_agent, store=store)
+
+
+def open_revisits(settings: ScraperSettings, queue: Queue, run: Run) -> VisitStore | None:
+    """Return the store of page visits, if the settings ask for recrawls."""
+    if not (settings.recrawl or settings.again):
+        return None
+    return VisitStore(queue, run.scraper, run.id, again=settings.again is not None)
+
+
+def _open_cache_store(cache: CacheSettings, queue: Queue) -> CacheStore:
+    if cache.folder is None:
+        return QueueCacheStore(queue, max_bytes=cache.size)
+    return DiskStore(cache.folder, max_bytes=cache.size)

@@ -1,0 +1,126 @@
+"""Credentials that a worker sends to hosts: API tokens shared by the fleet, and sessions with cookies."""
+
+import os
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.core.errors import LoginFailed
+from shoal.core.http import Request, Response
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.status import accepted
+from shoal.queue.contract import Queue
+from shoal.scrape.login import Login, LoginSession
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.tokens import TokenSettings
+
+if TYPE_CHECKING:
+    from shoal.fetch.sessions.fetcher import Fill, Send
+    from shoal.fetch.sessions.session import Session
+    from shoal.fetch.tokens.token import TokenSource
+
+# Tokens and sessions are imported only if used: every other run starts faster without.
+
+
+async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, run_id: str) -> Fetcher:
+    """Return the fetcher with the tokens of the settings, or unchanged without any."""
+    tokens = settings.tokens
+    if tokens is None:
+        return fetcher
+    from shoal.fetch.tokens.fetcher import TokenFetcher
+    from shoal.fetch.tokens.pool import TokenPool
+    from shoal.fetch.tokens.token import TokenPlacement
+
+    pool = await TokenPool.open(queue, token_source(tokens), run_id=run_id)
+    placement = TokenPlacement(
+        origins=tokens.origins, header=tokens.header, form=tokens.form, query=tokens.query
+    )
+    return TokenFetcher(fetcher, pool, placement, queue=queue)
+
+
+def token_source(tokens: TokenSettings) -> "TokenSource":
+    """Return the source of the tokens in the settings."""
+    from shoal.fetch.tokens.token import TokenSource
+
+    return TokenSource(
+        given=tokens.given,
+        file=tokens.file,
+        variable=tokens.variable,
+        provider=tokens.provider,
+        bucket=tokens.bucket,
+    )
+
+
+def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, login: Login | None) -> Fetcher:
+    """Return the fetcher with the sessions of the settings, or unchanged without any."""
+    sessions = settings.sessions
+    if sessions is None:
+        return fetcher
+    from shoal.fetch.host_pause import HostPauser
+    from shoal.fetch.http.profiles import profile_of
+    from shoal.fetch.sessions.fetcher import SessionFetcher
+    from shoal.fetch.sessions.pool import SessionRules
+
+    for name in sessions.profiles:
+        profile_of(name)  # raises for an unknown name before the first page
+    rules = SessionRules(
+        size=sessions.size,
+        max_uses=sessions.max_uses,
+        max_age=sessions.max_age,
+        profiles=sessions.profiles,
+        logins=sessions.logins,
+    )
+    return SessionFetcher(
+        fetcher,
+        rules,
+        per_host=sessions.per == "host",
+        login=_log_in_with(login, settings) if login else None,
+        also=settings.statuses,
+        block=settings.block,
+        pauser=HostPauser(queue),
+    )
+
+
+def _log_in_with(login: Login, settings: ScraperSettings) -> "Fill":
+    async def fill(session: "Session", origin: str, send: "Send") -> None:
+        async def fetch(request: Request) -> Response:
+            return accepted(await send(request), also=settings.statuses)
+
+        login_session = LoginSession(
+            fetch,
+            session.set_header,
+            number=session.number,
+            origin=origin,
+            gap=settings.delay,
+            timeout=settings.timeout,
+        )
+        if await login(login_session) is False:
+            raise LoginFailed("It returned False")
+
+    return fill
+
+
+def realm_of(settings: ScraperSettings, run_id: str) -> str:
+    """Return the cache realm: runs share pages if they may access the same hosts with equal credentials."""
+    parts = sorted(settings.allow_private)
+    if settings.tokens:
+        tokens = settings.tokens
+        given = tokens.given or os.environ.get(tokens.variable or "", "")
+        in_file = _digest(tokens.file) if tokens.file else ""
+        # The tokens of a function are not known before it is called, and may be another account's next time.
+        dynamic = run_id if tokens.provider else ""
+        shown = repr(
+            (sorted(tokens.origins), given, str(tokens.file), in_file, dynamic, tokens.header, tokens.query)
+        )
+        parts.append("tokens " + blake2b(shown.encode(), digest_size=16).hexdigest())
+    if settings.sessions:
+        parts.append(f"sessions of {run_id}")
+    return " ".join(parts)
+
+
+def _digest(file: Path) -> str:
+    """Return the digest of a file; empty if it cannot be read."""
+    try:
+        return blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""

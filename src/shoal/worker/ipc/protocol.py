@@ -1,0 +1,148 @@
+"""The protocol between a worker and its supervisor: lines of JSON over a socket."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from shoal.core.events import Event, Level
+from shoal.core.model import Lease
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.calls import Listening
+from shoal.worker.partitions import PartitionRole
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+STOP = b"."  # the supervisor's request to stop; unlike two signals, two of them never merge into one
+
+
+class ExitReason(StrEnum):
+    """Why a worker ended."""
+
+    DRAINED = "drained"  # the run has no tasks left
+    STOPPED = "stopped"
+    BUDGET = "budget"  # the run has used its max_pages
+    FAILED = "failed"  # it cannot work, and a new worker could not either
+    DIED = "died"
+
+
+class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
+    """The configuration of a worker: the first message of its supervisor."""
+
+    queue: str
+    run_id: str
+    worker_id: str
+    scraper: str  # as for `load_scraper`
+    overrides: dict[str, Any] = {}
+    lease: timedelta
+    at_most_once: bool = False  # some of its tasks: if it dies, those that it held are not retried
+    at_once: int = 64  # requests in flight, and running steps
+    slow_requests: int = 0  # more requests, to slow hosts
+    batch: int = 50
+    memory: int  # maximum bytes of pages held at once
+    steps: list[str] | None = None
+    partitions: list[str] | None = None
+    sharing: PartitionRole | None = None  # if set, a plan assigns partitions, instead of the list above
+    listening: Listening | None = None  # if set, it claims nothing and handles calls
+    log_level: int = Level.OFF  # the lowest level that is reported
+    measure: bool = False
+    trace: bool = False
+
+
+class LeasesClaimed(msgspec.Struct, tag="claimed", frozen=True):
+    """The worker claimed these leases; their numbers start at `first`."""
+
+    first: int
+    leases: list[Lease]
+
+
+class LeasesSettled(msgspec.Struct, tag="settled", frozen=True):
+    """The worker settled the leases with these numbers, `done` of them as completed."""
+
+    numbers: list[int]
+    done: int = 0
+
+
+class WorkerProgress(msgspec.Struct, tag="progress", frozen=True):
+    """The worker's counters so far."""
+
+    tally: WorkerCounters
+    in_hand: int
+
+
+class LoggedEvent(msgspec.Struct, tag="event", frozen=True):
+    """An event for the worker's log."""
+
+    event: Event
+
+
+class WorkerEnded(msgspec.Struct, tag="ended", frozen=True):
+    """The worker ends regularly."""
+
+    reason: ExitReason
+
+
+class WorkerFailed(msgspec.Struct, tag="failed", frozen=True):
+    """The worker cannot work, and a new worker could not either."""
+
+    message: str
+
+
+Message = LeasesClaimed | LeasesSettled | WorkerProgress | LoggedEvent | WorkerEnded | WorkerFailed
+_message_decoder = msgspec.json.Decoder(Message)
+_config_decoder = msgspec.json.Decoder(WorkerConfig)
+_encoder = msgspec.json.Encoder(enc_hook=dict)  # for payloads, which are read-only views of a dict
+
+
+class SupervisorChannel:
+    """The worker's end of the channel to its supervisor; without a socket, as in tests, it sends nothing."""
+
+    def __init__(self, sock: socket.socket | None) -> None:
+        self._socket = sock
+        self._next = 1
+        self.on_claimed: Callable[[range, Sequence[Lease]], None] | None = None
+
+    def report_claimed(self, leases: Sequence[Lease]) -> range:
+        """Report claimed leases, before anything is done with them; return their numbers."""
+        numbers = range(self._next, self._next + len(leases))
+        self._next = numbers.stop
+        self.send(LeasesClaimed(numbers.start, list(leases)))
+        if self.on_claimed:
+            self.on_claimed(numbers, leases)
+        return numbers
+
+    def send(self, message: Message) -> None:
+        """Send a message. The supervisor reads at once, so this blocks only while it is stalled."""
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendall(_encoder.encode(message) + b"\n")
+        except OSError:
+            # The supervisor is gone: the worker finishes its tasks, and nothing reads the messages.
+            self._socket = None
+
+
+def read_config(sock: socket.socket) -> WorkerConfig:
+    """Read the supervisor's first line, and leave the rest in the socket."""
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        waiting = sock.recv(65536, socket.MSG_PEEK)
+        if not waiting:
+            raise EOFError("the supervisor closed the channel before it sent a configuration")
+        end = waiting.find(b"\n") + 1
+        data += sock.recv(end or len(waiting))
+    return _config_decoder.decode(bytes(data))
+
+
+def write_config(config: WorkerConfig) -> bytes:
+    """Return a configuration as a line."""
+    return _encoder.encode(config) + b"\n"
+
+
+async def read_message(reader: asyncio.StreamReader) -> Message | None:
+    """Read a worker's next message; None if it closed the channel, or died in the middle of a line."""
+    line = await reader.readline()
+    return _message_decoder.decode(line) if line.endswith(b"\n") else None

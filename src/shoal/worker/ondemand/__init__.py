@@ -1,0 +1,1 @@
+"""On-demand calls, on the worker's side."""

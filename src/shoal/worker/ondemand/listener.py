@@ -1,0 +1,118 @@
+"""A worker on call: it announces itself in the queue, and handles the tasks that callers send."""
+
+import asyncio
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from shoal.core.errors import QueueError
+from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, Run, error_text
+from shoal.queue.contract import Queue
+from shoal.worker.ipc.calls import (
+    CallResult,
+    FollowedLink,
+    ListenerHealth,
+    ListenerRecord,
+    Listening,
+    Signer,
+    encode,
+    read_call,
+    topic_of,
+)
+from shoal.worker.ondemand.auth import shared_secret
+from shoal.worker.ondemand.server import CallServer, HttpReply
+from shoal.worker.worker import Worker
+
+RECORD_TTL = 15 * SECOND
+ANNOUNCE_INTERVAL = 5.0  # seconds
+CLOCK_SAMPLES = 3
+
+
+class CallListener:
+    """Runs the HTTP server of a worker, and keeps its record in the queue fresh."""
+
+    def __init__(
+        self, queue: Queue, run: Run, worker: Worker, *, worker_id: str, listening: Listening
+    ) -> None:
+        self._queue, self._run, self._worker = queue, run, worker
+        self._worker_id, self._listening = worker_id, listening
+        self._server: CallServer | None = None
+        self._announcing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        signer = Signer(await shared_secret(self._queue))
+        # A call arrives with an unknown delay: it must not be the first sample of the store's clock.
+        for _ in range(CLOCK_SAMPLES):
+            await self._worker.set_clock()
+        self._server = await CallServer(self._listening, signer, self._handle).__aenter__()
+        await self._announce()
+        self._announcing = self._worker.start(self._announce_forever(), "announcing")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server and self._announcing
+        self._announcing.cancel()
+        with suppress(QueueError):
+            await self._queue.write_notes(topic_of(self._run.scraper), {self._worker_id: None})
+        await self._server.__aexit__(kind, error, trace)
+
+    async def _announce_forever(self) -> None:
+        while not self._worker.is_stopping:
+            await asyncio.sleep(ANNOUNCE_INTERVAL)
+            with suppress(QueueError):
+                await self._worker.set_clock()
+                await self._announce()
+
+    async def _announce(self) -> None:
+        assert self._server
+        record = ListenerRecord(
+            worker_id=self._worker_id,
+            address=self._server.address,
+            run_id=self._run.id,
+            in_hand=self._worker.in_hand,
+        )
+        topic = topic_of(self._run.scraper)
+        await self._queue.write_notes(topic, {self._worker_id: encode(record)}, ttl=RECORD_TTL)
+
+    async def _handle(self, method: str, path: str, body: bytes) -> HttpReply:
+        # A request to another worker is refused: it may have been intercepted and forwarded.
+        match method, path:
+            case "GET", _ if path == f"/{self._worker_id}/health":
+                health = ListenerHealth(in_hand=self._worker.in_hand, stopping=self._worker.is_stopping)
+                return HttpReply(200, encode(health))
+            case "POST", _ if path == f"/{self._worker_id}/call":
+                return await self._handle_call(body)
+            case _:
+                return HttpReply(404)
+
+    async def _handle_call(self, body: bytes) -> HttpReply:
+        try:
+            call = read_call(body)
+        except msgspec.DecodeError:
+            return HttpReply(400)
+        if call.lease.run_id != self._run.id:
+            return HttpReply(400)
+        verdict = self._worker.accept(call.lease, call.claimed_at)
+        if verdict is None:
+            return HttpReply(503)
+        return HttpReply(200, encode(result_of(*await verdict)))
+
+
+def result_of(outcome: Outcome, fate: Fate) -> CallResult:
+    """Return the result of a call, once the queue has accepted or rejected its outcome."""
+    if fate is Fate.STALE:
+        return CallResult(fate="stale")
+    match outcome:
+        case Done(items=items, follow=follow, rejects=rejects):
+            links = [FollowedLink(url=task.url, step=task.step) for task in follow]
+            return CallResult(fate="done", items=list(items), follow=links, rejected=len(rejects))
+        case Retry(error=error):
+            return CallResult(fate="retry", error=error_text(error))
+        case Bury(error=error):
+            return CallResult(fate="dead", error=error_text(error))
+        case Release():
+            return CallResult(fate="released")

@@ -1,0 +1,1 @@
+"""Worker processes: fork server, supervisor, heartbeats and liveness."""

@@ -1,0 +1,205 @@
+"""The fork server: a process that has imported all that workers need, and forks one for each request.
+
+Importing takes a good part of a second. Every new worker would have to wait for it, and so would every
+replacement of a dead worker. The fork server has no threads, no event loop and none of the user's code, so a
+fork of it is as good as a new process.
+"""
+
+import asyncio
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import NoReturn, Self
+
+from shoal.worker.process import main
+
+MAX_DESCRIPTOR = 65_536
+DESCRIPTORS = 4  # sent for each worker: its channel, its step markers, its output, and its exit status pipe
+
+
+class WorkerProcess:
+    """A worker process as its supervisor sees it."""
+
+    def __init__(self, pid: int, status: asyncio.StreamReader, pipe: asyncio.ReadTransport) -> None:
+        self.pid = pid
+        self._status, self._pipe = status, pipe
+        self.has_ended = False
+
+    def kill(self) -> None:
+        """Kill it now."""
+        if not self.has_ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    async def wait(self) -> int | None:
+        """Return its exit code once it has ended: negative for a signal, None if it is unknown."""
+        try:
+            line = await self._status.readline()
+        finally:
+            self._pipe.close()
+        self.has_ended = True
+        return int(line) if line else None
+
+
+class ForkServer:
+    """Forks worker processes."""
+
+    def __init__(self, *, here: bool = False) -> None:
+        """Start one; `here` forks it off this process, which must have no threads and no user code yet."""
+        self.pid, self._socket = _fork() if here else _start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the fork server, once its last worker has ended."""
+        self._socket.close()
+        os.waitpid(self.pid, 0)
+
+    async def spawn(self, channel: int, markers: int, output: int) -> WorkerProcess:
+        """Fork a worker with these file descriptors."""
+        try:
+            return await self._spawn(channel, markers, output)
+        except OSError:
+            # The fork server was killed. Its workers live on.
+            self.close()
+            self.pid, self._socket = _start()
+            return await self._spawn(channel, markers, output)
+
+    async def _spawn(self, channel: int, markers: int, output: int) -> WorkerProcess:
+        ours, theirs = os.pipe()
+        try:
+            status, pipe = await read_pipe(ours)
+            socket.send_fds(self._socket, [b"+"], [channel, markers, output, theirs])
+        finally:
+            os.close(theirs)
+        pid = await status.readline()
+        if not pid:
+            pipe.close()
+            raise ConnectionError("the fork server has died")
+        return WorkerProcess(int(pid), status, pipe)
+
+
+async def read_pipe(pipe: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    """Return a reader of this pipe, and the transport to close at the end."""
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(pipe, "rb", 0))
+    return reader, transport
+
+
+def _start() -> tuple[int, socket.socket]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        as_stdin = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
+        command = [sys.executable, "-m", __name__]
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=as_stdin), ours
+
+
+def _fork() -> tuple[int, socket.socket]:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        ours.close()
+        _serve(theirs)
+    theirs.close()
+    return pid, ours
+
+
+def _serve(sock: socket.socket) -> NoReturn:
+    """Fork workers and report their exit codes, until the socket is closed and the last worker has ended."""
+    # The terminal sends signals to the whole group; the launcher handles them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child_exits = _sigchld_pipe()
+    gc.collect()
+    gc.freeze()
+    requests: list[socket.socket | int] = [sock]
+    status_pipes: dict[int, int] = {}  # by the pid of each live worker
+    while requests or status_pipes:
+        for source in select.select([*requests, child_exits], [], [])[0]:
+            if source == child_exits:
+                os.read(child_exits, 4096)
+                _report_exits(status_pipes)
+            elif not _fork_worker(sock, status_pipes):
+                requests.clear()
+    os._exit(0)
+
+
+def _sigchld_pipe() -> int:
+    """Return a pipe that becomes readable whenever a child process ends."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return readable
+
+
+def _fork_worker(sock: socket.socket, status_pipes: dict[int, int]) -> bool:
+    request, descriptors, _, _ = socket.recv_fds(sock, 1, DESCRIPTORS)
+    if not request:
+        return False
+    channel, markers, output, status_pipe = descriptors
+    # Blocked, a signal that arrives before the worker can handle it stays pending; ignored, as here, it would
+    # be lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    pid = os.fork()
+    if not pid:
+        _run_child(channel, markers, output)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    for descriptor in (channel, markers, output):
+        os.close(descriptor)
+    status_pipes[pid] = status_pipe
+    with suppress(OSError):
+        os.write(status_pipe, b"%d\n" % pid)
+    return True
+
+
+def _report_exits(status_pipes: dict[int, int]) -> None:
+    for pid in list(status_pipes):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            status_pipe = status_pipes.pop(pid)
+            with suppress(OSError):
+                os.write(status_pipe, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(status_pipe)
+
+
+def _run_child(channel: int, markers: int, output: int) -> NoReturn:
+    """Run a worker in the forked process; undo the fork server's signal handlers and descriptors first."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    # New objects: the old ones may be anything, and may hold unflushed output of the launcher.
+    sys.stdout = os.fdopen(1, "w", buffering=1, errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
+    sys.argv = [main.__name__]
+    _close_all_but(channel, markers)
+    main.main(channel, markers)
+
+
+def _close_all_but(*kept: int) -> None:
+    lowest = 3
+    for descriptor in sorted(kept):
+        os.closerange(lowest, descriptor)
+        lowest = descriptor + 1
+    os.closerange(lowest, MAX_DESCRIPTOR)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=os.dup(0)))

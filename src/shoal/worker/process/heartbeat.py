@@ -1,0 +1,93 @@
+"""The content of a worker's heartbeats: what it serves, how fast it is, and how much memory it uses."""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from shoal.core.model import WorkerStatus
+from shoal.worker.counters import WorkerCounters, top_counts
+from shoal.worker.ipc.protocol import WorkerConfig
+
+HOUR = 3600.0  # seconds
+SAMPLE_INTERVAL = 60.0  # seconds
+SPAN = 300.0  # seconds; a heartbeat reports the last hour in spans of this length, so readers can age it
+MAX_ERRORS = 20  # error classes in a heartbeat
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Heartbeat:
+    """Builds the heartbeats of a worker from its progress in the last hour."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._samples: deque[tuple[float, int]] = deque()  # time, and pages done by then
+
+    def info(self, pid: int | None, tally: WorkerCounters, now: float, in_hand: int = 0) -> dict[str, Any]:
+        """Return the content of a heartbeat."""
+        info: dict[str, Any] = {
+            "pid": pid,
+            "pages": tally.pages,
+            "last_hour": self.last_hour(tally.pages, now),
+            "spans": self.spans(tally.pages, now),
+            "memory": memory_of(pid) if pid else None,
+            "steps": self._config.steps,
+            "partitions": self._config.partitions,
+            "errors": dict(top_counts(tally.errors, MAX_ERRORS)),
+        }
+        if self._config.listening:
+            info["own"] = {
+                "leased": in_hand,
+                "completed": tally.pages,
+                "failed": tally.retried + tally.buried,
+                "items": tally.items,
+            }
+        return info
+
+    def last_hour(self, pages: int, now: float) -> int:
+        """Return the number of pages done in the hour before `now`, to the minute."""
+        if not self._samples:
+            self._samples.append((now, 0))
+        elif now - self._samples[-1][0] >= SAMPLE_INTERVAL:
+            self._samples.append((now, pages))
+        while len(self._samples) > 1 and self._samples[1][0] <= now - HOUR:
+            self._samples.popleft()
+        return pages - self._samples[0][1]
+
+    def spans(self, pages: int, now: float) -> list[int]:
+        """Return the pages of the last hour per span, the newest first."""
+        found = [0] * round(HOUR / SPAN)
+        later = pages
+        for moment, done in reversed(self._samples):
+            found[min(int((now - moment) / SPAN), len(found) - 1)] += later - done
+            later = done
+        return found
+
+
+def last_hour_of(worker: WorkerStatus) -> int | None:
+    """Return the pages a worker did in the hour before now, to a few minutes; None if it never reported."""
+    info, silent = worker.info, worker.last_beat.total_seconds()
+    if "last_hour" not in info:
+        return None
+    if silent >= HOUR:
+        return 0
+    # Pages that the store counts and the last heartbeat did not.
+    since = 0 if "own" in info else max(worker.completed - whole_number(info.get("pages")), 0)
+    reported = info.get("spans")
+    by_span = reported if isinstance(reported, list) and reported else [info["last_hour"]]
+    spans = [whole_number(span) for span in by_span]
+    is_split = len(spans) > 1
+    return since + sum(spans[: len(spans) - int(silent / SPAN)] if is_split else spans)
+
+
+def whole_number(value: object) -> int:
+    """Return a count in a heartbeat, 0 if it is no number: any client of the queue can write one."""
+    return value if isinstance(value, int) else 0
+
+
+def memory_of(pid: int) -> int | None:
+    """Return the resident memory of a process in bytes, None if the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return None

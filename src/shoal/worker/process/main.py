@@ -1,0 +1,193 @@
+"""The entry point of a worker process, which the fork server has forked."""
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from typing import NoReturn
+
+import uvloop
+
+from shoal.core.errors import ShoalError
+from shoal.core.redact import redactor
+from shoal.core.version import VERSION
+from shoal.queue.open import open_queue
+from shoal.scrape.load import load_scraper
+from shoal.worker.fetchers.chain import open_fetchers, open_revisits, open_robots
+from shoal.worker.ipc.protocol import (
+    STOP,
+    ExitReason,
+    SupervisorChannel,
+    WorkerConfig,
+    WorkerEnded,
+    WorkerFailed,
+    read_config,
+)
+from shoal.worker.ipc.step_markers import CELLS, StepMarkers
+from shoal.worker.ondemand.listener import CallListener
+from shoal.worker.partitions import PartitionShare
+from shoal.worker.processor import ProcessorTools
+from shoal.worker.secrets import all_secrets
+from shoal.worker.telemetry.setup import WorkerTelemetry
+from shoal.worker.worker import Stop, Worker
+
+USER_AGENT = f"shoal/{VERSION}"
+FILE_TABLE_SIZE = 4_096
+BEAT_INTERVAL = 0.5  # seconds
+
+
+def main(descriptor: int, markers: int) -> NoReturn:
+    """Run the worker that the supervisor configures; both arguments are file descriptors that it passes."""
+    sock = socket.socket(fileno=descriptor)
+    # The terminal sends Ctrl-C to the whole process group; only the supervisor decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = SupervisorChannel(sock)
+    _exit_on_sigterm(channel)
+    allow_many_files()
+    try:
+        config = read_config(sock)
+        # Unlike `uvloop.run` this does not wait for threads, and one of the user's functions may hang in one.
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        runner.run(work(config, channel, sock, StepMarkers(markers)))
+    except ShoalError as error:
+        channel.send(WorkerFailed(str(error)))
+        code = 1
+    except EOFError:
+        code = 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    else:
+        code = 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A step that hangs in a thread would keep the interpreter from exiting.
+    os._exit(code)
+
+
+async def work(
+    config: WorkerConfig, channel: SupervisorChannel, sock: socket.socket, markers: StepMarkers
+) -> None:
+    """Work on the run until it is drained or the supervisor stops the worker; report which."""
+    scraper = load_scraper(config.scraper).replace(**config.overrides)
+    beat_forever(markers)
+    settings = scraper.settings
+    agent = settings.user_agent or USER_AGENT
+    async with AsyncExitStack() as stack:
+        queue = await stack.enter_async_context(open_queue(config.queue))
+        run = await queue.run(config.run_id)
+        fetchers = await open_fetchers(
+            settings,
+            queue,
+            user_agent=agent,
+            run_id=run.id,
+            login=scraper.login_function,
+            wanted={step.fetch for step in scraper.steps.values()},
+            once=scraper.has_at_most_once,
+        )
+        for fetcher in fetchers.values():
+            stack.push_async_callback(fetcher.close)
+        revisits = open_revisits(settings, queue, run)
+        if revisits:
+            stack.push_async_callback(revisits.close)
+        robots = open_robots(settings, queue, fetchers["http"], user_agent=agent)
+        if robots:
+            stack.push_async_callback(robots.close)
+        telemetry = WorkerTelemetry(config, channel, scraper.steps)
+        stack.callback(telemetry.close)
+        threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
+        worker = Worker(
+            telemetry.observe_queue(queue),
+            run,
+            scraper,
+            ProcessorTools(
+                {name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
+                robots,
+                threads,
+                telemetry.observe_markers(markers),
+                revisits,
+                redactor(all_secrets(config.queue, settings, os.environ)),
+                telemetry.on_begin,
+            ),
+            worker_id=config.worker_id,
+            lease=config.lease,
+            at_once=config.at_once,
+            slow_requests=config.slow_requests,
+            batch=config.batch,
+            memory=config.memory,
+            steps=config.steps,
+            partitions=config.partitions,
+            share=PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None,
+            channel=channel,
+            standby=config.listening is not None,
+        )
+        worker.tally.measures = telemetry.measures
+        handle_stops(sock, worker.stop)
+        # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
+        gc.collect()
+        gc.freeze()
+        if config.listening:
+            listener = CallListener(
+                queue, run, worker, worker_id=config.worker_id, listening=config.listening
+            )
+            await stack.enter_async_context(listener)
+        # Reported before anything is closed, because that may hang, and nothing is leased any more.
+        channel.send(WorkerEnded(await worker.run()))
+
+
+def beat_forever(markers: StepMarkers) -> None:
+    """Signal to the supervisor periodically that the event loop runs."""
+    markers.beat()
+    asyncio.get_running_loop().call_later(BEAT_INTERVAL, beat_forever, markers)
+
+
+def _exit_on_sigterm(channel: SupervisorChannel) -> None:
+    """Exit on a SIGTERM that comes, or came, before there is anything to finish: that is a regular end."""
+
+    def leave(*_: object) -> NoReturn:
+        channel.send(WorkerEnded(ExitReason.STOPPED))
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def handle_stops(sock: socket.socket, stop: Callable[[Stop], None]) -> None:
+    """Stop on the supervisor's request or death and on SIGTERM: first finish, the second time release."""
+    loop = asyncio.get_running_loop()
+    modes = iter([Stop.FINISH])
+
+    def stop_next() -> None:
+        stop(next(modes, Stop.RELEASE))
+
+    def read_stops() -> None:
+        received = sock.recv(64)
+        if not received:
+            loop.remove_reader(sock.fileno())
+        for _ in received or STOP:
+            stop_next()
+
+    loop.add_signal_handler(signal.SIGTERM, stop_next)
+    loop.add_reader(sock.fileno(), read_stops)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as this user may: every fetch needs a socket."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
+        _grow_file_table()
+
+
+def _grow_file_table() -> None:
+    # Linux doubles a process's file table as it fills. Once threads share it, the thread that opens the file
+    # that no longer fits waits for all CPUs, some 8 ms, and every request that is due waits with it.
+    last = min(FILE_TABLE_SIZE, resource.getrlimit(resource.RLIMIT_NOFILE)[0]) - 1
+    os.close(os.dup2(0, last, inheritable=False))

@@ -1,0 +1,420 @@
+"""The supervisor of one worker, in another process: it extends its leases, and releases them if it dies.
+
+A step may block its process for an hour, crash it, or take all its memory. So the heartbeats come from here,
+and here the task that caused a death is charged an attempt, while all others go back as if never claimed.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from shoal.core.errors import DutyFailed, QueueError
+from shoal.core.events import Event
+from shoal.core.model import SECOND, Bury, Fate, Lease, Outcome, Release, Retry
+from shoal.core.verdict import RetryPolicy
+from shoal.queue.contract import Queue
+from shoal.worker.background import failure_of
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.protocol import (
+    MAX_MESSAGE_BYTES,
+    STOP,
+    ExitReason,
+    LeasesClaimed,
+    LeasesSettled,
+    LoggedEvent,
+    Message,
+    WorkerConfig,
+    WorkerEnded,
+    WorkerFailed,
+    WorkerProgress,
+    read_message,
+    write_config,
+)
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
+from shoal.worker.process.heartbeat import Heartbeat
+from shoal.worker.process.liveness import SAMPLE_INTERVAL, Liveness, LivenessProblem, LivenessSample
+from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
+from shoal.worker.release import ONCE, release_leases
+
+RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
+HEARTBEAT_INTERVAL = 5.0  # seconds
+EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
+CLOSE_TIMEOUT = 10.0  # seconds that a worker has to close its resources, once all its leases are settled
+KILL_TIMEOUT = 5.0  # seconds; a process may be unkillable while its disk does not respond
+
+AFTER_DEATH = RetryPolicy(base=2 * SECOND)
+
+
+@dataclass(slots=True)
+class WorkerExit:
+    """How a worker ended."""
+
+    reason: ExitReason
+    message: str = ""
+    blamed: frozenset[str] = frozenset()  # tasks that were charged with its death
+    killers: frozenset[str] = frozenset()  # those among them whose step was running
+    settled: int = 0  # tasks that it settled
+    tally: WorkerCounters = field(default_factory=WorkerCounters)
+    last_lines: list[str] = field(default_factory=list)  # of its output
+
+
+class StepLimit(NamedTuple):
+    """Limits of a step: its time, its attempts, the time of a whole task, and whether it is at most once."""
+
+    time: timedelta
+    attempts: int
+    whole: timedelta | None = None  # fetching and pausing included; None for no limit
+    at_most_once: bool = False
+
+
+def once_steps(limits: Mapping[str, StepLimit]) -> list[str]:
+    """Return the steps whose tasks are attempted once at most."""
+    return sorted(name for name, limit in limits.items() if limit.at_most_once)
+
+
+class WorkerSupervisor:
+    """Starts one worker process and supervises it until it has ended."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        config: WorkerConfig,
+        fork_server: ForkServer,
+        *,
+        limits: Mapping[str, StepLimit],
+        on_output: Callable[[str], None] = lambda line: None,
+        on_event: Callable[[Event], None] = lambda event: None,
+    ) -> None:
+        self.config, self.tally = config, WorkerCounters()
+        self.in_hand: dict[int, Lease] = {}
+        self._settled, self._completed = 0, 0
+        self._queue, self._fork_server, self._on_output = queue, fork_server, on_output
+        self._on_event, self._heartbeat = on_event, Heartbeat(config)
+        self._last_lines: deque[str] = deque(maxlen=20)
+        self._limits, self._once = limits, once_steps(limits)
+        self._max_step_time = max(limit.time for limit in limits.values())
+        self._liveness = Liveness.within(config.lease, self._step_seconds)
+        self._claimed_at: dict[int, float] = {}  # of each lease, in seconds that the supervisor was awake
+        self._settled_at = 0.0  # when a lease was last settled, on the same clock
+        self._can_extend = True
+        self._problem: LivenessProblem | None = None
+        self._state_changed = asyncio.Event()
+        self._is_ending, self._is_killed = asyncio.Event(), asyncio.Event()
+        self._exit: WorkerExit | None = None
+        self._failure: DutyFailed | None = None
+        self._process: WorkerProcess | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._stops = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id."""
+        return self._process.pid if self._process else None
+
+    @property
+    def completed(self) -> int:
+        """The number of tasks that the worker has completed."""
+        return self._completed
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the worker's process exists; when it has ended, its leases are still to be settled."""
+        return self._process is not None and not self._process.has_ended
+
+    def stop(self) -> None:
+        """Stop the worker; the second call makes it release everything at once."""
+        self._stops += 1
+        if self._writer and not self._writer.is_closing():
+            self._writer.write(STOP)
+
+    def kill(self) -> None:
+        """Kill the worker now; the supervisor releases its leases."""
+        self._is_ending.set()
+        self._is_killed.set()
+        if self._process:
+            self._process.kill()
+
+    async def run(self) -> WorkerExit:
+        """Start the worker and return how it ended, with its leases settled or released."""
+        file = make_file()
+        markers = StepMarkers(file)
+        try:
+            code = await self._run_process(file, markers)
+            return await self._close(code, markers)
+        finally:
+            self.kill()
+            markers.close()
+            os.close(file)
+
+    async def _run_process(self, file: int, markers: StepMarkers) -> int | None:
+        """Start a worker, supervise it until it has ended, and return its exit code."""
+        ours, theirs = socket.socketpair()
+        output, output_writer = os.pipe()
+        reading = asyncio.create_task(self._read_output(output), name="reading its output")
+        try:
+            self._process = await self._fork_server.spawn(theirs.fileno(), file, output_writer)
+        except BaseException:
+            reading.cancel()
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(output_writer)
+        reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
+        self._writer.write(write_config(self.config) + STOP * self._stops)
+        listening = _background("reading its messages", self._listen(reader))
+        tasks = [
+            listening,
+            reading,
+            _background("extending its leases", self._extend()),
+            _background("sending its heartbeats", self._beat()),
+            _background("watching its steps", self._watch(markers)),
+            _background("ending it", self._kill_if_it_does_not_end()),
+        ]
+        try:
+            await self._wait_for_end(listening, tasks)
+            code = await self._wait_for_exit_code()
+            # A process that the worker left behind may hold its output open.
+            await asyncio.wait([reading], timeout=1.0)
+            return code
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._writer.close()
+
+    async def _wait_for_end(self, listening: asyncio.Task[None], tasks: list[asyncio.Task[None]]) -> None:
+        """Wait for the worker's end; a background task that fails ends it, because it needs all of them."""
+        pending = set(tasks)
+        while listening in pending:
+            timeout = KILL_TIMEOUT if self._is_killed.is_set() else None
+            ended, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not ended:
+                return  # a process that cannot be killed cannot settle anything either
+            for task in ended:
+                if error := failure_of(task):
+                    self._fail(task.get_name(), error)
+
+    async def _kill_if_it_does_not_end(self) -> None:
+        """Kill a worker that has reported its end and does not exit; return when it was killed."""
+        await self._is_ending.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._is_killed.wait()
+        self.kill()
+
+    def _fail(self, name: str, error: BaseException) -> None:
+        self._failure = self._failure or DutyFailed(name, error)
+        self._last_lines.extend("".join(traceback.format_exception(error)).splitlines()[-10:])
+        self.kill()
+
+    async def _wait_for_exit_code(self) -> int | None:
+        assert self._process
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILL_TIMEOUT):
+                return await self._process.wait()
+        return None
+
+    async def _read_output(self, output: int) -> None:
+        reader, pipe = await read_pipe(output)
+        try:
+            while piece := await _read_line(reader):
+                line = piece.decode(errors="replace").rstrip()
+                self._last_lines.append(line)
+                self._on_output(line)
+        finally:
+            pipe.close()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            while (message := await read_message(reader)) is not None:
+                self._handle_message(message)
+
+    def _handle_message(self, message: Message) -> None:
+        match message:
+            case LeasesClaimed(first=first, leases=leases):
+                self.in_hand.update(enumerate(leases, first))
+                self._claimed_at.update((first + index, self._liveness.awake) for index in range(len(leases)))
+            case LeasesSettled(numbers=numbers, done=done):
+                self._settled, self._completed = self._settled + len(numbers), self._completed + done
+                self._settled_at = self._liveness.awake
+                for number in numbers:
+                    self.in_hand.pop(number, None)
+                    self._claimed_at.pop(number, None)
+            case WorkerProgress(tally=tally):
+                self.tally = tally
+            case LoggedEvent(event=event):
+                self._on_event(event)
+            case WorkerEnded(reason=reason):
+                self._exit = WorkerExit(reason)
+                self._is_ending.set()
+            case WorkerFailed(message=text):
+                self._exit = WorkerExit(ExitReason.FAILED, text)
+                self._is_ending.set()
+
+    async def _extend(self) -> None:
+        wait, retry = self.config.lease.total_seconds() / 3, EXTEND_RETRY
+        while self._problem is None:
+            await asyncio.sleep(wait if self._can_extend else retry)
+            try:
+                await self._queue.extend(list(self.in_hand.values()), lease=self.config.lease)
+            except QueueError:
+                # The leases expire meanwhile: there is no time for another third of them.
+                retry = min(2 * retry, MAX_EXTEND_RETRY) if not self._can_extend else EXTEND_RETRY
+                self._can_extend = False
+            else:
+                self._can_extend = True
+
+    async def _beat(self) -> None:
+        while True:
+            self._state_changed.clear()
+            await self._beat_once(FROZEN if self._liveness.is_silent else RUNNING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                    await self._state_changed.wait()
+
+    async def _beat_once(self, state: str) -> None:
+        info = self._heartbeat.info(self.pid, self.tally, time.monotonic(), len(self.in_hand))
+        info["pid_scope"] = pid_scope()
+        if self.config.sharing:
+            info["sharing"] = self.config.sharing.mode
+        if self._once:
+            info["at_most_once"] = self._once
+        with suppress(QueueError):
+            await self._queue.beat(self.config.worker_id, run_id=self.config.run_id, state=state, info=info)
+
+    async def _watch(self, markers: StepMarkers) -> None:
+        while True:
+            was_silent = self._liveness.is_silent
+            is_stopped = self.pid is not None and state_of_process(self.pid) in STOPPED
+            sample = LivenessSample(time.monotonic(), markers.beats(), markers.running_steps(), is_stopped)
+            stuck = LivenessProblem.STUCK if self._find_stuck() else None
+            self._problem = self._liveness.judge(sample) or stuck
+            if self._problem:
+                self.kill()
+                return
+            if self._liveness.is_silent != was_silent:
+                self._state_changed.set()
+            await asyncio.sleep(SAMPLE_INTERVAL)
+
+    def _find_stuck(self) -> list[int]:
+        """Return the leases that exceed their time, if none was settled for as long."""
+        # While the queue is unreachable nothing can be settled.
+        if not self._can_extend:
+            return []
+        return [number for number, lease in self.in_hand.items() if self._is_stuck(number, lease)]
+
+    def _is_stuck(self, number: int, lease: Lease) -> bool:
+        limit = self._limits.get(lease.task.step)
+        if limit is None or limit.whole is None:
+            return False
+        allowed = limit.whole + self.config.lease
+        began = self._claimed_at.get(number, self._liveness.awake) + lease.start_in.total_seconds()
+        return self._liveness.awake - max(began, self._settled_at) > allowed.total_seconds()
+
+    def _step_seconds(self, number: int) -> float:
+        """Return the time limit of a lease's step; the longest of all if the lease is no longer held."""
+        lease = self.in_hand.get(number)
+        limit = self._limits.get(lease.task.step) if lease else None
+        return (limit.time if limit else self._max_step_time).total_seconds()
+
+    async def _close(self, code: int | None, markers: StepMarkers) -> WorkerExit:
+        ending = self._exit or WorkerExit(ExitReason.DIED, self._describe_death(code))
+        guilty = self._find_guilty(markers)
+        ending.killers = frozenset(self.in_hand[number].task_id for number in guilty)
+        outcomes = [
+            self._judge(number, lease, ending.message, guilty) for number, lease in self.in_hand.items()
+        ]
+        if outcomes:
+            with suppress(QueueError):
+                fates = await self._queue.settle(outcomes)
+                ending.blamed = frozenset(
+                    outcome.lease.task_id
+                    for outcome, fate in zip(outcomes, fates, strict=True)
+                    if isinstance(outcome, Retry | Bury) and fate is Fate.ACCEPTED
+                )
+        with suppress(QueueError):
+            # Leases that it claimed and could not report any more.
+            how = ending.message or ENDED
+            await release_leases(self._queue, self.config.worker_id, once=self._once, how=how)
+        ending.tally, ending.settled = self.tally, self._settled
+        ending.last_lines = list(self._last_lines)
+        await self._beat_once(ENDED if self._exit else DIED)
+        return ending
+
+    def _describe_death(self, code: int | None) -> str:
+        """Return how the worker died, as a sentence whose subject is the worker, without the subject."""
+        if self._failure:
+            return f"was killed, because {self._failure}"
+        match self._problem:
+            case LivenessProblem.FROZEN:
+                return f"was killed, because it was frozen for {self._liveness.silence:.0f} s"
+            case LivenessProblem.HUNG:
+                return "was killed, because a step exceeded its time limit"
+            case LivenessProblem.STUCK:
+                return "was killed, because a task exceeded its time limit"
+            case None:
+                return _describe_exit_code(code)
+
+    def _find_guilty(self, markers: StepMarkers) -> set[int]:
+        """Return the held leases whose step was running, or that exceeded their time."""
+        running = {marker.number for marker in markers.running_steps()}
+        stuck = self._find_stuck() if self._problem is LivenessProblem.STUCK else []
+        return running.union(stuck) & self.in_hand.keys()
+
+    def _judge(self, number: int, lease: Lease, how: str, guilty: Collection[int]) -> Outcome:
+        """Return the outcome of a lease that the worker held when it ended."""
+        limit = self._limits.get(lease.task.step)
+        if limit and limit.at_most_once:
+            # It is not known which requests were sent.
+            return Bury(lease, f"WorkerDied: the worker {how}, and {ONCE}")
+        return self._charge(number, lease, how) if number in guilty else Release(lease)
+
+    def _charge(self, number: int, lease: Lease, how: str) -> Outcome:
+        limit = self._limits.get(lease.task.step)
+        error = self._describe_charge(number, lease, how)
+        # The queue knows the largest attempt limit of all steps, not the one of this step.
+        if limit and lease.attempt >= limit.attempts:
+            return Bury(lease, error)
+        # The next worker should start with another task, to show whether that one kills it as well.
+        return Retry(lease, error, after=AFTER_DEATH.backoff(lease.attempt, random.uniform(0.5, 1.0)))
+
+    def _describe_charge(self, number: int, lease: Lease, how: str) -> str:
+        step = lease.task.step
+        match self._problem:
+            case LivenessProblem.HUNG:
+                return f"StepHung: step {step!r} timed out after {self._step_seconds(number):g} s"
+            case LivenessProblem.STUCK:
+                return f"TaskStuck: a task of step {step!r}, its fetch included, exceeded its time limit"
+            case _:
+                return f"WorkerDied: step {step!r} was running when its worker {how}"
+
+
+def _background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work, name=name)
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line, a placeholder for one that is too long to hold, or nothing at the end."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b"(a line that is too long to show)\n"
+
+
+def _describe_exit_code(code: int | None) -> str:
+    if code is None:
+        return "vanished"
+    if code >= 0:
+        return f"left with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"

@@ -1,0 +1,372 @@
+"""From a lease to its outcome: fetch the page, run its step, decide what follows from an error."""
+
+import asyncio
+import contextvars
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from shoal.core.errors import NotNow, ShoalError, StepTimeout
+from shoal.core.http import LiveTab, OnHop, Request, Response
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
+from shoal.core.redact import Redact, redacted
+from shoal.core.secrets import begin_secrets, hidden
+from shoal.core.verdict import RetryPolicy, judge
+from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.deadlines import Deadlines
+from shoal.fetch.robots.robots import Robots
+from shoal.fetch.status import accepted
+from shoal.fetch.task_context import begin_task
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.step import Step
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.host_backoff import HostBackoff
+from shoal.worker.ipc.step_markers import StepMarkers
+from shoal.worker.prefetch import ScheduledLease, host_of
+from shoal.worker.recrawl.store import VisitStore
+from shoal.worker.slots import ConcurrencySlots, MemoryLimit
+
+
+class NothingKnown(Exception):
+    """Whether robots.txt allows a page is not known without a request to its host."""
+
+
+class TooLate(Exception):
+    """No request may be sent to the host now: its turn has passed, or was used for robots.txt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorTools:
+    """The fetchers and other resources that tasks are processed with."""
+
+    fetchers: Mapping[str, Fetcher]
+    robots: Robots | None
+    threads: Executor
+    markers: StepMarkers
+    revisits: VisitStore | None = None
+    redact: Redact = redacted
+    on_begin: Callable[[Lease], None] | None = None
+
+
+@dataclass(slots=True)
+class TaskAttempt:
+    """One attempt at a task, and whether a request was sent to its host."""
+
+    start: ScheduledLease
+    number: int
+    lookup: CacheLookup | None = None  # what the cache lookup before its start has found
+    asked: bool = False
+    turn_used: bool = False  # for robots.txt, so that the page has to wait for another turn
+    live: LiveTab | None = None  # the browser tab that shows the page
+
+    @property
+    def task(self) -> Task:
+        return self.start.lease.task
+
+
+class TaskProcessor:
+    """Processes the tasks of one run, each independently of the others."""
+
+    def __init__(
+        self,
+        scraper: Scraper,
+        run: Run,
+        tools: ProcessorTools,
+        tally: WorkerCounters,
+        *,
+        try_start: Callable[[ScheduledLease], bool],
+        memory: MemoryLimit,
+        slots: ConcurrencySlots,
+    ) -> None:
+        self._scraper, self._tools, self._tally, self._try_start = scraper, tools, tally, try_start
+        self._settings = scraper.settings
+        self._policies = {SEED_STEP: scraper.retry_policy(scraper.first)} | {
+            name: scraper.retry_policy(step) for name, step in scraper.steps.items()
+        }
+        self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
+        if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
+            self._once.add(SEED_STEP)
+        self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
+        self._backoff = HostBackoff(run.settings.host_delay)
+        self._memory, self._slots = memory, slots
+        self._deadlines = Deadlines()
+        self._gap = run.settings.host_delay
+        self._may_look_up = not tools.revisits and any(
+            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
+        )
+
+    def at_most_once(self, task: Task) -> bool:
+        """Return whether a task is attempted once only, whatever its outcome."""
+        return task.step in self._once
+
+    def may_be_cached(self, lease: Lease) -> bool:
+        """Return whether a page may be cached, so that a lookup before its start is worthwhile."""
+        waits = bool(self._gap or lease.start_in)
+        task = lease.task
+        return (
+            self._may_look_up
+            and waits
+            and lease.attempt == 1
+            and task.url is not None
+            and task.request is None
+        )
+
+    async def look_up(self, lease: Lease, number: int) -> CacheLookup | None:
+        """Look a page up in the cache; None if it may not be used without a request to its host."""
+        try:
+            return await self._look_up(lease.task, number)
+        except Exception:
+            self.forget(number)
+            return None  # `process` reports the error
+
+    def forget(self, number: int) -> None:
+        """Release the memory of the page that a lookup has found."""
+        self._memory.release(number)
+
+    async def _look_up(self, task: Task, number: int) -> CacheLookup | None:
+        step = self._scraper.handler(task)
+        fetcher = self._tools.fetchers[step.fetch] if step.fetch else None
+        if not isinstance(fetcher, CachingFetcher) or task.url is None:
+            return None
+        await self._check_known_robots(task.url)
+
+        async def on_hop(url: str) -> None:
+            self._settings.scope.check(url, origin=task.url)
+            await self._check_known_robots(url)
+
+        return await fetcher.lookup(self._build_request(task, step, number, self._settings.headers, on_hop))
+
+    async def _check_known_robots(self, url: str) -> None:
+        """Raise if robots.txt forbids a page, or would have to be fetched first."""
+        robots = self._tools.robots
+        if robots and not await robots.recall(url):
+            raise NothingKnown
+        if robots:
+            await robots.check(url)
+
+    async def process(self, start: ScheduledLease, number: int, lookup: CacheLookup | None = None) -> Outcome:
+        """Process one task, whatever happens, and return its outcome."""
+        attempt = TaskAttempt(start, number, lookup)
+        if self._tools.on_begin:
+            self._tools.on_begin(start.lease)
+        outcome = await self._process(attempt)
+        return outcome if attempt.asked else replace(outcome, asked=False)
+
+    async def _process(self, attempt: TaskAttempt) -> Outcome:
+        lease = attempt.start.lease
+        if lease.attempt > 1 and self.at_most_once(lease.task):
+            # The lease of an earlier attempt expired. The queue counts attempts by run, not by step.
+            return Bury(lease, "WorkerDied: its worker vanished, and delivery is at_most_once")
+        host = host_of(lease)
+        begin_task()
+        begin_secrets()
+        try:
+            step = self._scraper.handler(lease.task)
+            harvest = await self._fetch_and_run_step(step, attempt)
+        except TooLate:
+            # Its turn is used all the same: else a machine that is always late would claim without end.
+            attempt.asked = True
+            return Release(lease)
+        except NotNow as wait:
+            return self._postpone(lease, wait)
+        except Exception as error:
+            return self._judge_error(lease, host, error)
+        finally:
+            self._memory.release(attempt.number)
+            if attempt.live:
+                attempt.live.release()
+        for reason, count in harvest.dropped.items():
+            self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
+        return Done(
+            lease,
+            items=harvest.items,
+            follow=harvest.follow,
+            rejects=harvest.rejects,
+            slow_host=self._ease_host(lease, host) if attempt.asked else None,
+        )
+
+    def _ease_host(self, lease: Lease, host: str | None) -> timedelta | None:
+        robots, url = self._tools.robots, lease.task.url
+        crawl_delay = robots.crawl_delay(url) if robots and url else None
+        return self._backoff.after_success(host, lease.host_slowdown, crawl_delay, time.monotonic())
+
+    async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
+        """Return what a task yields."""
+        if step.fetch is None:
+            attempt.asked = True  # the requests that the step sends itself are not known here
+            return await self._run_step(step, attempt.task, attempt.number)
+        if self._tools.revisits and attempt.task.request is None:
+            return await self._revisit(self._tools.revisits, step, attempt)
+        response = await self._fetch(step.fetch, step, attempt, self._settings.headers)
+        return await self._run_step(step, self._make_page(response, attempt), attempt.number)
+
+    async def _revisit(self, revisits: VisitStore, step: Step, attempt: TaskAttempt) -> Harvest:
+        """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
+        task = attempt.task
+        past = await revisits.read(task)
+        headers = {**self._settings.headers, **past.conditions}
+        response = await self._fetch(step.fetch or "", step, attempt, headers)
+        if revisits.is_gone(past, response) and response.status not in self._settings.statuses:
+            await revisits.record_gone(task, past)
+            return Harvest()
+        harvest = revisits.harvest_if_unchanged(past, response)
+        if harvest is None:
+            harvest = await self._run_step(step, self._make_page(response, attempt), attempt.number)
+        await revisits.record(task, past, response, harvest)
+        return harvest
+
+    def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:
+        also, block = self._settings.statuses, self._settings.block
+        if block is None:
+            return Page(accepted(response, also=also), attempt.task)
+        # A regex search can take long on a hostile page: then its task is charged, as with a step that hangs.
+        with self._tools.markers.mark_loop(attempt.number):
+            return Page(accepted(response, also=also, block=block), attempt.task)
+
+    async def _fetch(
+        self, fetch: str, step: Step, attempt: TaskAttempt, headers: Mapping[str, str]
+    ) -> Response:
+        url = attempt.task.url
+        assert url is not None, "handler() has checked it"
+        self._slots.wait_for_host(attempt.number)
+        await self._check_robots(attempt, url)
+        request = self._build_request(
+            attempt.task, step, attempt.number, headers, lambda url: self._check_hop(attempt, url)
+        )
+        if fetch != "http":
+            # A browser fetcher may wait for a tab, and reports itself when it sends the request. Until then
+            # the task keeps its slot: more tasks would wait for the tab too.
+            self._slots.stop_waiting(attempt.number)
+            request = replace(request, on_send=lambda: self._begin_request(attempt))
+        response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
+        attempt.live = response.live
+        self._tally.bytes += len(response.body)
+        return response
+
+    def _build_request(
+        self, task: Task, step: Step, number: int, headers: Mapping[str, str], on_hop: OnHop
+    ) -> Request:
+        assert task.url is not None, "handler() has checked it"
+        return Request(
+            url=task.url,
+            headers={**headers, **task.request.headers} if task.request else headers,
+            timeout=step.timeout or self._settings.timeout,
+            on_hop=on_hop,
+            on_bytes=lambda size: self._memory.reserve(number, size),
+            post=task.request.post if task.request else None,
+            once=self.at_most_once(task),
+        )
+
+    async def _fetch_or_reuse(self, fetcher: Fetcher, request: Request, attempt: TaskAttempt) -> Response:
+        """Return the cached page, or fetch it from its host if its turn has come."""
+        lookup = attempt.lookup or MISS
+        # A page that failed once may have been cached as it failed: then it is fetched again.
+        if (
+            isinstance(fetcher, CachingFetcher)
+            and attempt.start.lease.attempt == 1
+            and attempt.lookup is None
+        ):
+            lookup = await fetcher.lookup(request)
+        if lookup.page:
+            self._tally.from_cache += 1
+            return lookup.page
+        if not request.on_send:
+            self._begin_request(attempt)
+        return await (
+            fetcher.send(request, lookup) if isinstance(fetcher, CachingFetcher) else fetcher.fetch(request)
+        )
+
+    def _begin_request(self, attempt: TaskAttempt) -> None:
+        self._slots.wait_for_host(attempt.number)
+        if attempt.turn_used or not self._try_start(attempt.start):
+            raise TooLate
+        attempt.asked = True
+
+    async def _check_hop(self, attempt: TaskAttempt, url: str) -> None:
+        self._settings.scope.check(url, origin=attempt.task.url)
+        await self._check_robots(attempt, url)
+
+    async def _check_robots(self, attempt: TaskAttempt, url: str) -> None:
+        robots = self._tools.robots
+        if robots is None:
+            return
+        if not await robots.recall(url) and not robots.is_fetching(url):
+            self._use_turn_for_robots(attempt)
+        await robots.check(url)
+
+    def _use_turn_for_robots(self, attempt: TaskAttempt) -> None:
+        """Use a task's turn for robots.txt, unless a redirect has led here: then the turn is used already."""
+        if self._gap and not attempt.asked:
+            if not self._try_start(attempt.start):
+                raise TooLate
+            attempt.turn_used = True
+        attempt.asked = True
+
+    async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
+        time_limit = step.lease or self._settings.lease
+        try:
+            await self._slots.begin_step(number)
+            with self._deadlines.within(time_limit):
+                if step.is_async:
+                    if isinstance(subject, Page) and subject.is_long:
+                        # Parsing takes long enough to delay everything else on the loop.
+                        await asyncio.to_thread(subject.prepare)
+                    return await self._tools.markers.run_marked(number, step.harvest_async(subject))
+                return await self._run_step_in_thread(step, subject, number)
+        except TimeoutError as error:
+            raise StepTimeout(step.name, time_limit.total_seconds()) from error
+        finally:
+            self._slots.end_step(number)
+
+    async def _run_step_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
+        def harvest() -> Harvest:
+            with self._tools.markers.mark_thread(number):
+                return step.harvest(subject)
+
+        # In the task's context, so that what the step logs is attributed to its task.
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
+
+    def _postpone(self, lease: Lease, reason: NotNow) -> Release:
+        kind = type(reason).__name__
+        self._tally.postponed[kind] = self._tally.postponed.get(kind, 0) + 1
+        return Release(lease, after=reason.after)
+
+    def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
+        kind = type(error).__name__
+        self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
+        now = time.monotonic()
+        delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
+        policy = self._policies.get(lease.task.step, self._policy)
+        outcome = judge(
+            lease,
+            error,
+            policy,
+            jitter=random.random(),
+            host_delay=delay,
+            by_proxies=bool(self._settings.proxies or self._settings.tor),
+        )
+        if self._settings.replay:
+            # A recording will not get better, and no host needs to be slowed down.
+            outcome = Bury(lease, error)
+        self._backoff.on_complaint(host, outcome.slow_host, now)
+        # As text: an error references the frames that it passed through, and they hold the page. Without
+        # secrets: it is stored in the queue, and shown to anyone who may read it.
+        # Truncated after that, because half a secret is not recognized as one.
+        message = " ".join(hidden(f"{kind}: {error}").split())
+        text = error_text(self._tools.redact(hidden(message)))
+        return replace(outcome, error=text if isinstance(error, ShoalError) else text + _source_line(error))
+
+
+def _source_line(error: Exception) -> str:
+    """Return the line of the user's code that raised an error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""

@@ -1,0 +1,1 @@
+"""Recrawls: what earlier runs recorded of a page."""

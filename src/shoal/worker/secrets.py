@@ -1,0 +1,55 @@
+"""Known secrets, from settings and environment: they are redacted in every text that is logged or stored."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from shoal.core.proxies import ProxyRules
+from shoal.core.redact import passwords_in
+from shoal.core.secrets import header_secrets
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.tokens import TokenSettings
+
+MAX_SECRETS = 1_000  # of one kind; passwords in URLs and secret headers are redacted in any case
+_SECRET_VARIABLES = ("SHOAL_SECRET", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+
+
+def secrets_of(queue_url: str, headers: Mapping[str, str]) -> list[str]:
+    """Return the secrets in the queue's URL and in the headers."""
+    return [secret for secret in (*passwords_in(queue_url), *header_secrets(headers)) if secret]
+
+
+def all_secrets(queue_url: str, settings: ScraperSettings, environment: Mapping[str, str]) -> list[str]:
+    """Return every secret of a run that is known before it starts."""
+    return [
+        *secrets_of(queue_url, settings.headers),
+        *(_tokens(settings.tokens, environment) if settings.tokens else ()),
+        *(_proxies(settings.proxies) if settings.proxies else ()),
+        *_variables(environment),
+    ]
+
+
+def _tokens(settings: TokenSettings, environment: Mapping[str, str]) -> list[str]:
+    from shoal.fetch.tokens.token import split  # most runs do not use tokens
+
+    texts = list(settings.given)
+    texts += split(environment.get(settings.variable, "")) if settings.variable else []
+    texts += split(_read_text(settings.file)) if settings.file else []
+    return texts[:MAX_SECRETS]
+
+
+def _proxies(rules: ProxyRules) -> list[str]:
+    lines: Iterable[str] = rules.listed or (_read_text(rules.file).splitlines() if rules.file else ())
+    return [secret for line in list(lines)[:MAX_SECRETS] for secret in passwords_in(line)]
+
+
+def _variables(environment: Mapping[str, str]) -> Iterator[str]:
+    for name in _SECRET_VARIABLES:
+        value = environment.get(name, "")
+        yield from {value, *(part.partition("=")[2] for part in value.split(","))} - {""}
+
+
+def _read_text(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_text()
+    return ""

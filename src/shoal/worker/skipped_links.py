@@ -1,0 +1,96 @@
+"""Links that were not followed, counted per run in the queue, so that every report has them.
+
+Each worker writes one note with its own counts. Readers add them up.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from shoal.core.errors import QueueError
+from shoal.queue.contract import Queue
+from shoal.worker.counters import WorkerCounters
+
+if TYPE_CHECKING:
+    from shoal.scrape.links.filter import (
+        LinkFilter,  # it loads the parser, which readers of the counts do not need
+    )
+
+WRITE_INTERVAL = 5.0  # seconds
+COUNTS_TTL = timedelta(days=365)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedLinks:
+    """Links that were not followed for one reason."""
+
+    count: int
+    example: str | None = None  # the URL of one of them
+
+    def as_json(self) -> dict[str, int | str | None]:
+        """Return the links with the field names of every report."""
+        return {"count": self.count, "example": self.example}
+
+
+def topic_of(run_id: str) -> str:
+    """Return the note topic of a run's counts."""
+    return f"links not followed {run_id}"
+
+
+async def links_not_followed(queue: Queue, run_id: str) -> dict[str, SkippedLinks]:
+    """Return the skipped links of a run by reason, the most frequent reason first."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str | None] = {}
+    for note in (await queue.notes(topic_of(run_id))).values():
+        for reason, (count, example) in _decode(note.value).items():
+            counts[reason] += count
+            examples.setdefault(reason, example)
+    return {reason: SkippedLinks(count, examples[reason]) for reason, count in counts.most_common()}
+
+
+async def forget_links(queue: Queue, run_id: str) -> None:
+    """Remove the counts of a run."""
+    topic = topic_of(run_id)
+    if found := await queue.notes(topic):
+        await queue.write_notes(topic, dict.fromkeys(found))
+
+
+class SkippedLinkCounts:
+    """Writes the skipped links of one worker into the queue."""
+
+    def __init__(
+        self, queue: Queue, link_filter: "LinkFilter", run_id: str, worker_id: str, tally: WorkerCounters
+    ) -> None:
+        self._queue, self._link_filter, self._tally = queue, link_filter, tally
+        self._topic, self._worker_id = topic_of(run_id), worker_id
+        self._written: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Write the counts periodically if they have changed, until cancelled."""
+        while True:
+            await asyncio.sleep(
+                WRITE_INTERVAL * random.uniform(0.8, 1.2)
+            )  # workers must not write all at once
+            try:
+                await self.write()
+            except QueueError:
+                continue
+
+    async def write(self) -> None:
+        """Write the counts if they have changed."""
+        counts = dict(self._tally.dropped)
+        if counts == self._written:
+            return
+        value = {reason: (count, self._link_filter.examples.get(reason)) for reason, count in counts.items()}
+        await self._queue.write_notes(
+            self._topic, {self._worker_id: msgspec.json.encode(value)}, ttl=COUNTS_TTL
+        )
+        self._written = counts
+
+
+_decode = msgspec.json.Decoder(dict[str, tuple[int, str | None]]).decode

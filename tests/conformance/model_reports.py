@@ -1,0 +1,233 @@
+"""The part of the model queue with reports, dead letters, hosts and workers."""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shoal.core.model import (
+    NOTHING,
+    ZERO,
+    Counts,
+    DeadFilter,
+    DeadLetter,
+    ExpiredTask,
+    HostStatus,
+    Stats,
+    StoredItem,
+    StoredReject,
+    TaskState,
+    TaskStatus,
+    WorkerStatus,
+)
+from shoal.queue.cursors import check_keys, cursor_of, numbers_of, parts_of
+from shoal.queue.intake import NO_HOST, ids_of
+from tests.conformance.model_notes import ModelNotes
+from tests.conformance.state import REMAINING, Heartbeat, Row, State, WorkerCounters, count, split
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ModelReports(ModelNotes):
+    """The verbs for reports, dead letters, hosts and workers."""
+
+    async def stats(self, run_id: str) -> Stats:
+        self.data.run(run_id)
+        rows = list(self.data.of_run(run_id))
+        return Stats(
+            **count(rows),
+            steps=split(rows, lambda row: row.entry.step),
+            partitions=split(rows, lambda row: row.entry.partition),
+        )
+
+    async def items(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredItem]:
+        self.data.run(run_id)
+        for owner, item in list(self.data.items):
+            if owner == run_id and item.id > after and step in (None, item.step):
+                yield item
+
+    async def rejects(
+        self, run_id: str, *, step: str | None = None, after: int = 0
+    ) -> AsyncIterator[StoredReject]:
+        self.data.run(run_id)
+        for owner, reject in list(self.data.rejects):
+            if owner == run_id and reject.id > after and step in (None, reject.step):
+                yield reject
+
+    async def dead(
+        self,
+        run_id: str,
+        where: DeadFilter = DeadFilter(),
+        *,
+        ids: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        begin = _moment_and_order(after)
+        for row in sorted(self._dead(run_id, ids, where), key=lambda row: (row.ended_at, row.order)):
+            if (_micros(row.ended_at), row.order) > begin:
+                yield DeadLetter(
+                    id=row.id,
+                    task=row.task,
+                    attempts=row.attempts,
+                    error=row.history[-1].error,
+                    history=tuple(row.history),
+                    buried_at=row.ended_at,
+                    cursor=cursor_of(_micros(row.ended_at), row.order),
+                )
+
+    async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        self.data.run(run_id)
+        begin = _order(after)
+        for row in list(self.data.of_run(run_id)):
+            if row.state is State.EXPIRED and row.order > begin:
+                yield ExpiredTask(
+                    id=row.id, task=row.task, expired_at=row.ended_at, cursor=cursor_of(row.order)
+                )
+
+    async def tasks(
+        self,
+        run_id: str,
+        *,
+        step: str | None = None,
+        states: Collection[TaskState] | None = None,
+        keys: Sequence[str] | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[TaskStatus]:
+        check_keys(keys, after)
+        begin = _order(after)
+        run, rows = self.data.run(run_id), list(self.data.of_run(run_id))
+        if keys is not None:
+            ids = ids_of(run, step, keys, {row.entry.step for row in rows})
+            rows = [row for row in rows if bytes.fromhex(row.id) in ids]
+        for row in rows:
+            is_meant = step in (None, row.entry.step) and (states is None or row.state in states)
+            if is_meant and row.order > begin:
+                yield _status(row)
+
+    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+        self.data.run(run_id)
+        return {row.id for row in self.data.of_run(run_id)} & set(ids)
+
+    async def replay(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        meant = list(self._dead(run_id, ids, where))
+        for row in meant:
+            self.data.revive(row)
+        return len(meant)
+
+    async def drop(
+        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+    ) -> int:
+        meant = list(self._dead(run_id, ids, where))
+        for row in meant:
+            row.state, row.ended_at = State.DROPPED, self.data.now()
+        return len(meant)
+
+    def _dead(self, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> Iterator[Row]:
+        self.data.run(run_id)
+        for row in list(self.data.of_run(run_id)):
+            if row.state is State.DEAD and (ids is None or row.id in ids) and _meets(row, where):
+                yield row
+
+    # Hosts and workers
+
+    async def hosts(
+        self, run_id: str | None = None, *, after: str | None = None
+    ) -> AsyncIterator[HostStatus]:
+        rows: Iterable[Row] = self.data.rows.values()
+        if run_id is not None:
+            self.data.run(run_id)
+            rows = self.data.of_run(run_id)
+        counts = split((row for row in rows if row.entry.host != NO_HOST), lambda row: row.entry.host)
+        known = counts.keys() if run_id else {*counts, *self.data.hosts} - {NO_HOST}
+        now = self.data.now()
+        for name in sorted(name for name in known if name > (after or "")):
+            host = self.data.hosts[name]
+            paused = host.paused_until - now if host.paused_until else ZERO
+            yield HostStatus(
+                host=name,
+                counts=counts.get(name, Counts()),
+                delay=max(host.delay, host.slowdown) or None,
+                paused_for=paused if paused > ZERO else None,
+                cursor=name,
+            )
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        if not duration:
+            self.data.hosts[host].paused_until = None
+        self.data.pause(host, duration)
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        self.data.slow_by_hand(host, delay)
+
+    async def beat(
+        self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
+    ) -> None:
+        self.data.run(run_id)
+        self.data.beats[run_id, worker_id] = Heartbeat(state, info, self.data.now())
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        if run_id is not None:
+            self.data.run(run_id)
+        return [
+            self._worker(owner, worker_id, beat)
+            for (owner, worker_id), beat in self.data.beats.items()
+            if run_id in (None, owner)
+        ]
+
+    def _worker(self, run_id: str, worker_id: str, beat: Heartbeat) -> WorkerStatus:
+        counters = self.data.worker_counters.get((run_id, worker_id), WorkerCounters())
+        held = [row for row in self.data.held_by(worker_id) if row.run_id == run_id]
+        return WorkerStatus(
+            worker_id=worker_id,
+            run_id=run_id,
+            state=beat.state,
+            info=beat.info,
+            last_beat=self.data.now() - beat.at,
+            leased=len(held),
+            completed=counters.completed,
+            failed=counters.failed,
+            items=counters.items,
+        )
+
+
+def _status(row: Row) -> TaskStatus:
+    leased, ended = row.state is State.LEASED, row.state in (State.DEAD, State.EXPIRED, State.DROPPED)
+    return TaskStatus(
+        id=row.id,
+        step=row.entry.step,
+        state=row.state,
+        url=row.entry.url,
+        task=row.task,
+        worker_id=row.worker_id if leased else None,
+        since=row.started_at if leased else row.ended_at if ended else None,
+        attempt=row.attempts if row.state in (*REMAINING, State.DEAD) else 0,
+        items=row.items if row.state is State.COMPLETED else None,
+        cursor=cursor_of(row.order),
+    )
+
+
+def _order(after: str | None) -> int:
+    return 0 if after is None else numbers_of(after, parts_of(after, 1))[0]
+
+
+def _moment_and_order(after: str | None) -> tuple[int, ...]:
+    return () if after is None else tuple(numbers_of(after, parts_of(after, 2)))
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _meets(row: Row, where: DeadFilter) -> bool:
+    """Tell whether a dead letter meets every given condition."""
+    return (
+        where.step in (None, row.entry.step)
+        and where.partition in (None, row.entry.partition)
+        and where.host in (None, row.entry.host)
+        and (where.error is None or where.error in row.history[-1].error)
+        and (where.buried_before is None or row.ended_at < where.buried_before)
+        and (where.buried_after is None or row.ended_at > where.buried_after)
+    )

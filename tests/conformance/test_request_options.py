@@ -1,0 +1,75 @@
+"""Tasks with request options: a POST, or their own headers."""
+
+import pytest
+
+from shoal.core.errors import InvalidTask
+from shoal.core.model import Bury, Done, EnqueueReport, Retry, Task
+from shoal.core.request_options import RequestOptions
+from tests.conformance.helpers import claim_all, claim_one, every, page, start, start_one
+
+SEARCH = RequestOptions.form({"q": "red shoes", "size": [41, 42]}, headers={"X-Lang": "en"})
+BYTES = RequestOptions(post=bytes(range(256)))
+POLITE = RequestOptions(headers={"accept": "application/json"})
+
+
+@pytest.mark.parametrize(
+    "ask", [SEARCH, BYTES, POLITE, RequestOptions(post=b"")], ids=["form", "bytes", "headers", "empty"]
+)
+@pytest.mark.parametrize("payload", [{}, {"page": 2}], ids=["bare", "with a payload"])
+async def test_a_task_is_handed_out_with_all_that_it_asks(queue, ask, payload):
+    task = page(request=ask, payload=payload)
+    run = await start(queue, task)
+    lease = await claim_one(queue, run)
+    assert (lease.task.request, dict(lease.task.payload), lease.task.url) == (ask, payload, task.url)
+    await queue.settle([Retry(lease, "once more")])
+    again = await claim_one(queue, run)
+    assert again.task.request == ask
+    await queue.settle([Bury(again, "gone")])
+    (letter,) = await every(queue.dead(run.id))
+    assert letter.task.request == ask
+    await queue.replay(run.id)
+    assert (await claim_one(queue, run)).task.request == ask
+
+
+async def test_what_is_sent_tells_tasks_of_one_url_apart(queue):
+    run = await start(
+        queue, page(), page(request=SEARCH), page(request=BYTES), page(request=RequestOptions(post=b""))
+    )
+    again = [
+        page(request=RequestOptions(post=SEARCH.post)),
+        page(request=BYTES, payload={"n": 1}),
+        page(request=POLITE),
+    ]
+    assert await queue.enqueue(run.id, again) == EnqueueReport(added=0, duplicate=3, invalid=0)
+    assert len(await claim_all(queue, run)) == 4
+
+
+async def test_a_key_counts_more_than_what_is_sent(queue):
+    run = await start(queue, page(request=SEARCH, key="a"))
+    again = [page(request=BYTES, key="a"), page(request=SEARCH, key="b")]
+    assert await queue.enqueue(run.id, again) == EnqueueReport(added=1, duplicate=1, invalid=0)
+
+
+async def test_follow_ups_ask_too(queue):
+    run, lease = await start_one(queue)
+    await queue.settle([Done(lease, follow=[page(2, request=SEARCH)])])
+    assert (await claim_one(queue, run)).task.request == SEARCH
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        (Task(payload={"n": 1}, request=SEARCH), "without a URL sends no request"),
+        (page(request=RequestOptions(post="text")), "post must be bytes, got str"),
+        (page(request=RequestOptions(headers={"x": 1})), "headers must be strings"),
+        (page(request={"post": b""}), "wrong type"),
+        (page(request=RequestOptions(post=bytes(1 << 20))), "the limit is"),
+    ],
+    ids=["nobody", "text", "number", "mapping", "too long"],
+)
+async def test_what_cannot_be_asked_is_refused(queue, task, says):
+    run = await start(queue)
+    refused = []
+    report = await queue.enqueue(run.id, [task], on_invalid=lambda number, error: refused.append(error))
+    assert report.invalid == 1
+    assert isinstance(refused[0], InvalidTask) and says in str(refused[0])

@@ -1,0 +1,136 @@
+"""The fork server: how it starts workers, and what happens to them when it dies."""
+
+import asyncio
+import os
+import signal
+import socket
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import pytest
+
+from shoal.worker.ipc.step_markers import make_file
+from shoal.worker.process.forkserver import ForkServer, read_pipe
+from tests.integration.engine.origin import Answer
+
+
+class Descriptors:
+    """The file descriptors that a supervisor passes to a worker."""
+
+    def __init__(self):
+        self.ours, self.theirs = socket.socketpair()
+        self.markers = make_file()
+        self.output, self.output_writer = os.pipe()
+
+    def close(self):
+        """Close the supervisor's ends."""
+        self.ours.close()
+        with suppress(OSError):
+            os.close(self.output)
+
+    async def spawn(self, fork_server):
+        """Start a worker, and close its ends here."""
+        worker = await fork_server.spawn(self.theirs.fileno(), self.markers, self.output_writer)
+        self.theirs.close()
+        os.close(self.output_writer)
+        os.close(self.markers)
+        return worker
+
+
+@pytest.fixture
+def fork_server():
+    with ForkServer() as fork_server:
+        yield fork_server
+
+
+@pytest.fixture
+def descriptors(fork_server):
+    """Creates descriptors; the fork server waits until those of the last worker are closed."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Descriptors()))
+
+
+def kinds(pid):
+    """Return the kinds of files that a process has open, sorted."""
+    links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    return sorted("file" if "deleted" in link else link.split(":")[0] for link in links)
+
+
+async def test_a_worker_has_the_descriptors_it_was_given_and_no_others(fork_server, descriptors):
+    others = [descriptors() for _ in range(2)]
+    alive = [await each.spawn(fork_server) for each in others]
+    ends = descriptors()
+    worker = await ends.spawn(fork_server)
+    async with asyncio.timeout(5):
+        while kinds(worker.pid) != ["/dev/null", "file", "pipe", "pipe", "socket"]:
+            await asyncio.sleep(0.01)
+    for each in (ends, *others):
+        each.close()
+    assert [await each.wait() for each in (worker, *alive)] == [1, 1, 1]
+
+
+async def test_the_exit_code_of_a_worker_is_reported(fork_server, descriptors):
+    ends = descriptors()
+    worker = await ends.spawn(fork_server)
+    worker.kill()
+    assert await worker.wait() == -signal.SIGKILL
+    worker.kill()  # does nothing, because its pid may be reused by now
+
+
+async def test_a_sigterm_right_after_the_fork_ends_a_worker_regularly(fork_server, descriptors):
+    for _ in range(20):
+        ends = descriptors()
+        worker = await ends.spawn(fork_server)
+        os.kill(worker.pid, signal.SIGTERM)
+        ends.ours.send(b" ")  # its supervisor does so too; a signal just before the read is handled then
+        async with asyncio.timeout(5):
+            assert await worker.wait() == 0
+        assert b'"reason":"stopped"' in ends.ours.recv(1_000)
+
+
+async def test_the_last_output_of_a_worker_is_read(fork_server, descriptors):
+    ends = descriptors()
+    output, pipe = await read_pipe(ends.output)
+    worker = await ends.spawn(fork_server)
+    ends.ours.send(b"no configuration\n")
+    assert await worker.wait() == 1
+    assert b"DecodeError" in await output.read()
+    pipe.close()
+
+
+async def test_workers_outlive_the_fork_server_and_new_ones_are_started(fork_server, descriptors):
+    first, second = descriptors(), descriptors()
+    old = await first.spawn(fork_server)
+    os.kill(fork_server.pid, signal.SIGKILL)
+    new = await second.spawn(fork_server)
+    os.kill(old.pid, 0)  # it is alive
+    assert await old.wait() is None
+    second.close()
+    assert await new.wait() == 1
+
+
+async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench, origin):
+    origin.answer = lambda path: Answer(after=0.02)
+    killed = []
+
+    def kill_both(snapshot, pool):
+        if snapshot.stats.completed and pool.pids and not killed:
+            killed.append(pool.pids[0])
+            os.kill(_parent(pool.pids[0]), signal.SIGKILL)
+            os.kill(pool.pids[0], signal.SIGKILL)
+
+    bench.witness.on_saw = kill_both
+    code = """
+    pages = Scraper("pages", rate=None, per_host=64, robots=False)
+
+    @pages.step
+    async def page(page: Page):
+        yield {"url": page.url}
+    """
+    summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(1_500)], workers=2)
+    assert killed and "vanished" in bench.witness.said_lines[0]
+    assert summary.snapshot.stats.items == summary.snapshot.stats.completed == 1_500
+
+
+def _parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -1,0 +1,56 @@
+"""The options of `shoal run` for caching and recording, and which exclude each other."""
+
+import re
+import sys
+
+import pytest
+
+from shoal.cli.commands.crawl.exchanges import as_changes, replayed_seeds
+from shoal.core.errors import InvalidSetting
+from shoal.fleet.sources.seeds import Seeds
+
+
+def changes(*, cache=None, warc=None, replay=None, again=None, resume=False):
+    return as_changes(cache, warc, replay, again, resume=resume)
+
+
+def test_options_become_scraper_settings(tmp_path):
+    file = str(tmp_path / "a.warc.gz")
+    assert changes() == []
+    assert changes(cache="10m disk:pages") == ["cache=10m disk:pages"]
+    assert changes(warc=file, again="newest") == [f"warc={file}", "again=newest"]
+
+
+def test_an_existing_recording_is_extended_only_by_a_resumed_run(tmp_path):
+    file = tmp_path / "a.warc.gz"
+    file.write_bytes(b"")
+    with pytest.raises(InvalidSetting, match="already exists"):
+        changes(warc=str(file))
+    assert changes(warc=str(file), resume=True)
+
+
+@pytest.mark.parametrize("other", ["cache", "warc", "again"])
+def test_a_replay_excludes_cache_recording_and_recrawl(other):
+    with pytest.raises(InvalidSetting, match="no network requests"):
+        changes(replay="a.warc.gz", **{other: "x"})
+
+
+@pytest.mark.parametrize("option", ["warc", "replay"])
+def test_a_missing_library_is_named(option, monkeypatch):
+    for name in ("warcio", "warcio.archiveiterator", "warcio.warcwriter"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InvalidSetting, match=re.escape("Run: pip install 'shoal[warc]'")):
+        changes(**{option: "a.warc.gz"})
+
+
+def test_a_replay_takes_no_source_from_the_network():
+    with pytest.raises(InvalidSetting, match="--sitemap"):
+        replayed_seeds(Seeds(sitemaps=["https://shop.test/"]), "a.warc.gz")
+    typed = Seeds(urls=["https://shop.test/"])
+    assert replayed_seeds(typed, "a.warc.gz") is typed
+    assert replayed_seeds(Seeds(), None) == Seeds()
+
+
+def test_a_replay_of_nothing_says_how_to_record(tmp_path):
+    with pytest.raises(InvalidSetting, match="Make one: shoal run … --warc"):
+        replayed_seeds(Seeds(), str(tmp_path / "a.warc.gz"))

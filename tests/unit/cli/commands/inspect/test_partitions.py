@@ -1,0 +1,54 @@
+"""Partition options in a job, and in the command that resumes it."""
+
+import pytest
+
+from shoal.cli.options.job import read_job
+from shoal.core.errors import InvalidSetting
+from shoal.fleet.hints import job_options
+from shoal.worker.partitions import HEARTBEAT, PartitionRole
+
+SCRAPER = """
+from shoal import Scraper
+states = Scraper("states")
+
+@states.step(fetch=None)
+async def state(task):
+    yield {}
+"""
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "states.py").write_text(SCRAPER)
+    (tmp_path / "table.toml").write_text('1 = ["CA"]')
+    return lambda **options: read_job("states.py", queue="sqlite:///shoal.db", **options)
+
+
+def test_named_partitions_need_no_plan(job):
+    for named in (None, ["CA"], ["auto", "auto"], ["auto", "CA"]):
+        found = job(partitions=named)
+        assert (found.sharing, found.partitions) == (None, named)
+
+
+def test_one_word_assigns_them_automatically(job):
+    assert job(partitions=["auto"]).sharing == PartitionRole(heartbeat=HEARTBEAT)
+    assert job(partitions=["exclusive"], heartbeat="1s").sharing.exclusive
+    assert job(partitions=["exclusive"], heartbeat="1s").sharing.poll_interval == 0.2
+
+
+def test_a_table_assigns_them_by_itself(job):
+    assert job(partition_table="table.toml").sharing.homes == {"CA": 1}
+    assert job(partition_table="table.toml", partitions=["exclusive"]).sharing.exclusive
+    with pytest.raises(InvalidSetting, match="leave out --partitions"):
+        job(partition_table="table.toml", partitions=["CA"])
+
+
+def test_a_heartbeat_is_a_duration(job):
+    with pytest.raises(InvalidSetting, match="--heartbeat"):
+        job(heartbeat="0s")
+
+
+def test_the_resume_command_assigns_them_too(job):
+    assert job_options(job(partitions=["exclusive"])) == ["--partitions", "exclusive"]
+    assert job_options(job()) == []

@@ -1,0 +1,60 @@
+"""What the output shows of proxies, and hides."""
+
+import pytest
+
+from shoal.cli.commands.inspect.proxies import COLUMNS, row
+from shoal.cli.options.common import setting
+from shoal.cli.options.job import read_job
+from shoal.fetch.proxies.sync import ProxyBan, ProxyStats
+from shoal.fleet.hints import command_for_job
+from shoal.fleet.status.proxies import ProxyStatus
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+books = Scraper("books")
+
+
+@books.step
+def listing(page: Page):
+    return None
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "proxies.txt").write_text("me:s3cret@p.test:80")
+    (tmp_path / "books.py").write_text(SCRAPER)
+    return "books.py"
+
+
+def again(file, text):
+    job = read_job(file, queue="sqlite:///shoal.db", changes=setting("proxies", text))
+    return job, command_for_job(job, "shoal", "run", file)
+
+
+def test_the_resume_command_names_the_file(file):
+    job, typed = again(file, "proxies.txt strategy=random")
+    assert job.scraper.settings.proxies.strategy == "random"
+    assert typed == "shoal run books.py --set 'proxies=proxies.txt strategy=random'"
+    assert setting("proxies", None) == []
+
+
+@pytest.mark.parametrize("text", ["http://me:s3cret@p.test:80", '["p.test:80:me:s3cret"]'])
+def test_the_resume_command_hides_typed_proxies(file, text):
+    job, typed = again(file, text)
+    assert job.scraper.settings.proxies.listed
+    assert "s3cret" not in typed and "proxies=…" in typed
+
+
+def test_a_row_shows_the_known_values():
+    status = ProxyStatus("http://p.test:80")
+    status.add(ProxyStats(pages=3, faults={"slow": 2}, seconds=0.5, last_fault="slow"))
+    status.benched, status.back_in = ProxyBan("slow", 3600.0, 10), 125.0
+    status.blocked_by = [f"h{number}.test" for number in range(5)]
+    shown = row(status)
+    assert set(COLUMNS) <= shown.keys()
+    assert (shown["state"], shown["back_in"], shown["seconds"]) == ("benched", "2 min 5 s", "0.50")
+    assert shown["blocked_by"] == "h0.test, h1.test, h2.test, …"
+    assert row(ProxyStatus("http://p.test:80"))["state"] == "untried"

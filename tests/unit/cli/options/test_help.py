@@ -1,0 +1,64 @@
+"""What `--help` shows."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from shoal.cli.options.help import SECTIONS
+from shoal.cli.registry import COMMANDS, LINES, WITH_MANY_OPTIONS, app_for
+
+WIDTH = 80
+
+
+def shown(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "shoal", *words, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": str(WIDTH), "PYTHONPATH": ":".join(sys.path)},
+    ).stdout
+
+
+def every_command():
+    for name, command in typer.main.get_command(app_for()).commands.items():
+        for below, one in getattr(command, "commands", {"": command}).items():
+            yield pytest.param(one, id=f"{name} {below}".strip())
+
+
+def test_every_command_is_listed_in_its_section_with_an_uncut_line():
+    text = shown()
+    for section, lines in LINES.items():
+        assert f"\n{section}:\n" in text
+        for name, line in lines.items():
+            assert re.search(rf"\n  {name} +{re.escape(line)}\n", text), name
+    assert max(map(len, text.splitlines())) < WIDTH
+
+
+def test_help_loads_no_command():
+    loads = "import sys; from shoal.cli.registry import app_for; app_for('--help'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True).stdout
+    assert {f"shoal.cli.{name}" for name in COMMANDS}.isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize("command", list(every_command()))
+def test_every_value_has_a_metavar_that_is_not_its_type(command):
+    context = typer.Context(command)
+    valued = [param for param in command.params if not getattr(param, "is_flag", False)]
+    assert not [param.name for param in valued if re.fullmatch(r"<[a-z ]+>", param.make_metavar(context))]
+
+
+def test_many_options_are_shown_in_sections():
+    text = shown("run")
+    places = [text.index(f"\n{name}:\n") for name in ("Options", *SECTIONS)]
+    assert places == sorted(places)
+    assert text.index("--out") < text.index("--sitemap") < text.index("--proxies") < text.index("--log-dir")
+
+
+def test_every_option_of_a_section_belongs_to_a_command_with_sections():
+    commands = typer.main.get_command(app_for()).commands
+    names = {param.name for name in WITH_MANY_OPTIONS for param in commands[name].params}
+    assert {name for section in SECTIONS.values() for name in section} <= names

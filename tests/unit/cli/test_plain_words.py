@@ -1,0 +1,85 @@
+"""Help texts, messages and error docstrings use the plain technical word."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import shoal.cli
+from shoal.cli.registry import app_for
+from shoal.core import errors
+
+# The word to avoid, as a regular expression, and the plain word for it.
+PLAIN = {
+    r"com(?:e|es|ing) home": "is fetched",
+    r"came home": "was fetched",
+    r"anew": "again",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"whoever": "the user, the worker, the client",
+    r"thereby": "and so",
+    r"at hand": "cached, available",
+    r"let(?:s|ting)? go of": "release, close",
+    r"nobody is asked|asks? nobody": "no request is sent",
+    r"guests?": "client, user",
+    r"so many": "N",
+    r"what parts": "delimiter",
+    r"keepers?": "supervisor",
+    r"nurser(?:y|ies)": "fork server",
+    r"crews?": "worker pool",
+    r"questions?": "request",
+}
+WORDS = {re.compile(rf"\b(?:{word})\b", re.IGNORECASE): plain for word, plain in PLAIN.items()}
+
+
+def wrong_words(text):
+    """Return every word of the list in a text, with the plain word beside it."""
+    return [
+        f"{found[0]!r}: write {plain!r}" for word, plain in WORDS.items() for found in word.finditer(text)
+    ]
+
+
+def help_texts():
+    root = typer.main.get_command(app_for())
+    yield pytest.param(root.get_help(typer.Context(root, info_name="shoal")), id="shoal")
+    for name, command in root.commands.items():
+        for below, one in {"": command, **getattr(command, "commands", {})}.items():
+            full = f"{name} {below}".strip()
+            yield pytest.param(one.get_help(typer.Context(one, info_name=full)), id=full)
+
+
+def error_classes():
+    return [
+        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__
+    ]
+
+
+def message_files():
+    for file in sorted(Path(shoal.cli.__file__).parent.rglob("*.py")):
+        yield pytest.param(file, id=file.stem)
+    yield pytest.param(Path(errors.__file__), id="errors")
+
+
+@pytest.mark.parametrize("text", list(help_texts()))
+def test_help_uses_plain_words(text):
+    assert wrong_words(" ".join(text.split())) == []
+
+
+@pytest.mark.parametrize("kind", error_classes())
+def test_the_docstring_of_an_error_uses_plain_words(kind):
+    assert wrong_words(kind.__doc__) == []
+
+
+@pytest.mark.parametrize("file", list(message_files()))
+def test_messages_use_plain_words(file):
+    texts = (node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant))
+    # A text without a space is a name, not prose.
+    prose = " ".join(text for text in texts if isinstance(text, str) and " " in text)
+    assert wrong_words(prose) == []
+
+
+def test_a_wrong_word_is_reported_with_the_plain_one():
+    assert wrong_words("Mend it first") == ["'Mend': write 'fix'"]
+    assert wrong_words("Recommended: fix it") == []

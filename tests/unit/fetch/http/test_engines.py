@@ -1,0 +1,43 @@
+"""Opening a fetcher by the name of its engine."""
+
+import subprocess
+import sys
+
+import pytest
+
+from shoal.core.errors import InvalidSetting
+from shoal.fetch.egress import Egress
+from shoal.fetch.http.aiohttp import AioHttpFetcher
+from shoal.fetch.http.engines import open_engine
+from shoal.fetch.http.wreq import WreqFetcher
+
+
+@pytest.mark.parametrize(("engine", "kind"), [("wreq", WreqFetcher), ("aiohttp", AioHttpFetcher)])
+async def test_a_name_opens_its_engine(engine, kind):
+    fetcher = open_engine(engine, egress=Egress(), user_agent="shoal")
+    assert isinstance(fetcher, kind)
+    await fetcher.close()
+
+
+def test_the_default_is_wreq():
+    assert isinstance(open_engine(egress=Egress(), user_agent="shoal"), WreqFetcher)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("aiohtp", "did you mean 'aiohttp'"), ("curl", "known engines are wreq")]
+)
+def test_a_wrong_name_is_answered_with_a_hint(name, hint):
+    with pytest.raises(InvalidSetting, match=hint):
+        open_engine(name, egress=Egress(), user_agent="shoal")
+
+
+def test_an_engine_that_is_not_installed_says_what_to_type():
+    code = (
+        "import sys; sys.modules['aiohttp'] = None\n"
+        "from shoal.fetch.egress import Egress\n"
+        "from shoal.fetch.http.engines import open_engine\n"
+        "open_engine(egress=Egress(), user_agent='x')\n"
+        "open_engine('aiohttp', egress=Egress(), user_agent='x')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "engine 'aiohttp' is not installed. Run: pip install 'shoal[aiohttp]'" in done.stderr

@@ -1,0 +1,133 @@
+"""The items of a run are written while it is in progress."""
+
+import asyncio
+
+import pytest
+
+from shoal.core.errors import ExportFailed, InvalidSetting, QueueUnavailable
+from shoal.export.files.jsonl import JsonlWriter
+from shoal.fleet.run.results import ResultWriter
+from tests.unit.export.factories import item
+
+
+class Store:
+    """A queue that has only items, and may be unreachable."""
+
+    def __init__(self, *numbers):
+        self.numbers, self.is_away, self.vain_looks = list(numbers), False, 0
+
+    async def items(self, run_id, *, after=0):
+        if self.is_away:
+            self.vain_looks += 1
+            raise QueueUnavailable("store", "it is away")
+        for number in sorted(self.numbers):
+            if number > after:
+                yield item({"n": number}, number)
+
+
+async def until(is_so):
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def has(path, *expected):
+    """Wait until a file has these items."""
+    await until(lambda: path.exists() and numbers(path.read_text()) == [*expected])
+
+
+def numbers(text):
+    return [int(line[5:-1]) for line in text.splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "items.jsonl"
+
+
+async def test_lines_are_written_during_the_run_and_the_rest_at_its_end(path):
+    store = Store(1, 2)
+    async with ResultWriter(store, "r", str(path)) as results:
+        await has(path, 1, 2)
+        store.numbers += [3]
+        await results.finish(3)
+    assert numbers(path.read_text()) == [1, 2, 3]
+
+
+async def test_an_item_that_turns_up_late_reaches_stdout_too(capfdbinary):
+    store = Store(1, 5)
+    async with ResultWriter(store, "r", "-") as results:
+        written = bytearray()
+
+        def has_two():
+            written.extend(capfdbinary.readouterr().out)
+            return written.count(b"\n") == 2
+
+        await until(has_two)
+        store.numbers += [3]
+        await results.finish(3)
+    assert numbers((written + capfdbinary.readouterr().out).decode()) == [1, 5, 3]
+
+
+async def test_a_store_that_is_unreachable_for_a_while_loses_nothing(path):
+    store = Store(1)
+    async with ResultWriter(store, "r", str(path)) as results:
+        await has(path, 1)
+        store.is_away = True
+        await until(lambda: store.vain_looks)
+        store.is_away = False
+        store.numbers += [2]
+        await has(path, 1, 2)
+        await results.finish(2)
+
+
+async def test_what_could_not_be_written_as_it_came_is_written_at_the_end(path, monkeypatch):
+    write, failures = JsonlWriter.write, []
+
+    def full(self, items):
+        failures.append(len(items))
+        raise ExportFailed(str(path), "the disk is full", "Make room.")
+
+    monkeypatch.setattr(JsonlWriter, "write", full)
+    async with ResultWriter(Store(1, 2), "r", str(path)) as results:
+        await until(lambda: failures)
+        monkeypatch.setattr(JsonlWriter, "write", write)
+        await results.finish(2)
+    assert numbers(path.read_text()) == [1, 2]
+
+
+async def test_a_format_that_must_be_whole_is_written_at_the_end(tmp_path):
+    path = tmp_path / "items.csv"
+    async with ResultWriter(Store(1, 2), "r", str(path)) as results:
+        assert not path.exists()
+        await results.finish(2)
+    assert path.read_text().split() == ["n", "1", "2"]
+
+
+async def test_a_run_that_fails_leaves_what_was_written(path):
+    with pytest.raises(RuntimeError):
+        async with ResultWriter(Store(1), "r", str(path)):
+            await has(path, 1)
+            raise RuntimeError
+    assert numbers(path.read_text()) == [1]
+
+
+async def test_an_output_that_cannot_be_written_is_refused_at_once(tmp_path):
+    with pytest.raises(InvalidSetting):
+        ResultWriter(Store(), "r", str(tmp_path / "missing" / "items.jsonl"))
+
+
+async def test_what_was_there_stays_until_the_run_begins(path):
+    path.write_text("of another run\n")
+    results = ResultWriter(Store(), "r", str(path))
+    assert path.read_text() == "of another run\n"
+    async with results:
+        await results.finish(0)
+    assert path.read_text() == ""
+
+
+async def test_without_a_path_nothing_is_read(tmp_path):
+    store = Store(1)
+    store.is_away = True
+    async with ResultWriter(store, "r", None) as results:
+        await results.finish(1)

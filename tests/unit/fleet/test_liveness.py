@@ -1,0 +1,146 @@
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from shoal.core.model import MINUTE, SECOND, Task, WorkerStatus
+from shoal.fleet.liveness import MAX_SILENCE, is_dead, liveness_info, new_worker_id, release_leases_of
+from shoal.queue.open import open_queue
+
+ROOT = Path(__file__).parents[3]
+FRESH = timedelta(seconds=0.04)
+
+
+def worker(worker_id, *, beat=FRESH, info=None):
+    return WorkerStatus(
+        worker_id=worker_id,
+        run_id="r",
+        state="running",
+        info=liveness_info() if info is None else info,
+        last_beat=beat,
+        leased=1,
+        completed=0,
+        failed=0,
+        items=0,
+    )
+
+
+@pytest.fixture
+def gone():
+    """The id of a worker of this machine whose launcher has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return f"{socket.gethostname()}-{process.pid}-abcd1234"
+
+
+def test_this_process_lives_and_every_id_is_new():
+    ids = {new_worker_id() for _ in range(10)}
+    assert len(ids) == 10
+    assert not any(is_dead(worker(one, beat=2 * MAX_SILENCE)) for one in ids)
+
+
+def test_a_process_of_this_machine_that_has_ended_is_dead_at_once(gone):
+    assert is_dead(worker(gone))
+
+
+def test_workers_of_other_machines_and_odd_ids_are_not_dead():
+    for name in ("elsewhere.example-1-abcd1234", "worker-1", "nonsense"):
+        assert not is_dead(worker(name, beat=2 * MAX_SILENCE))
+    assert not is_dead(worker(f"{socket.gethostname()}-x{os.getpid()}-abcd1234", beat=2 * MAX_SILENCE))
+
+
+def test_a_host_name_and_a_number_that_is_free_here_say_nothing_of_another_boot_or_namespace(gone):
+    for scope in ("another boot 4026531836", f"{liveness_info()['pid_scope']}0"):
+        assert not is_dead(worker(gone, info={"pid_scope": scope}))
+        assert not is_dead(worker(gone, info={"pid_scope": scope}, beat=2 * MAX_SILENCE))
+
+
+def test_without_a_word_on_its_namespace_a_worker_must_have_missed_its_heartbeats_too(gone):
+    assert not is_dead(worker(gone, info={}, beat=MAX_SILENCE - SECOND))
+    assert is_dead(worker(gone, info={}, beat=MAX_SILENCE + SECOND))
+
+
+ELSEWHERE = """
+import asyncio, sys
+from shoal.core.model import MINUTE
+from shoal.fleet.liveness import liveness_info
+from shoal.queue.open import open_queue
+
+async def main():
+    async with open_queue(sys.argv[1]) as queue:
+        me = sys.argv[2]
+        await queue.beat(me, run_id="r", info=liveness_info())
+        await queue.claim(me, run_id="r", limit=5, lease=MINUTE)
+        print(me, flush=True)
+        sys.stdin.read()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
+async def test_a_live_worker_of_the_same_host_name_in_another_pid_namespace_keeps_its_leases(tmp_path, gone):
+    """It has a number there that no process has here."""
+    url = f"sqlite:///{tmp_path}/queue.db"
+    async with open_queue(url) as queue:
+        from shoal.core.model import Task
+
+        run = await queue.start_run("s", run_id="r")
+        await queue.enqueue("r", [Task(url=f"https://a{number}.test/") for number in range(5)])
+        process = subprocess.Popen(
+            ["unshare", "--pid", "--fork", sys.executable, "-c", ELSEWHERE, url, gone],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        )
+        try:
+            assert process.stdout.readline().strip() == gone
+            await release_leases_of(queue, run)
+            (found,) = await queue.workers("r")
+            assert (found.worker_id, found.leased) == (gone, 5)
+        finally:
+            process.communicate("")
+
+
+async def test_what_a_dead_worker_held_at_most_once_is_buried_at_once_and_the_rest_handed_back(
+    tmp_path, gone
+):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        run = await queue.start_run("s", run_id="r")
+        steps = ("buy", "look")
+        await queue.enqueue("r", [Task(url=f"https://{step}.test/", step=step) for step in steps])
+        await queue.beat(gone, run_id="r", info={**liveness_info(), "at_most_once": ["buy"]})
+        assert len((await queue.claim(gone, run_id="r", limit=2, lease=MINUTE)).leases) == 2
+        assert await release_leases_of(queue, run) == 2
+        (letter,) = [letter async for letter in queue.dead("r")]
+        assert letter.task.step == "buy" and "at_most_once" in letter.error
+        assert (await queue.stats("r")).pending == 1
+
+
+async def test_of_an_older_worker_that_does_not_say_which_steps_are_at_most_once_nothing_is_handed_back(
+    tmp_path, gone
+):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        run = await queue.start_run("s", run_id="r")
+        await queue.enqueue("r", [Task(url="https://a.test/1")])
+        await queue.beat(gone, run_id="r", info={**liveness_info(), "at_most_once": True})
+        await queue.claim(gone, run_id="r", limit=1, lease=MINUTE)
+        assert await release_leases_of(queue, run) == 0
+        await queue.beat(gone, run_id="r", info=liveness_info())
+        assert await release_leases_of(queue, run) == 1
+
+
+def test_leases_are_released_by_one_module_only_which_checks_at_most_once():
+    package = ROOT / "src" / "shoal"
+    calls = [
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if ".abandon(" in file.read_text() and "queue" not in file.relative_to(package).parts[0]
+    ]
+    assert calls == ["worker/release.py"]

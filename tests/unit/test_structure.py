@@ -1,0 +1,38 @@
+"""A name is defined once, a folder can be taken in at a glance, and a file stays small."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "src" / "shoal"
+MAX_FILES = 17  # of one folder, without `__init__.py`
+MAX_LINES = 430
+# One table or one class each.
+LARGER = {
+    "core/errors.py": 540,
+    "queue/redis/queue.py": 520,
+    "fetch/browser/tab.py": 500,
+    "queue/redis/wire.py": 450,
+}
+
+
+def test_no_class_name_is_defined_twice():
+    defined = defaultdict(list)
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                defined[node.name.lstrip("_")].append(str(file.relative_to(PACKAGE)))
+    assert {name: files for name, files in defined.items() if len(files) > 1} == {}
+
+
+def test_a_folder_shows_a_reader_few_files_at_once():
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    counts = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("[!_]*.py"))) for folder in folders}
+    assert {name: count for name, count in counts.items() if count > MAX_FILES} == {}
+
+
+def test_a_file_stays_small():
+    lines = {
+        str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")
+    }
+    assert {name: count for name, count in lines.items() if count > LARGER.get(name, MAX_LINES)} == {}

@@ -1,0 +1,95 @@
+"""The content of a worker's heartbeat."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import MINUTE, WorkerStatus
+from shoal.fleet.status.overview import worker_row
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.calls import Listening
+from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.process.heartbeat import HOUR, MAX_ERRORS, Heartbeat, last_hour_of, memory_of
+
+
+def heartbeat(**config):
+    given = {"queue": "q", "run_id": "r", "worker_id": "w", "scraper": "s", "lease": MINUTE, "memory": 1}
+    return Heartbeat(WorkerConfig(**given, **config))
+
+
+def test_it_names_the_steps_and_partitions_of_the_worker():
+    info = heartbeat(steps=["a"], partitions=["CA"]).info(os.getpid(), WorkerCounters(pages=3), 0.0)
+    assert (info["steps"], info["partitions"], info["pages"]) == (["a"], ["CA"], 3)
+    assert info["memory"] > 1_000_000
+
+
+def test_pages_of_the_last_hour_are_counted_and_older_ones_are_not():
+    beats = heartbeat()
+    hours = [beats.last_hour(pages, pages * 10.0) for pages in range(720)]
+    assert hours[100] == 100
+    # 10 seconds a page: 360 an hour, and up to one sample of a minute more.
+    assert 360 <= hours[-1] <= 367
+
+
+def test_the_last_hour_of_an_idle_worker_falls_to_zero():
+    beats = heartbeat()
+    for now in range(0, 120, 5):
+        beats.last_hour(now, float(now))
+    for now in range(120, int(2 * HOUR), 60):
+        left = beats.last_hour(115, float(now))
+    assert left == 0
+
+
+def status(info, *, completed, silent):
+    return WorkerStatus(
+        worker_id="w",
+        run_id="r",
+        state="ended",
+        info=info,
+        last_beat=timedelta(seconds=silent),
+        leased=0,
+        completed=completed,
+        failed=0,
+        items=0,
+    )
+
+
+def test_the_last_hour_of_a_worker_that_has_ended_grows_old():
+    beats = heartbeat()
+    for pages in range(541):  # one each 10 seconds
+        info = beats.info(None, WorkerCounters(pages=pages), pages * 10.0)
+    ages = [last_hour_of(status(info, completed=540, silent=60 * minutes)) for minutes in range(0, 70, 10)]
+    assert 354 <= ages[0] <= 367 and ages == sorted(ages, reverse=True)
+    assert 150 <= ages[3] <= 215 and ages[6] == 0
+
+
+def test_the_last_hour_includes_pages_since_the_last_heartbeat():
+    info = heartbeat().info(None, WorkerCounters(pages=20), 0.0)
+    assert last_hour_of(status(info, completed=28, silent=4)) == 28
+    assert last_hour_of(status({}, completed=28, silent=4)) is None
+
+
+def test_a_listening_worker_reports_its_own_counts_of_calls():
+    tally = WorkerCounters(pages=194, items=200, retried=1, buried=2)
+    info = heartbeat(listening=Listening(host="127.0.0.1")).info(None, tally, 0.0, 5)
+    assert info["own"] == {"leased": 5, "completed": 194, "failed": 3, "items": 200}
+    row = worker_row(status(info, completed=0, silent=1))
+    assert (row["completed"], row["failed"], row["items"], row["last_hour"]) == (194, 3, 200, 194)
+
+
+def test_the_number_of_error_classes_is_limited():
+    tally = WorkerCounters(errors={f"Error{number}": number for number in range(1, 101)})
+    errors = heartbeat().info(None, tally, 0.0)["errors"]
+    assert len(errors) == MAX_ERRORS and errors["Error100"] == 100
+
+
+def test_a_process_that_is_gone_has_no_memory():
+    assert memory_of(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("value", ["<b>7</b>", ["1", 2], {"a": 1}, None])
+def test_a_value_that_is_no_number_counts_as_zero_and_breaks_no_report(value):
+    info = {"last_hour": value, "spans": value, "pages": value, "own": value}
+    row = worker_row(status(info, completed=5, silent=4))
+    assert row["completed"] == 5 and isinstance(row["last_hour"], int)

@@ -1,0 +1,100 @@
+"""A span for each task, and in it one each for fetching, handling and settling."""
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.model import MINUTE, ZERO, Bury, Done, Fate, Lease, Release, Task
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.telemetry import tracing
+from shoal.worker.telemetry.observer import ObservedStepMarkers
+from shoal.worker.telemetry.tracing import MAX_OPEN, Tracing, check_tracing
+
+URL = "https://user@example.com/a?token=c4nary"
+
+
+def lease(token=1):
+    task = Task(url=URL, step="page")
+    return Lease(
+        run_id="r", task_id="t", token=token, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
+    )
+
+
+@pytest.fixture
+def exporter():
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def observer(exporter):
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Tracing(provider.get_tracer("test"), "r", "w")
+
+
+def test_a_task_has_a_span_with_its_parts_in_it(observer, exporter):
+    observer.record_numbers(range(5, 6), [lease()])
+    observer.on_fetch(URL, 1.0, 2.0, 200)
+    observer.on_step_end(5, 2.0, 2.5)
+    observer.on_settle(Done(lease()), Fate.ACCEPTED, 3.0, 4.0)
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert set(spans) == {"task", "fetch", "handle", "settle"}
+    assert {span.parent.span_id for name, span in spans.items() if name != "task"} == {
+        spans["task"].context.span_id
+    }
+    lasted = {name: (span.end_time - span.start_time) / 1e9 for name, span in spans.items()}
+    assert lasted == pytest.approx({"task": 3.0, "fetch": 1.0, "handle": 0.5, "settle": 1.0}, abs=1e-3)
+
+
+def test_a_span_has_the_outcome_of_the_task_and_no_secret(observer, exporter):
+    observer.on_settle(Bury(lease(), "x"), Fate.ACCEPTED, 3.0, 4.0)
+    task = exporter.get_finished_spans()[-1]
+    assert task.status.status_code is StatusCode.ERROR
+    assert task.attributes["shoal.outcome"] == "bury"
+    assert (task.attributes["shoal.run"], task.attributes["shoal.task"]) == ("r", "t")
+    assert "c4nary" not in task.to_json()
+
+
+def test_tasks_that_are_never_settled_do_not_pile_up(observer):
+    for number in range(MAX_OPEN + 100):
+        observer.on_fetch(f"https://example.com/{number}", 0.0, 1.0, 200)
+        observer.record_numbers(range(number, number + 1), [lease()])
+    assert len(observer._fetches) == len(observer._leases) == MAX_OPEN
+
+
+def test_a_task_that_was_released_before_its_start_has_a_span_too(observer, exporter):
+    observer.on_settle(Release(lease()), Fate.ACCEPTED, 3.0, 4.0)
+    assert [span.name for span in exporter.get_finished_spans()] == ["settle", "task"]
+
+
+async def test_a_step_is_timed_in_the_loop_and_in_a_thread():
+    timed = []
+    markers = ObservedStepMarkers(StepMarkers(make_file()), lambda *facts: timed.append(facts))
+
+    async def step():
+        return markers._markers.running_steps()[0].number
+
+    assert await markers.run_marked(7, step()) == 7
+    with markers.mark_thread(8):
+        pass
+    assert [number for number, _, _ in timed] == [7, 8]
+    assert all(began <= ended for _, began, ended in timed)
+
+
+def test_an_unknown_exporter_is_rejected(monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin")
+    with pytest.raises(InvalidSetting, match="'otlp' or 'console' or 'none'"):
+        check_tracing()
+
+
+def test_without_the_library_the_error_says_what_to_type(monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    monkeypatch.setattr(tracing, "find_spec", lambda name: None)
+    with pytest.raises(InvalidInput, match=r"pip install 'shoal\[otel\]'"):
+        check_tracing()

@@ -1,0 +1,155 @@
+from collections import Counter
+from datetime import timedelta
+from itertools import pairwise
+
+from shoal.core.model import SECOND, ZERO, Lease, Task
+from shoal.worker.prefetch import CATCH_UP, MAX_LAG, RECENT_SPANS, TOLERANCE, PrefetchBuffer
+
+GAP = timedelta(milliseconds=200)
+GRACE = 0.2 * TOLERANCE
+
+
+def lease(number=0, url="http://a.example/", start_in=ZERO):
+    return Lease(
+        run_id="r",
+        task_id=f"{number:032x}",
+        token=1,
+        task=Task(url=url),
+        attempt=1,
+        start_in=start_in,
+        deadline_in=start_in + SECOND,
+    )
+
+
+def name(start):
+    return start.lease.task_id[-1]
+
+
+def test_without_a_gap_everything_may_start_at_once_and_is_never_late():
+    buffer = PrefetchBuffer(ZERO)
+    buffer.put([lease(number) for number in range(3)], claimed_at=10.0)
+    starts = [buffer.pop(10.0) for _ in range(3)]
+    assert [name(start) for start in starts] == ["0", "1", "2"]
+    assert buffer.pop(10.0) is None and buffer.next_due() is None
+    assert all(buffer.try_start(start, 1000.0) for start in starts)
+
+
+def test_a_lease_waits_for_its_start_and_the_lag():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(start_in=GAP)], claimed_at=10.0)
+    due = buffer.next_due()
+    assert 10.2 + MAX_LAG <= due <= 10.2 + 2 * MAX_LAG
+    assert buffer.pop(due - 1e-9) is None
+    assert buffer.try_start(buffer.pop(due), due)
+
+
+def test_hosts_that_are_claimed_together_get_their_requests_apart_and_at_the_same_moment_on_every_worker():
+    hosts = [lease(number, f"http://h{number}.example/") for number in range(100)]
+    dues = [[start.due for start in _start_all(hosts)] for _ in range(2)]
+    assert dues[0] == dues[1]
+    per_slot = Counter(int((due - 10.0 - MAX_LAG) / MAX_LAG * 10) for due in dues[0])
+    assert set(per_slot) == set(range(10))
+    assert max(per_slot.values()) < 25
+
+
+def _start_all(leases):
+    buffer = PrefetchBuffer(GAP)
+    buffer.put(leases, claimed_at=10.0)
+    return [buffer.pop(20.0) for _ in leases]
+
+
+def test_a_start_that_comes_too_late_is_given_up():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease()], claimed_at=10.0)
+    start = buffer.pop(10.0 + 2 * MAX_LAG)
+    assert not buffer.try_start(start, start.due + GRACE + 1e-6)
+    assert buffer.try_start(start, start.due + GRACE - 1e-6)
+
+
+def test_after_a_late_start_the_next_is_late_too_and_a_little_less():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0), lease(1, start_in=GAP), lease(2, "http://b.example/", GAP)], claimed_at=10.0)
+    first = buffer.pop(10.0 + 2 * MAX_LAG)
+    sent = first.due + GRACE - 1e-9
+    assert buffer.try_start(first, sent)
+    second_due = first.due + 0.2 + 1e-9
+    assert name(buffer.pop(second_due)) == "2"  # of another host
+    assert buffer.pop(second_due) is None
+    late = sent + (1 - CATCH_UP) * 0.2
+    assert second_due < late < second_due + GRACE
+    assert buffer.try_start(buffer.pop(late), late)
+
+
+def test_on_a_machine_that_is_always_late_starts_go_on_with_the_gap_kept_within_the_worker():
+    buffer = PrefetchBuffer(GAP)
+    count = 2 * RECENT_SPANS
+    buffer.put([lease(number, start_in=number * GAP) for number in range(count)], claimed_at=10.0)
+    sent = []
+    while (due := buffer.next_due()) is not None:
+        now = due + 0.1
+        if (start := buffer.pop(now)) and buffer.try_start(start, now):
+            sent.append(now)
+    assert len(sent) > count // 4
+    assert all(later - earlier >= 0.19 for earlier, later in pairwise(sent))
+
+
+def test_a_worker_that_was_suspended_starts_nothing_that_became_due_meanwhile():
+    """Meanwhile others have got the hosts; that its starts were all late says nothing about the machine."""
+    buffer = PrefetchBuffer(GAP)
+    leases = [lease(number, f"http://h{number}.example/") for number in range(5 * RECENT_SPANS)]
+    buffer.put(leases, claimed_at=10.0)
+    resumed = 1000.0
+    starts = [buffer.pop(resumed + number / 1000) for number in range(len(leases))]
+    assert not any(buffer.try_start(start, resumed + number / 1000) for number, start in enumerate(starts))
+
+
+def test_tasks_without_a_host_are_never_delayed():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0, None), lease(1, None)], claimed_at=10.0)
+    starts = [buffer.pop(20.0), buffer.pop(20.0)]
+    assert all(buffer.try_start(start, 20.0) for start in starts)
+
+
+def test_clear_returns_the_leases_that_were_not_started():
+    buffer = PrefetchBuffer(ZERO)
+    buffer.put([lease(0), lease(1)], claimed_at=10.0)
+    buffer.pop(10.0)
+    assert [lease.task_id[-1] for lease in buffer.clear()] == ["1"]
+    assert len(buffer) == 0
+
+
+def test_hosts_that_are_long_past_are_forgotten(monkeypatch):
+    monkeypatch.setattr("shoal.worker.prefetch.MAX_HOSTS", 10)
+    buffer = PrefetchBuffer(GAP)
+    for number in range(100):
+        buffer.put([lease(number, f"http://h{number}.example/")], claimed_at=float(number))
+        start = buffer.pop(number + 1.0)
+        assert buffer.try_start(start, start.due)
+    assert len(buffer._last_request) <= 10
+
+
+def test_a_lease_whose_page_is_cached_waits_neither_for_its_start_nor_for_its_host():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    first = buffer.pop(10.0 + 2 * MAX_LAG)
+    assert buffer.try_start(first, first.due)
+    buffer.start_now(lease(1))
+    assert len(buffer) == 1 and buffer.next_due() == 0.0
+    assert name(buffer.pop(first.due)) == "1"
+    assert len(buffer) == 0 and buffer.pop(20.0) is None
+
+
+def test_start_now_does_nothing_for_a_started_lease():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease()], claimed_at=10.0)
+    assert buffer.pop(11.0)
+    buffer.start_now(lease())
+    assert len(buffer) == 0 and buffer.next_due() is None
+
+
+def test_a_lease_that_starts_now_is_cleared_once():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    buffer.start_now(lease(1))
+    assert sorted(held.task_id[-1] for held in buffer.clear()) == ["0", "1"]
+    assert len(buffer) == 0 and buffer.next_due() is None
