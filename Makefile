@@ -6,6 +6,9 @@ JOBS ?= $(if $(ARGS),0,4)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
+# RETRIES=3 runs up to three failed tests of a tier once more, by themselves, as CI does.
+RETRIES ?=
+PYTEST := $(BIN)/python -m $(if $(RETRIES),tools.retried $(RETRIES),pytest)
 
 # The tests start some thousands of processes; compiled modules halve the time of each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,14 +25,14 @@ demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the 
 
 # Every promise on every backend, the parts of it that wait in parallel.
 test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not long and not alone' $(ARGS)
+	$(PYTEST) -q -n $(JOBS) --dist worksteal -m 'not long and not alone' $(ARGS)
 
 # ARGS may leave none (exit code 5).
 test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'long and not alone' $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -n $(JOBS) --dist worksteal -m 'long and not alone' $(ARGS) || [ $$? -eq 5 ]
 
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
-	$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m alone $(ARGS) || [ $$? -eq 5 ]
 
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not alone' -k 'unit or sqlite' $(ARGS) tests/unit tests/conformance
