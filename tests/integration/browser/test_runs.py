@@ -131,7 +131,7 @@ async def test_redirects_obey_scope_and_robots(tmp_path, origin):
     assert not {"/staff/door", "/out"} & set(origin.paths)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="others have the sandbox")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Chromium without its sandbox")
 async def test_root_is_told_once_that_the_sandbox_is_missing(tmp_path, origin):
     url = origin.on("/", html("<h1>one</h1>"))
     settings = "fetch='browser', browser='load', robots=False, allow_private='127.0.0.0/8'"

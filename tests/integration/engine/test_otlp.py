@@ -2,11 +2,11 @@
 
 import asyncio
 import gzip
-import os
 import time
 from collections import Counter, defaultdict
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from shoal.cli.exits import Exit
 from shoal.core.model import TaskState
@@ -14,14 +14,6 @@ from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 from tests.servers.process import free_port
-
-try:
-    import opentelemetry.exporter.otlp.proto.http  # noqa: F401
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-except ModuleNotFoundError:
-    if os.environ.get("CI"):
-        raise
-    pytest.skip("Traces need their library. Run: pip install 'shoal[otel]'", allow_module_level=True)
 
 PAGES = """
 from shoal import Page, Scraper

@@ -14,7 +14,9 @@ from tests.integration.tor.walled import SYSTEMS
 pytestmark = [
     pytest.mark.long,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(os.uname().machine not in SYSTEMS, reason="the wall is not known for this machine"),
+    pytest.mark.skipif(
+        os.uname().machine not in SYSTEMS, reason="the seccomp filter knows x86_64 and aarch64 only"
+    ),
 ]
 ROOT = Path(__file__).parents[3]
 
@@ -30,8 +32,6 @@ async def walled(*words):
     )
     async with asyncio.timeout(90):
         said, failure_reason = await process.communicate()
-    if b"no wall can be built here" in failure_reason:
-        pytest.skip(failure_reason.decode())
     return process.returncode, said.decode(), failure_reason.decode()
 
 

@@ -204,8 +204,6 @@ async def test_a_recorded_decompression_bomb_is_rejected(file):
 
 async def test_a_full_disk_is_reported():
     file = Path("/dev/full")
-    if not file.exists():
-        pytest.skip("needs /dev/full")
     descriptor = os.open(file, os.O_WRONLY)
     with pytest.raises(ExportFailed, match="No space left"):
         WarcWriter(descriptor, str(file), about={})

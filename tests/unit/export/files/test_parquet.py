@@ -1,5 +1,6 @@
 """Parquet, and the inferred column types."""
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +11,6 @@ from shoal.export.kinds import Kind, common_kind, kind_of
 from shoal.export.open import open_writer
 from shoal.export.stream import export
 from tests.unit.export.factories import NOON, items, source
-
-pq = pytest.importorskip("pyarrow.parquet")
 
 
 async def test_columns_have_the_narrowest_kind_that_holds_their_values(tmp_path):

@@ -6,9 +6,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("prometheus_client")
-
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable
