@@ -18,7 +18,7 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.http import Identity, Request
-from shoal.fetch.browser import tab
+from shoal.fetch.browser import intercept
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.limits import Limits
@@ -251,7 +251,7 @@ async def test_what_the_page_shows_is_no_icon(browse, origin):
 
 @pytest.mark.parametrize("program", [FULL], indirect=True)
 async def test_the_one_with_windows_would_ask_for_an_icon(browse, origin, monkeypatch):
-    monkeypatch.setattr(tab, "_is_icon", lambda event: False)
+    monkeypatch.setattr(intercept, "_is_icon", lambda event: False)
     assert await asked_for(browse(), origin) & {"/a.png", "/b.ico"}
 
 

@@ -29,7 +29,7 @@ SUPERVISED = {
         "_accept": "one connection of the browser, which is closed by its callback"
     },
     "fetch/browser/browser.py": {"_prepare_next": "awaited by the page that takes the tab"},
-    "fetch/browser/tab.py": {"_start_task": "part of one navigation, which has a timeout"},
+    "fetch/browser/intercept.py": {"_start_task": "part of one navigation, which has a timeout"},
     "fetch/browser/fetcher.py": {
         "_start_task": "closes a tab or a browser; the navigation it was for is over"
     },

@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from base64 import b64decode
-from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -21,21 +19,15 @@ from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
 from shoal.fetch.browser.cdp import CdpConnection, CdpError, Event
 from shoal.fetch.browser.errors import translate_error
-from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation, check_encoding, fields_of
+from shoal.fetch.browser.intercept import RequestInterceptor
+from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
 from shoal.fetch.browser.proxy.credentials import ProxyCredential
 
 STAGES = {"dom": "DOMContentLoaded", "load": "load", "idle": "networkIdle"}
 IDLE_TIMEOUT = 10.0  # seconds that the network may take to become idle after the page has loaded
 CRASH_REPORT_TIMEOUT = 0.5  # seconds
 TRAFFIC = 8  # a page and all it loads may have this many times the body limit, compressed and not
-CHUNK = 1 << 20  # bytes of a body that are read at a time
 MAX_EVENTS = 50_000  # of one page; one with more never ends
-DOCUMENTS = [
-    {"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"},
-    {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
-]
-OTHERS = {"urlPattern": "*", "resourceType": "Other", "requestStage": "Request"}  # icons, and rare types
-MEDIA = {"urlPattern": "*", "resourceType": "Media", "requestStage": "Request"}
 # Reports the decompressed size of bodies; the browser buffers none of them for us.
 BODIES = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 # Workers, and frames in their own process: what they load counts too.
@@ -47,7 +39,6 @@ PARTS = {
 }
 # The viewport of pages, with or without a window.
 VIEW = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-EVERYTHING = {"urlPattern": "*", "requestStage": "Request"}
 
 
 class Tab:
@@ -67,7 +58,6 @@ class Tab:
         self._loader = ""
         self._stages: set[str] = set()
         self._changed = asyncio.Event()
-        self._is_loading = False  # a further page was requested, and has not arrived yet
         self._event_count = 0  # events of this navigation,
         self._event_bytes = 0  # and their size in bytes
         self._body_bytes = 0  # bytes of all bodies of this navigation
@@ -75,8 +65,7 @@ class Tab:
         self._document = ""  # the network's id of the document
         self._began = 0.0
         self._parts: set[str] = set()  # sessions of its workers and of frames in their own process
-        self._authenticated: set[str] = set()  # requests that have sent the proxy credential already
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._requests = RequestInterceptor(self.call, frame, credential, settings, self._begin_document)
         self.is_broken = False
         cdp.listen(session, self._on_event)
 
@@ -98,15 +87,15 @@ class Tab:
 
     async def navigate(self, navigation: Navigation, user_agent: str) -> Document:
         """Load a page and wait for it as the settings say; raises FetchError, or what `on_hop` raises."""
-        self._navigation, self._is_loading = navigation, False
+        self._navigation = navigation
+        self._requests.begin()
         self._event_count = self._event_bytes = self._body_bytes = self._document_bytes = 0
         self._document = ""
-        self._authenticated.clear()
         self._began = time.monotonic()
         self._credential.begin(TRAFFIC * navigation.limits.max_body, navigation.fail)
         navigation.at = url = navigation.request.url
         try:
-            await navigation.unless_failed(self._intercept_requests(navigation, user_agent))
+            await navigation.unless_failed(self._requests.enable(navigation, user_agent))
             reply = await navigation.unless_failed(self.call("Page.navigate", url=url))
             failure = reply.get("errorText")
             if navigation.raw is None and failure and not self._is_empty(navigation):
@@ -177,35 +166,12 @@ class Tab:
         self._end_navigation()
         for session in (self.session, *self._parts):
             self._cdp.forget(session)
-        for task in self._tasks:
-            task.cancel()
+        self._requests.close()
 
     def _end_navigation(self) -> None:
         if self._navigation:
             self._credential.end(self._navigation.fail)
         self._navigation = None
-
-    async def _intercept_requests(self, navigation: Navigation, user_agent: str) -> None:
-        """Intercept the requests that are checked: pages, and all if the caller set headers."""
-        patterns: list[dict[str, str]] = [*DOCUMENTS, OTHERS]
-        if "media" in self._settings.block:
-            patterns.append(MEDIA)
-        if navigation.names:
-            patterns.append(EVERYTHING)
-        calls = [self.call("Fetch.enable", patterns=patterns, handleAuthRequests=True)]
-        if navigation.browser_headers:
-            calls.append(
-                self.call(
-                    "Emulation.setUserAgentOverride",
-                    userAgent=navigation.browser_headers.get("user-agent", user_agent),
-                    **(
-                        {"acceptLanguage": navigation.browser_headers["accept-language"]}
-                        if "accept-language" in navigation.browser_headers
-                        else {}
-                    ),
-                )
-            )
-        await asyncio.gather(*calls, *self._set_cookies(navigation, navigation.at))
 
     async def _wait(self, navigation: Navigation) -> None:
         selector = self._settings.selector
@@ -220,7 +186,7 @@ class Tab:
         return None
 
     async def _wait_for_stage(self, stage: str) -> None:
-        while self._is_loading or STAGES[stage] not in self._stages:
+        while self._requests.is_loading or STAGES[stage] not in self._stages:
             await self._wait_for_change()
 
     async def _wait_for_change(self) -> None:
@@ -244,7 +210,7 @@ class Tab:
             case "Fetch.requestPaused":
                 self._on_request_paused(event)
             case "Fetch.authRequired":
-                self._authenticate(event)
+                self._requests.authenticate(event)
             case "Network.dataReceived":
                 self._count_bytes(event["dataLength"], is_document=event["requestId"] == self._document)
             case "Target.attachedToTarget":
@@ -257,7 +223,7 @@ class Tab:
             case "Page.frameNavigated" if event["frame"]["id"] == self.frame:
                 self._loader = event["frame"]["loaderId"]
                 self._stages.clear()
-                self._is_loading = False
+                self._requests.is_loading = False
                 self._changed.set()
             case "Page.javascriptDialogOpening":
                 self.call("Page.handleJavaScriptDialog", accept=False)
@@ -267,6 +233,13 @@ class Tab:
                 self._fail(PageCrashed(str(event.get("reason") or "The browser detached from the page")))
             case _:
                 pass
+
+    def _on_request_paused(self, event: Event) -> None:
+        if self._navigation is None or self._event_count > MAX_EVENTS:
+            self._requests.abort(event)
+        else:
+            self._requests.decide(self._navigation, event)
+            self._changed.set()
 
     def _attach(self, session: str) -> None:
         """Count what a worker or a frame loads."""
@@ -284,6 +257,10 @@ class Tab:
                 self._attach(event["sessionId"])
             case _:
                 pass
+
+    def _begin_document(self, network_id: str) -> None:
+        """Count the body of a document that arrives."""
+        self._document, self._document_bytes = network_id, 0
 
     def _count_event(self, size: int) -> None:
         """Count an event: a page that causes them without end would keep the worker busy."""
@@ -317,148 +294,6 @@ class Tab:
             self._navigation.fail(error)
         self._cdp.fail(self.session, str(error))
 
-    def _on_request_paused(self, event: Event) -> None:
-        navigation = self._navigation
-        if navigation is None or self._event_count > MAX_EVENTS:
-            self._abort(event)
-            return
-        is_page = event["resourceType"] == "Document" and event["frameId"] == self.frame
-        if "responseErrorReason" in event:
-            self._is_loading = self._is_loading and not is_page
-            self._changed.set()
-            self._continue(event)
-        elif "responseStatusCode" in event:
-            self._on_response(navigation, event) if is_page else self._on_frame_response(event)
-        elif is_page:
-            self._start_task(self._request_page(navigation, event))
-        elif _is_icon(event) or (event["resourceType"] == "Media" and "media" in self._settings.block):
-            self._abort(event)
-        else:
-            self._request_resource(navigation, event)
-
-    async def _request_page(self, navigation: Navigation, event: Event) -> None:
-        """Let the main frame load a page, if it may; all but the first are hops."""
-        url: str = event["request"]["url"].partition("#")[0]
-        try:
-            if navigation.is_started:
-                await navigation.follow(url)
-                await asyncio.gather(*self._set_cookies(navigation, url))
-        except Exception as error:
-            navigation.fail(error)
-            self._abort(event)
-            return
-        navigation.at, navigation.is_started, self._is_loading = url, True, True
-        self._continue(event, navigation.headers_for(url, event["request"]["headers"], is_page=True))
-
-    def _request_resource(self, navigation: Navigation, event: Event) -> None:
-        calls = event["request"]
-        if event["frameId"] != self.frame:
-            self._continue(event)  # a frame within the page is a third party, and gets none of our headers
-            return
-        self._continue(event, navigation.headers_for(calls["url"], calls["headers"], is_page=False))
-
-    def _on_response(self, navigation: Navigation, event: Event) -> None:
-        url, status = event["request"]["url"], event["responseStatusCode"]
-        is_first = navigation.document is None
-        self._document, self._document_bytes = str(event.get("networkId", "")), 0
-        try:
-            navigation.record_response(url, status, fields_of(event))
-        except TooLarge as error:
-            navigation.fail(error)
-            self._abort(event)
-            return
-        if is_first and navigation.is_raw:
-            self._start_task(self._read_raw(navigation, event))
-            return
-        if status in WITHOUT_PAGE:
-            self._is_loading = False
-        self._continue(event)
-
-    def _on_frame_response(self, event: Event) -> None:
-        try:
-            check_encoding(event["request"]["url"], fields_of(event))
-        except TooLarge:
-            self._abort(event)
-        else:
-            self._continue(event)
-
-    async def _read_raw(self, navigation: Navigation, event: Event) -> None:
-        try:
-            navigation.raw = await self._read_body(event["requestId"], navigation.limits.max_body)
-        except TooLarge as error:
-            navigation.fail(error)
-        except CdpError:
-            pass  # the caller that waits for the page gets the reason
-        self._abort(event, "Aborted")
-
-    async def _read_body(self, request_id: str, max_bytes: int) -> bytes:
-        """Read the body of a paused response in chunks; raises TooLarge, CdpError."""
-        # Not as a whole with Fetch.getResponseBody: a few bytes on the wire may decompress to gigabytes.
-        stream = (await self.call("Fetch.takeResponseBodyAsStream", requestId=request_id))["stream"]
-        body = bytearray()
-        try:
-            while True:
-                part = await self.call("IO.read", handle=stream, size=CHUNK)
-                data: str = part["data"]
-                body += b64decode(data) if part.get("base64Encoded") else data.encode(errors="replace")
-                if len(body) > max_bytes:
-                    raise TooLarge(f"The body is larger than the limit of {max_bytes:,} bytes")
-                if part["eof"]:
-                    return bytes(body)
-        finally:
-            self.call("IO.close", handle=stream)
-
-    def _authenticate(self, event: Event) -> None:
-        is_proxy = (
-            event["authChallenge"].get("source") == "Proxy" and event["requestId"] not in self._authenticated
-        )
-        self._authenticated.add(event["requestId"])
-        reply = (
-            {
-                "response": "ProvideCredentials",
-                "username": self._credential.name,
-                "password": self._credential.secret,
-            }
-            if is_proxy
-            else {"response": "CancelAuth"}
-        )
-        self.call("Fetch.continueWithAuth", requestId=event["requestId"], authChallengeResponse=reply)
-
-    def _continue(self, event: Event, headers: list[dict[str, str]] | None = None) -> None:
-        more = {"headers": headers} if headers is not None else {}
-        self.call("Fetch.continueRequest", requestId=event["requestId"], **more)
-
-    def _abort(self, event: Event, reason: str = "BlockedByClient") -> None:
-        self.call("Fetch.failRequest", requestId=event["requestId"], errorReason=reason)
-
-    def _set_cookies(self, navigation: Navigation, url: str) -> list[asyncio.Future[Event]]:
-        """Set the cookies of the session's own jar for a URL in the context."""
-        identity = navigation.request.identity
-        stored = identity.cookies.matching(url, host_of(url)) if identity else ()
-        if not stored:
-            return []
-        if navigation.secrets:
-            navigation.secrets.received(f"{cookie.name}={cookie.value}" for cookie in stored)
-        # With their attributes: a script of the page must not read an HttpOnly cookie.
-        cookies = [
-            {
-                "name": cookie.name,
-                "value": cookie.value,
-                "url": url,
-                "path": cookie.path,
-                "secure": cookie.secure,
-                "httpOnly": cookie.http_only,
-            }
-            | ({"sameSite": cookie.same_site} if cookie.same_site else {})
-            for cookie in stored
-        ]
-        return [self.call("Network.setCookies", cookies=cookies)]
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _is_empty(self, navigation: Navigation) -> bool:
         return navigation.document is not None and navigation.document.status in WITHOUT_PAGE
 
@@ -479,12 +314,6 @@ class Tab:
         if self.is_broken or not self._cdp.is_open:
             return PageCrashed(f"The browser ended under the page: {error}")
         return BrokenAnswer(f"The browser call failed: {error}")
-
-
-def _is_icon(event: Event) -> bool:
-    """Whether the browser requests the icon of its own tab: images of a page have another type."""
-    wanted: str = event["request"]["headers"].get("Accept", "")
-    return event["resourceType"] == "Other" and wanted.startswith("image/")
 
 
 class ScriptFailed(ShoalError):
