@@ -1,6 +1,5 @@
 """The settings `cache`, `warc` and `replay`: a response cache, a recording to write, and one to replay."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -8,13 +7,12 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import MINUTE
-from shoal.core.values import hint, read_positive_duration, read_size
+from shoal.core.values import read_positive_duration, read_size
+from shoal.scrape.settings.compact import CompactSetting
 
 CACHE_SIZE = 1 << 30
 ON_DISK = "disk:"
 WARC = ".warc.gz"
-_OFF, _ON = ("off", "none", "false", "no"), ("on", "true", "yes")
-_WORDS = ("lifetime", "place", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +26,7 @@ class CacheSettings:
 
 def read_cache(key: str, value: Any) -> CacheSettings | None:
     """Read a cache: True, "60s", "10m disk:pages 2GB", or a mapping of lifetime, place and size."""
-    if value is None or value is False or (isinstance(value, str) and value.lower() in _OFF):
-        return None
-    if isinstance(value, CacheSettings):
-        return value
-    if value is True or (isinstance(value, str) and value.lower() in _ON):
-        return CacheSettings()
-    if isinstance(value, Mapping):
-        return _from_mapping(key, value)
-    return _parse_text(key, value) if isinstance(value, str) else _from_mapping(key, {"lifetime": value})
+    return _CACHE.read(key, value)
 
 
 def read_warc(key: str, value: Any) -> Path:
@@ -57,36 +47,13 @@ def read_replay(key: str, value: Any) -> Path:
     return path
 
 
-def _parse_text(key: str, text: str) -> CacheSettings:
-    given: dict[str, Any] = {}
-    for word in text.split():
-        name = (
-            "place"
-            if word.startswith(ON_DISK) or word == "queue"
-            else "size"
-            if _is_size(word)
-            else "lifetime"
-        )
-        if name in given:
-            raise InvalidSetting(
-                key, f"takes one {name}, such as '60s' or '10m disk:pages 2GB', got {text!r}"
-            )
-        given[name] = word
-    return _from_mapping(key, given)
+def _path(key: str, value: Any) -> Path:
+    if isinstance(value, Path) or (isinstance(value, str) and value.strip() and value.isprintable()):
+        return Path(value)
+    raise InvalidSetting(key, f"must be a file name, got {shorten(repr(value))}")
 
 
-def _from_mapping(key: str, given: Mapping[str, Any]) -> CacheSettings:
-    for name in given:
-        if name not in _WORDS:
-            raise InvalidSetting(key, f"has no {name!r}. {hint(str(name), _WORDS)}")
-    return CacheSettings(
-        lifetime=read_positive_duration(key, given.get("lifetime", MINUTE)),
-        folder=_folder(key, given.get("place", "queue")),
-        size=read_size(key, given.get("size", CACHE_SIZE)),
-    )
-
-
-def _folder(key: str, place: Any) -> Path | None:
+def _read_folder(key: str, place: Any) -> Path | None:
     if place == "queue":
         return None
     if isinstance(place, str) and place.startswith(ON_DISK) and place != ON_DISK:
@@ -96,11 +63,23 @@ def _folder(key: str, place: Any) -> Path | None:
     )
 
 
-def _is_size(word: str) -> bool:
-    return word[-1:].lower() == "b" and word[:1].isdigit()
+def _name_of(word: str) -> str | None:
+    if "=" in word and not word.startswith(ON_DISK):
+        return None
+    if word.startswith(ON_DISK) or word == "queue":
+        return "place"
+    return "size" if word[-1:].lower() == "b" and word[:1].isdigit() else "lifetime"
 
 
-def _path(key: str, value: Any) -> Path:
-    if isinstance(value, Path) or (isinstance(value, str) and value.strip() and value.isprintable()):
-        return Path(value)
-    raise InvalidSetting(key, f"must be a file name, got {shorten(repr(value))}")
+def _build(key: str, fields: dict[str, Any]) -> CacheSettings:
+    return CacheSettings(folder=fields.pop("place", None), **fields)
+
+
+_CACHE = CompactSetting(
+    kind=CacheSettings,
+    fields={"lifetime": read_positive_duration, "place": _read_folder, "size": read_size},
+    example="'60s' or '10m disk:pages 2GB'",
+    main="lifetime",
+    name_of=_name_of,
+    build=_build,
+)

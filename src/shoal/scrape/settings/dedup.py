@@ -1,16 +1,14 @@
 """The setting `dedup`: skip tasks that earlier runs of the scraper have queued."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import InvalidSetting, shorten
-from shoal.core.values import hint, read_positive_duration, read_words
+from shoal.core.values import read_positive_duration, read_words
+from shoal.scrape.settings.compact import CompactSetting
 
-_OFF = ("off", "none", "false", "no")
-_WORDS = ("lifetime", "steps")
-_EXAMPLE = "write '30d', '30d steps=article', or off"
+_EXAMPLE = "'30d', '30d steps=article', or off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,33 +21,29 @@ class DedupSettings:
 
 def read_dedup(key: str, value: Any) -> DedupSettings | None:
     """Read "30d", "30d steps=article,comment", or a mapping of lifetime and steps; None or "off" for none."""
-    if value is None or value is False or (isinstance(value, str) and value.lower() in _OFF):
-        return None
-    if isinstance(value, DedupSettings):
-        return value
-    if isinstance(value, str):
-        return _from_mapping(key, dict(_pair(word) for word in value.split()))
-    if isinstance(value, Mapping):
-        return _from_mapping(key, value)
-    return _from_mapping(key, {"lifetime": value})
+    return _DEDUP.read(key, value)
 
 
-def _pair(word: str) -> tuple[str, Any]:
-    name, equals, value = word.partition("=")
-    if not equals:
-        return "lifetime", word
-    return name, value.split(",") if name == "steps" else value
-
-
-def _from_mapping(key: str, given: Mapping[str, Any]) -> DedupSettings:
-    for name in given:
-        if name not in _WORDS:
-            raise InvalidSetting(key, f"has no {str(name)!r}. {hint(str(name), _WORDS)}")
-    if "lifetime" not in given:
-        raise InvalidSetting(key, f"needs a duration; {_EXAMPLE}")
+def _read_lifetime(key: str, value: Any) -> timedelta:
     try:
-        lifetime = read_positive_duration(key, given["lifetime"])
+        return read_positive_duration(key, value)
     except InvalidSetting as error:
-        got = shorten(repr(given["lifetime"]), 60)
-        raise InvalidSetting(key, f"must be a duration, got {got}; {_EXAMPLE}") from error
-    return DedupSettings(lifetime=lifetime, steps=read_words(f"{key}.steps", given.get("steps", ())))
+        got = shorten(repr(value), 60)
+        raise InvalidSetting(key, f"must be a duration, got {got}; write {_EXAMPLE}") from error
+
+
+def _build(key: str, fields: dict[str, Any]) -> DedupSettings:
+    if "lifetime" not in fields:
+        raise InvalidSetting(key, f"needs a duration; write {_EXAMPLE}")
+    return DedupSettings(**fields)
+
+
+_DEDUP = CompactSetting(
+    kind=DedupSettings,
+    fields={"lifetime": _read_lifetime, "steps": read_words},
+    example=_EXAMPLE,
+    main="lifetime",
+    name_of=lambda word: None if "=" in word else "lifetime",
+    lists=("steps",),
+    build=_build,
+)

@@ -1,74 +1,27 @@
 """The setting `proxies`: the proxies to fetch through and how to use them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.proxies import EXAMPLE, STRATEGIES, ProxyRules, read_file, read_proxy_list
-from shoal.core.values import hint, read_choice, read_flag, read_positive_duration, read_whole
+from shoal.core.values import read_choice, read_flag, read_positive_duration, read_whole
+from shoal.scrape.settings.compact import CompactSetting
 
-_OFF = ("off", "none", "false", "no")
-_WORDS = (
-    *("from", "strategy", "share", "rotate", "threshold", "duration", "timeout", "direct"),
-    *("per_exit", "refresh"),
-)
+# A rule starts with a name; a proxy or a file may contain "=" later on.
+_RULE = re.compile(r"[a-z_]+=")
 _FORMS = "a file, a list of addresses, or a function that returns one"
 
 
 def read_proxies(key: str, value: Any) -> ProxyRules | None:
     """Read proxies: "proxies.txt strategy=fastest", a list, a function, or a mapping of source and rules."""
-    if value is None or value is False or (isinstance(value, str) and value.strip().lower() in _OFF):
-        return None
-    if isinstance(value, ProxyRules):
-        return value
-    if isinstance(value, str):
-        return _parse_text(key, value)
-    return _from_mapping(key, value if isinstance(value, Mapping) else {"from": value})
-
-
-def _parse_text(key: str, text: str) -> ProxyRules:
-    if Path(text).is_file():
-        return _from_mapping(key, {"from": text})
-    source, *more = text.split() or [""]
-    given = {}
-    for word in more:
-        name, equals, value = word.partition("=")
-        if not equals:
-            # The value is not shown: it may be a URL with a password.
-            raise InvalidSetting(key, "takes a file and rules, such as 'proxies.txt strategy=fastest'")
-        given[name] = value
-    return _from_mapping(key, {"from": source, **given})
-
-
-def _from_mapping(key: str, given: Mapping[str, Any]) -> ProxyRules:
-    for name in given:
-        if name not in _WORDS:
-            raise InvalidSetting(key, f"has no {str(name)!r}. {hint(str(name), _WORDS)}")
-    if not given.get("from"):
-        raise InvalidSetting(key, f"needs 'from': {_FORMS}")
-    rules: dict[str, Any] = _source(key, given["from"])
-    default = ProxyRules()
-    for name, read in {
-        "strategy": lambda key, value: read_choice(key, str(value).replace("-", "_"), STRATEGIES),
-        "share": lambda key, value: read_choice(key, value, ("all", "slice")),
-        "rotate": lambda key, value: read_choice(key, value, ("request", "task")),
-        "threshold": lambda key, value: read_whole(key, value, least=1, most=1_000_000),
-        "duration": read_positive_duration,
-        "timeout": lambda key, value: None if value is None else read_positive_duration(key, value),
-        "direct": read_flag,
-        "per_exit": read_flag,
-        "refresh": read_positive_duration,
-    }.items():
-        rules[name] = read(f"{key}.{name}", given.get(name, getattr(default, name)))
-    if rules["per_exit"]:
-        if "provider" in rules:
-            raise InvalidSetting(
-                f"{key}.per_exit", "needs a file or a list, so that the proxies can be counted"
-            )
-        # A worker can enforce the gap of a proxy only if no other worker uses it.
-        rules["share"] = "slice"
-    return ProxyRules(**rules)
+    # The name of a file may contain spaces.
+    is_file = isinstance(value, str) and Path(value).is_file()
+    return _PROXIES.read(key, {"from": value} if is_file else value)
 
 
 def count_exits(rules: ProxyRules | None) -> int:
@@ -78,7 +31,7 @@ def count_exits(rules: ProxyRules | None) -> int:
     return len(read_file(rules.file) if rules.file else read_proxy_list(rules.listed, what="entry"))
 
 
-def _source(key: str, value: Any) -> dict[str, Any]:
+def _read_source(key: str, value: Any) -> dict[str, Any]:
     if callable(value):
         return {"provider": value}
     if isinstance(value, str) and "://" in value:
@@ -94,3 +47,46 @@ def _source(key: str, value: Any) -> dict[str, Any]:
         read_proxy_list(value, what="entry")
         return {"listed": tuple(value)}
     raise InvalidSetting(key, f"must be {_FORMS}")
+
+
+def _read_strategy(key: str, value: Any) -> str:
+    return read_choice(key, str(value).replace("-", "_"), STRATEGIES)
+
+
+def _read_timeout(key: str, value: Any) -> timedelta | None:
+    return None if value is None else read_positive_duration(key, value)
+
+
+def _build(key: str, fields: dict[str, Any]) -> ProxyRules:
+    if "from" not in fields:
+        raise InvalidSetting(key, f"needs 'from': {_FORMS}")
+    rules = fields.pop("from") | fields
+    if rules.get("per_exit"):
+        if "provider" in rules:
+            raise InvalidSetting(
+                f"{key}.per_exit", "needs a file or a list, so that the proxies can be counted"
+            )
+        # A worker can enforce the gap of a proxy only if no other worker uses it.
+        rules["share"] = "slice"
+    return ProxyRules(**rules)
+
+
+_PROXIES = CompactSetting(
+    kind=ProxyRules,
+    fields={
+        "from": _read_source,
+        "strategy": _read_strategy,
+        "share": partial(read_choice, known=("all", "slice")),
+        "rotate": partial(read_choice, known=("request", "task")),
+        "threshold": partial(read_whole, least=1, most=1_000_000),
+        "duration": read_positive_duration,
+        "timeout": _read_timeout,
+        "direct": read_flag,
+        "per_exit": read_flag,
+        "refresh": read_positive_duration,
+    },
+    example="a file and rules, such as 'proxies.txt strategy=fastest'",
+    main="from",
+    name_of=lambda word: None if _RULE.match(word) else "from",
+    build=_build,
+)

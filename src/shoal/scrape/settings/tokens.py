@@ -8,15 +8,15 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import canonical
-from shoal.core.values import hint, read_text
+from shoal.core.values import read_text
+from shoal.scrape.settings.compact import ON, CompactSetting
 
 VARIABLE = "SHOAL_TOKENS"
 FROM_ENVIRONMENT, FROM_FILE = "env", "file:"
 HEADER, FORM = "Authorization", "Bearer {}"
-_OFF, _ON = ("off", "none", "false", "no"), ("on", "true", "yes", FROM_ENVIRONMENT)
-_WORDS = ("from", "hosts", "header", "query", "bucket")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPTIONS = ("hosts", "header", "query", "bucket", "from")
 _EXAMPLE = "{'from': 'env:API_TOKENS', 'hosts': 'api.example.com'}"
 
 
@@ -40,46 +40,7 @@ def read_tokens(key: str, value: Any) -> TokenSettings | None:
 
     No error message shows the value, because it may be a token.
     """
-    if value is None or value is False or (isinstance(value, str) and value.strip().lower() in _OFF):
-        return None
-    if isinstance(value, TokenSettings):
-        return value
-    if isinstance(value, str):
-        return _from_mapping(key, _parse_text(key, value))
-    if isinstance(value, Mapping):
-        return _from_mapping(key, value)
-    return _from_mapping(key, {"from": value})
-
-
-def _parse_text(key: str, text: str) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for word in text.split():
-        name, equals, rest = word.partition("=")
-        if not equals or name not in _WORDS:
-            name, rest = "from", word
-        if name in given:
-            raise InvalidSetting(
-                key, "accept each option once, such as 'env:API_TOKENS hosts=api.example.com query=key'"
-            )
-        given[name] = rest.split(",") if name == "hosts" else rest
-    return given
-
-
-def _from_mapping(key: str, given: Mapping[str, Any]) -> TokenSettings:
-    for name in given:
-        if name not in _WORDS:
-            raise InvalidSetting(key, f"have no {name!r}. {hint(str(name), _WORDS)}")
-    if "header" in given and "query" in given:
-        raise InvalidSetting(key, "go into a header or into the query; leave one of them out")
-    header, form = _read_header(key, given.get("header", f"{HEADER}: {FORM}"))
-    return TokenSettings(
-        origins=_read_origins(key, given.get("hosts")),
-        header=header,
-        form=form,
-        query=_read_parameter(key, given["query"]) if "query" in given else None,
-        bucket=read_text(f"{key}.bucket", given.get("bucket", "")),
-        **_read_source(key, given.get("from", True)),
-    )
+    return _TOKENS.read(key, value)
 
 
 def _read_source(key: str, value: Any) -> dict[str, Any]:
@@ -87,13 +48,13 @@ def _read_source(key: str, value: Any) -> dict[str, Any]:
         return {"provider": value}
     if isinstance(value, Path):
         return {"file": _read_file(key, value)}
-    if value is True or (isinstance(value, str) and value.lower() in _ON):
+    if value is True or (isinstance(value, str) and value.lower() in (*ON, FROM_ENVIRONMENT)):
         return {"variable": VARIABLE}
     if isinstance(value, str):
         return _read_location(key, value)
     if isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes)):
         return {"given": _read_list(key, value)}
-    raise InvalidSetting(key, f"come from a list, a file, the environment or a function: {_EXAMPLE}")
+    raise InvalidSetting(key, "must be a list, a file, env:NAME or a function")
 
 
 def _read_location(key: str, text: str) -> dict[str, Any]:
@@ -104,7 +65,7 @@ def _read_location(key: str, text: str) -> dict[str, Any]:
         return {"file": _read_file(key, Path(text.removeprefix(FROM_FILE)))}
     raise InvalidSetting(
         key,
-        "come from 'env:NAME' or an existing file, 'file:NAME'. Do not write a token itself here, "
+        "must be 'env:NAME' or an existing file, 'file:NAME'. Do not write a token itself here, "
         "where others can read it",
     )
 
@@ -125,7 +86,7 @@ def _read_list(key: str, values: Iterable[Any]) -> tuple[str, ...]:
 def _read_origins(key: str, hosts: Any) -> frozenset[str]:
     words = hosts.replace(",", " ").split() if isinstance(hosts, str) else hosts
     if not words or not all(isinstance(word, str) for word in words):
-        raise InvalidSetting(key, f"need the hosts they may be sent to: {_EXAMPLE}")
+        raise InvalidSetting(key, "must be one or more hosts, such as api.example.com")
     return frozenset(_read_origin(key, word) for word in words)
 
 
@@ -133,10 +94,10 @@ def _read_origin(key: str, host: str) -> str:
     try:
         url = canonical(host if "://" in host else f"https://{host}")
     except InvalidUrl as error:
-        raise InvalidSetting(key, f"name an invalid host: {error.reason}") from error
+        raise InvalidSetting(key, f"has an invalid host: {error.reason}") from error
     origin, path = "/".join(url.split("/", 3)[:3]), url.split("/", 3)[3]
     if path:
-        raise InvalidSetting(key, f"name hosts without a path; write {origin!r}")
+        raise InvalidSetting(key, f"must be hosts without a path; write {origin!r}")
     return origin
 
 
@@ -144,13 +105,47 @@ def _read_header(key: str, value: Any) -> tuple[str, str]:
     name, colon, form = (part.strip() for part in str(value).partition(":"))
     form = form if colon else "{}"
     if not _NAME.fullmatch(name) or form.count("{}") != 1 or not form.isprintable():
-        raise InvalidSetting(key, "go into a header such as 'X-Api-Key' or 'Authorization: Bearer {}'")
+        raise InvalidSetting(key, "must be a header such as 'X-Api-Key' or 'Authorization: Bearer {}'")
     if form.replace("{}", "").count("{") or form.replace("{}", "").count("}"):
-        raise InvalidSetting(key, "go into a header such as 'X-Api-Key' or 'Authorization: Bearer {}'")
+        raise InvalidSetting(key, "must be a header such as 'X-Api-Key' or 'Authorization: Bearer {}'")
     return name, form
 
 
 def _read_parameter(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InvalidSetting(key, "go into a query parameter such as query='api_key'")
+        raise InvalidSetting(key, "must be a query parameter such as api_key")
     return value.strip()
+
+
+def _build(key: str, fields: dict[str, Any]) -> TokenSettings:
+    if "header" in fields and "query" in fields:
+        raise InvalidSetting(key, "go into a header or into the query; leave one of them out")
+    if "hosts" not in fields:
+        raise InvalidSetting(key, f"need the hosts they may be sent to: {_EXAMPLE}")
+    header, form = fields.get("header", (HEADER, FORM))
+    return TokenSettings(
+        origins=fields["hosts"],
+        header=header,
+        form=form,
+        query=fields.get("query"),
+        bucket=fields.get("bucket", ""),
+        **fields.get("from", {"variable": VARIABLE}),
+    )
+
+
+_TOKENS = CompactSetting(
+    kind=TokenSettings,
+    fields={
+        "from": _read_source,
+        "hosts": _read_origins,
+        "header": _read_header,
+        "query": _read_parameter,
+        "bucket": read_text,
+    },
+    example="'env:API_TOKENS hosts=api.example.com query=key', each option once",
+    main="from",
+    # A token may contain "=".
+    name_of=lambda word: None if word.partition("=")[0] in _OPTIONS else "from",
+    lists=("hosts",),
+    build=_build,
+)

@@ -49,7 +49,7 @@ def test_a_cache_is_read(value, wanted):
         ("soon", "duration"),
         ("0s", "more than zero"),
         (-1, "duration"),
-        ("10m 20m", "takes one lifetime"),
+        ("10m 20m", "must look like '60s'"),
         ("disk:", "such as 'disk:pages'"),
         ({"place": "s3:bucket"}, "such as 'disk:pages'"),
         ({"lifetme": "10m"}, "Did you mean 'lifetime'"),
@@ -59,7 +59,7 @@ def test_a_cache_is_read(value, wanted):
 def test_a_wrong_cache_is_explained(value, says):
     with pytest.raises(InvalidSetting, match=says) as caught:
         read(cache=value)
-    assert caught.value.key == "cache"
+    assert caught.value.key.split(".")[0] == "cache"
 
 
 def test_a_recording_has_a_name_and_a_folder(tmp_path):

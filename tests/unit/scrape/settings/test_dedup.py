@@ -40,7 +40,7 @@ def test_steps(given):
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("", "needs a duration"),
+        ("", "must look like '30d'"),
         ("steps=article", "needs a duration"),
         ("soon", "duration"),
         ("0s", "duration"),

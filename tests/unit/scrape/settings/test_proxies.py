@@ -72,7 +72,7 @@ def test_addresses_and_functions_are_taken():
         (["p.test:80", "me:s3cret@p.test"], "entry 2: has no valid port"),
         ([1, 2], "must be a file, a list of addresses, or a function"),
         (7, "must be a file, a list of addresses, or a function"),
-        ("", "needs 'from'"),
+        ("", "must look like a file and rules"),
     ],
 )
 def test_what_cannot_be_used_is_said_without_a_secret(value, said):

@@ -55,9 +55,9 @@ def test_none_are_meant_by_saying_so(off):
         ({"from": ["s3cret"], "hosts": "a.test", "header": "X: {x}{}"}, "a header such as"),
         ({"from": ["s3cret"], "hosts": "a.test", "header": "X", "query": "k"}, "leave one of them out"),
         ({"from": ["s3cret"], "host": "a.test"}, "Did you mean 'hosts'?"),
-        ({"from": 5, "hosts": "a.test"}, "a list, a file, the environment or a function"),
+        ({"from": 5, "hosts": "a.test"}, "a list, a file, env:NAME or a function"),
         ("file:/nowhere/s hosts=a.test", "found no file"),
-        ("env:A env:B hosts=a.test", "accept each option once"),
+        ("env:A env:B hosts=a.test", "each option once"),
     ],
 )
 def test_what_cannot_be_used_is_refused_without_showing_a_token(value, said):
