@@ -21,8 +21,9 @@ from shoal.worker.ipc.calls import (
     read_call,
     topic_of,
 )
+from shoal.worker.ipc.http_server import HttpReply
 from shoal.worker.ondemand.auth import shared_secret
-from shoal.worker.ondemand.server import CallServer, HttpReply
+from shoal.worker.ondemand.server import CallServer
 from shoal.worker.worker import Worker
 
 RECORD_TTL = 15 * SECOND

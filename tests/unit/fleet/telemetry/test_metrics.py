@@ -21,9 +21,10 @@ from shoal.fleet.telemetry.metrics import (
     queue_family,
     tally_families,
 )
-from shoal.fleet.telemetry.metrics_server import MAX_HEAD, MetricsServer, read_address
+from shoal.fleet.telemetry.metrics_server import MetricsServer, read_address
 from shoal.queue.open import open_queue
 from shoal.worker.counters import MetricCounters, WorkerCounters
+from shoal.worker.ipc.http_server import MAX_HEAD_BYTES
 
 
 def parsed(text):
@@ -139,14 +140,14 @@ async def test_the_server_serves_metrics_and_nothing_else():
         good = await send(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         assert good.startswith(b"HTTP/1.1 200 OK\r\n") and good.endswith(b"\r\n\r\nshoal_items_total 1.0\n")
         head = await send(server, b"HEAD /metrics HTTP/1.1\r\n\r\n")
-        assert head.endswith(b"\r\n\r\n") and b"Content-Length: 22" in head
+        assert head.endswith(b"\r\n\r\n") and b"content-length: 22" in head
         assert b" 404 " in await send(server, b"GET /../etc/passwd HTTP/1.1\r\n\r\n")
         assert b" 405 " in await send(server, b"POST /metrics HTTP/1.1\r\n\r\n")
 
 
 async def test_a_request_without_an_end_is_closed():
     async with MetricsServer(("127.0.0.1", 0), _text) as server:
-        assert await send(server, b"GET /" + b"a" * 2 * MAX_HEAD) == b""
+        assert await send(server, b"GET /" + b"a" * 2 * MAX_HEAD_BYTES) == b""
         assert b" 200 " in await send(server, b"GET /metrics HTTP/1.1\r\n\r\n")
 
 

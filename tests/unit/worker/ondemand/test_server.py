@@ -6,9 +6,10 @@ import time
 import pytest
 
 from shoal.core.errors import InvalidSetting
+from shoal.worker.ipc import http_server
 from shoal.worker.ipc.calls import NONCE, SIGNATURE, Listening, Signer
-from shoal.worker.ondemand import server as module
-from shoal.worker.ondemand.server import MAX_BODY_BYTES, MAX_HEAD_BYTES, CallServer, HttpReply
+from shoal.worker.ipc.http_server import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpReply
+from shoal.worker.ondemand.server import CallServer
 
 HERE = Listening(host="127.0.0.1")
 
@@ -102,7 +103,7 @@ async def test_an_endless_head_closes_the_connection(server):
 
 
 async def test_a_slow_client_is_disconnected(server, signer, monkeypatch):
-    monkeypatch.setattr(module, "REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.address.rpartition(":")[2]))
     writer.write(signed_request(signer)[0][:-1])
     assert await asyncio.wait_for(reader.read(), 5) == b""
@@ -110,7 +111,7 @@ async def test_a_slow_client_is_disconnected(server, signer, monkeypatch):
 
 
 async def test_one_connection_too_many_is_closed(server, signer, monkeypatch):
-    monkeypatch.setattr(module, "MAX_CONNECTIONS", 0)
+    monkeypatch.setattr(server._server, "_max_connections", 0)
     assert await send(server, signed_request(signer)[0]) == b""
 
 
