@@ -6,6 +6,12 @@ import os
 import sys
 from dataclasses import dataclass
 
+from tests.integration.engine.fork import run_forked
+
+TIMEOUT = 90.0
+# What an interpreter reads when it starts, by the beginning of its name.
+INTERPRETER = {"PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "LANG", "LC"}
+
 
 @dataclass(frozen=True)
 class Typed:
@@ -37,7 +43,7 @@ async def start(*words, folder, within=(), **environment):
         "shoal",
         *map(str, words),
         cwd=folder,
-        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"} | environment,
+        env=_whole(environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -47,6 +53,14 @@ async def start(*words, folder, within=(), **environment):
 
 async def typed(*words, folder, **environment):
     """Type a command and wait for it to end."""
-    process = await start(*words, folder=folder, **environment)
-    out, err = await asyncio.wait_for(process.communicate(), 90)
-    return Typed(process.returncode, out.decode(), err.decode())
+    if INTERPRETER & {name.partition("_")[0] for name in environment}:
+        process = await start(*words, folder=folder, **environment)
+        out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
+        return Typed(process.returncode, out.decode(), err.decode())
+    running = run_forked([*map(str, words)], folder, _whole(environment))
+    code, out, err = await asyncio.wait_for(running, TIMEOUT)
+    return Typed(code, out.decode(), err.decode())
+
+
+def _whole(environment):
+    return os.environ | {"NO_COLOR": "1", "COLUMNS": "200"} | environment

@@ -16,7 +16,7 @@ from tests.servers.redis import RedisServer
 PAGES = 2_000
 PAUSE = 3 * MINUTE  # within which some pages must be done, however busy the machine is
 LONGEST = 900.0
-WHOLE_TIMEOUT = 120.0
+WHOLE_TIMEOUT = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def memory():
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 async def test_a_node_that_is_killed_frozen_or_cut_off_costs_nothing(cluster, memory):
     url = cluster.with_state(memory.url())
     first, second, third = cluster.nodes
