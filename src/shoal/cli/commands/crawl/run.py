@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal.cli.commands.crawl.enqueue import report
+from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
@@ -54,6 +55,7 @@ def run(
     """
     from shoal.cli.commands.crawl.exchanges import as_changes, fill_again, replayed_seeds
     from shoal.cli.options.job import fork_server_for
+    from shoal.queue.namespace import shown_queue
 
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
@@ -82,6 +84,7 @@ def run(
     if as_json:
         put_json(
             summary.as_json()
+            | {"queue": shown_queue(queue)}
             | ({"from_cache": summary.ending.tally.from_cache} if job.scraper.settings.cache else {})
         )
     else:
@@ -156,6 +159,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
     from shoal.export.tables.address import display_location
     from shoal.fleet.hints import command_on
+    from shoal.queue.namespace import shown_queue
     from shoal.scrape.links.filter import TOO_DEEP
     from shoal.worker.counters import format_counts
 
@@ -176,6 +180,8 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     ):
         if counts:
             lines.append(f"{words}: {format_counts(counts)}.")
+    lines += error_lines(summary.findings)
+    lines += item_lines(summary)
     lines += _links_not_followed(snapshot)
     if TOO_DEEP in snapshot.not_followed:
         deepest = job.scraper.settings.max_depth
@@ -188,13 +194,17 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"Resume:   {resume_command(job, run_id)}")
     if stats.dead:
         lines.append(f"Why:      {command_on(job.queue_url, f'dead list {run_id}')}")
+    if stats.rejected:
+        lines.append(f"Rejected: {command_on(job.queue_url, f'rejects {run_id}')}")
     if job.logs and not job.logs.is_stream:
         lines.append(f"Logs:     {job.logs.folder}")
     if out:
         lines.append(f"Results:  {display_location(out)}")
     elif stats.items:
+        lines.append(f"Items:    {command_on(job.queue_url, f'items {run_id}')}")
         results = command_on(job.queue_url, f"export {run_id} --to {summary.run.scraper}.jsonl")
         lines.append(f"Results:  {results}")
+    lines.append(f"Queue:    {shown_queue(job.queue_url)}")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import typer
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_run
 
 if TYPE_CHECKING:
     from shoal.cli.commands.manage.export_run import ExportRequest
@@ -90,7 +90,7 @@ def export(
         envelope=envelope,
         raw=raw,
     )
-    report = with_existing_queue(queue, lambda opened: carry_out(opened, run_id, request))
+    run_id, report = with_run(queue, run_id, lambda opened, run: carry_out(opened, run, request))
     if as_json and to != STDOUT:
         put_json(_as_json(run_id, request, report))
     else:
