@@ -58,6 +58,10 @@ Out = Annotated[
         metavar="FILE",
     ),
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")]
+Append = Annotated[
+    bool, typer.Option("--append", help="Add to the output file if it exists; for .jsonl files.")
+]
 Resume = Annotated[
     str | None,
     typer.Option("--resume", help="Resume this run, or the newest unfinished one.", metavar="RUN|newest"),

@@ -40,6 +40,8 @@ def run(
     dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
+    overwrite: common.Overwrite = False,
+    append: common.Append = False,
     resume: common.Resume = None,
     run_id: common.NewRunId = None,
     again: common.Again = None,
@@ -79,7 +81,19 @@ def run(
         return
     summary = with_queue(
         queue,
-        lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json, invalid),
+        lambda opened: carry_out(
+            opened,
+            job,
+            seeds,
+            rejects,
+            out,
+            resume,
+            run_id,
+            as_json,
+            invalid,
+            overwrite=overwrite,
+            append=append,
+        ),
     )
     if as_json:
         put_json(
@@ -102,6 +116,9 @@ async def carry_out(
     run_id: str | None,
     as_json: bool,
     invalid: str = "skip",
+    *,
+    overwrite: bool = False,
+    append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
     from shoal.cli.progress import ProgressView
@@ -110,7 +127,7 @@ async def carry_out(
     from shoal.fleet.run.launch import launch, lock_of, open_run
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
     from shoal.fleet.run.pool import WorkerPool
-    from shoal.fleet.run.results import ResultWriter
+    from shoal.fleet.run.results import ResultWriter, output_mode
     from shoal.fleet.sources.recrawl import recrawl_tasks
 
     wanted = run_id if resume is None or resume == NEWEST else resume
@@ -122,7 +139,8 @@ async def carry_out(
         run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         await lock.name_run(run.id)
-        results = ResultWriter(queue, run.id, out)
+        existing = output_mode(is_new=fresh, overwrite=overwrite, append=append)
+        results = ResultWriter(queue, run.id, out, existing)
         show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs))
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
