@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from shoal.core.errors import printable
+from shoal.core.values import counted as counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,11 +127,6 @@ def shown(value: Any) -> str:
             return f"{value:,.1f}"
         case _:
             return str(value)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 page", "1,204 pages"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def duration(seconds: float | None) -> str:

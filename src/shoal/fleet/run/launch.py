@@ -14,6 +14,7 @@ from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConfli
 from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
+from shoal.core.values import counted
 from shoal.fleet.job import Job
 from shoal.fleet.liveness import release_leases_of
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
@@ -52,13 +53,13 @@ def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str],
 
     def stop_gracefully() -> None:
         if pool.stops == 0:
-            say(f"Time limit reached: finishing {pool.in_hand:,} tasks.")
+            say(f"Time limit reached: finishing {counted(pool.in_hand, 'task')}.")
             pool.stop()
             timers.append(loop.call_later(GRACE.total_seconds(), release_tasks))
 
     def release_tasks() -> None:
         if pool.stops == 1:
-            say(f"Returning {pool.in_hand:,} tasks to the queue.")
+            say(f"Returning {counted(pool.in_hand, 'task')} to the queue.")
             pool.stop()
 
     if span is not None:

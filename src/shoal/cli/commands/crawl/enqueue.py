@@ -62,7 +62,7 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
     known = f"{queued['known']:,} queued by earlier runs, " if queued["known"] else ""
     say(
         f"Run {queued['run_id']}: {counted(queued['enqueued'], 'task')} queued, "
-        f"{queued['duplicate']:,} duplicates, {known}{queued['invalid']:,} invalid."
+        f"{counted(queued['duplicate'], 'duplicate')}, {known}{queued['invalid']:,} invalid."
     )
     say(f"Start workers, on this or any machine:  {queued['worker_command']}")
     if needs_secret(queued["worker_command"]):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import put_json, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
 from shoal.cli.session import with_run
@@ -161,7 +161,7 @@ def decision_printer(as_json: bool) -> "Tell":
             return
         shown = (decision.target, decision.wanted.wasted > 0)
         if shown not in last:
-            say(f"{decision.workers} -> {decision.target} workers: {decision.why}")
+            say(f"{decision.workers} -> {counted(decision.target, 'worker')}: {decision.why}")
         last[:] = [shown]
 
     return tell
