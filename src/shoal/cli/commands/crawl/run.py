@@ -101,6 +101,8 @@ def run(
             | {"queue": shown_queue(queue)}
             | ({"from_cache": summary.ending.tally.from_cache} if job.scraper.settings.cache else {})
         )
+    elif summary.refused and not summary.snapshot.stats.tasks:
+        print_error(f"Nothing could be queued ({summary.refused:,} invalid), so there was nothing to do.")
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
