@@ -2,20 +2,22 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from shoal.core.errors import printable
+from shoal.core.values import counted as counted
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 _C1 = re.compile("[\x7f-\x9f]")
-WIDE = ("url", "error", "info", "says")  # columns that wrap in a narrow terminal
+FOLDS = ("url", "error", "info", "says", "reason", "data", "why")  # columns that wrap in a narrow terminal
+NO_WIDTH = 10_000
 
 
 @cache
@@ -63,36 +65,43 @@ def put_json(record: Any) -> None:
 
 
 def put_rows(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, nothing: str
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+    nothing: str,
+    drops: Sequence[str] = (),
+    folds: Collection[str] = FOLDS,
+    wide: bool = False,
 ) -> None:
-    """Write rows to stdout: one line of JSON each, or a table of `columns`."""
+    """Write rows to stdout: one line of JSON each, or a table of `columns`.
+
+    In a narrow terminal the columns in `drops` are left out, in that order, and those in `folds` wrap.
+    """
     if as_json:
         for row in rows:
             put_json(row)
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     listed = list(rows)
-    for column in columns:
-        numeric = bool(listed) and all(isinstance(row.get(column), int | float) for row in listed)
-        wide = column in WIDE
-        table.add_column(
-            column.replace("_", " "),
-            justify="right" if numeric else "left",
-            overflow="fold",
-            no_wrap=not wide,
-        )
-    for row in listed:
-        table.add_row(*(escaped(shown(row.get(column))) for column in columns))
-    if listed:
-        # A pipe has no width, and its reader wants each row on one line.
-        width = None if sys.stdout.isatty() else 10_000
-        Console(highlight=False, width=width).print(table)
-    else:
+    if not listed:
         say(nothing)
+        return
+    from rich.console import Console
+
+    from shoal.cli.table import draw, lay_out
+
+    cells = {column: [printable(shown(row.get(column))) for row in listed] for column in columns}
+    numeric = {
+        column for column in columns if all(isinstance(row.get(column), int | float) for row in listed)
+    }
+    # A pipe has no width, and its reader wants each row on one line.
+    width = Console().width if sys.stdout.isatty() and not wide else NO_WIDTH
+    layout = lay_out(cells, width, drops=drops, folds=folds)
+    # rich cuts what is wider than its console; a terminal wraps it.
+    Console(highlight=False, width=max(layout.width, 1), soft_wrap=True).print(draw(cells, layout, numeric))
+    if layout.left_out:
+        names = ", ".join(name.replace("_", " ") for name in layout.left_out)
+        say(f"Left out in this width: {names}. To see all columns, add --wide or --json")
 
 
 def put_table(table: "Table") -> None:
@@ -102,7 +111,7 @@ def put_table(table: "Table") -> None:
         return
     from rich.console import Console
 
-    Console(stderr=True, highlight=False, width=10_000).print(table)
+    Console(stderr=True, highlight=False, width=NO_WIDTH).print(table)
 
 
 def shown(value: Any) -> str:
@@ -118,11 +127,6 @@ def shown(value: Any) -> str:
             return f"{value:,.1f}"
         case _:
             return str(value)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 page", "1,204 pages"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def duration(seconds: float | None) -> str:

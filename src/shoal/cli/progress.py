@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from shoal.cli.console import console, duration, escaped, say
+from shoal.cli.console import console, counted, duration, escaped, say
 from shoal.core.model import Run
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
@@ -74,7 +74,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
         troubles = [format_counts(counts) for counts in (pool.tally.errors, pool.tally.postponed) if counts]
         parts = [
             f"{stats.completed:,} done, {stats.remaining:,} left, {snapshot.rate:,.1f} pages/s",
-            f"{stats.items:,} items, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
+            f"{counted(stats.items, 'item')}, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
         ]
         waits = [f"waiting for {snapshot.waits_for}"] if snapshot.waits_for else []
         say(", ".join([*parts, *troubles, *waits]))

@@ -49,6 +49,7 @@ LINES = {
         "forget": "Clear the --dedup history of a scraper",
     },
     "Results": {
+        "items": "Show the first items of a run, or a random sample",
         "rejects": "List items that failed validation, with the reasons",
         "export": "Export a run's items to a file or a database table",
     },
@@ -79,7 +80,10 @@ MODULES = {
         )
     },
     **dict.fromkeys(("pause", "resume", "cancel", "purge"), "manage.control"),
-    **{name: f"manage.{name}" for name in ("dead", "forget", "rejects", "export", "migrate", "bench")},
+    **{
+        name: f"manage.{name}"
+        for name in ("dead", "forget", "items", "rejects", "export", "migrate", "bench")
+    },
     **{name: f"project.{name}" for name in ("new", "shell", "check", "scrapers", "route")},
 }
 WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "listen")

@@ -43,6 +43,32 @@ def with_existing_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
         return with_queue(f"sqlite:///{folder}/empty.db", work)
 
 
+def with_run(url: str, name: str | None, work: "Callable[[Queue, str], Awaitable[T]]") -> tuple[str, T]:
+    """Run `work` on the run that `name` means; return its id and the result. No name means the newest run."""
+
+    async def found(queue: "Queue") -> tuple[str, T]:
+        from shoal.fleet.status.find import find_run
+
+        run = await find_run(queue, name)
+        return run.id, await work(queue, run.id)
+
+    return with_existing_queue(url, found)
+
+
+async def id_of(queue: "Queue", name: str | None) -> str | None:
+    """Return the id of the run that an optional filter means; None for all runs."""
+    from shoal.fleet.status.find import find_run
+
+    return None if name is None else (await find_run(queue, name)).id
+
+
+def say_queue(url: str) -> None:
+    """Print the heading of a list: the queue that it was read from, without a password."""
+    from shoal.queue.namespace import shown_queue
+
+    say(f"Queue {shown_queue(url)}")
+
+
 async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
     """Yield the first `limit` entries and stop reading there."""
     count = 0

@@ -1,16 +1,24 @@
-"""Handles Ctrl-C and SIGTERM in commands with workers."""
+"""Handles Ctrl-C, SIGTERM and the end of the terminal (SIGHUP) in commands with workers."""
 
 import asyncio
+import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from shoal.core.values import counted
+
 FINISH_TIMEOUT = 30.0  # seconds to finish the tasks in progress, then they are released
 RELEASE_TIMEOUT = 5.0  # seconds to release them, then the workers are killed
 
-HINTS = {signal.SIGINT: "press Ctrl-C again", signal.SIGTERM: "send SIGTERM again"}
+HINTS = {
+    signal.SIGINT: "press Ctrl-C again",
+    signal.SIGTERM: "send SIGTERM again",
+    signal.SIGHUP: "send SIGHUP again",
+}
+OUTPUTS = (1, 2)  # stdout and stderr
 _handled: ContextVar[list[str] | None] = ContextVar("handled", default=None)  # signals so far
 
 
@@ -25,14 +33,27 @@ class SignalledPool(Protocol):
 def on_signals(act: Callable[[str], object]) -> None:
     """Call `act` at every signal to stop, with a hint on how to send it again."""
     handled = _handled.get()
+    terminals = [number for number in OUTPUTS if os.isatty(number)]
 
     def handle(hint: str) -> None:
+        _leave_closed_terminals(terminals)
         if handled is not None:
             handled.append(hint)
         act(hint)
 
     for number, hint in HINTS.items():
-        asyncio.get_running_loop().add_signal_handler(number, handle, hint)
+        # `nohup` ignores SIGHUP, and that must stay so.
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, handle, hint)
+
+
+def _leave_closed_terminals(terminals: Iterable[int]) -> None:
+    """Write to nowhere instead of a terminal that was closed: every message would be an error."""
+    for number in terminals:
+        if not os.isatty(number):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.close(nowhere)
 
 
 @contextmanager
@@ -69,10 +90,11 @@ def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
         in_hand = pool.in_hand
         match pool.stop():
             case 1:
-                say(f"Finishing {in_hand:,} tasks; {hint} to hand them to other workers.")
+                them = "it" if in_hand == 1 else "them"
+                say(f"Finishing {counted(in_hand, 'task')}; {hint} to hand {them} to other workers.")
                 loop.call_later(FINISH_TIMEOUT, stop, hint)
             case 2:
-                say(f"Returning {in_hand:,} tasks to the queue.")
+                say(f"Returning {counted(in_hand, 'task')} to the queue.")
                 loop.call_later(RELEASE_TIMEOUT, stop, hint)
             case _:
                 pass

@@ -145,6 +145,8 @@ class UnknownQueue(QueueError):
         self.scheme = scheme
         close = get_close_matches(scheme, known, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
+        if scheme.endswith((".db", ".sqlite", ".sqlite3")):
+            hint = f"For a file, write: sqlite:///{scheme}"
         super().__init__(f"No queue is called {scheme!r}. {hint}")
 
 
@@ -228,7 +230,7 @@ class QueueUnavailable(QueueError):
     def __init__(self, address: str, reason: str) -> None:
         self.address, self.reason = address, reason
         super().__init__(
-            f"The queue at {address} cannot be reached: {reason}. "
+            f"The queue at {address} cannot be reached: {reason.rstrip('.')}. "
             "Nothing was lost. Start the server or fix the URL, then run the same command again."
         )
 

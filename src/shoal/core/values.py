@@ -199,3 +199,8 @@ def _is_whole(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     return shorten(repr(value), 60)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 page", "1,204 pages"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from shoal.core.errors import InvalidSetting
 from shoal.export.contract import Writer
 from shoal.export.steps import StepWriter, step_file, step_table
 from shoal.export.tables.address import TableAddress, is_table, read_address
-from shoal.export.target import STDOUT, OutputTarget, open_target
+from shoal.export.target import STDOUT, OutputTarget, has_content, open_target
 
 if TYPE_CHECKING:
     from shoal.export.tables.database import Table
 
+Existing = Literal["replace", "refuse", "append"]
 FORMATS = ("jsonl", "jsonl.gz", "csv", "parquet")
+APPENDABLE = ("jsonl", "jsonl.gz")
 LIVE = "jsonl"
 ALIASES = {"ndjson": "jsonl"}
 SUFFIXES = (*sorted(FORMATS, key=len, reverse=True), *ALIASES)
@@ -32,6 +34,7 @@ class _WriterOptions:
     raw: bool
     live: bool
     overwrite: bool
+    existing: Existing
 
 
 def open_writer(
@@ -45,16 +48,24 @@ def open_writer(
     raw: bool = False,
     live: bool = False,
     overwrite: bool = False,
+    existing: Existing = "replace",
 ) -> Writer:
     """Open a writer for a file, by its suffix unless a format is given; "-" is stdout.
 
     `postgresql://…/db?table=NAME` and `sqlite:///FILE?table=NAME` are tables; `key` identifies their rows.
     The file appears when the writer is closed, and replaces an existing one. With `live`, lines and rows are
-    added immediately; an existing file is continued, unless `overwrite`. Raises InvalidSetting.
+    added immediately; an existing file is continued, unless `overwrite`. `existing` says what happens to a
+    file that is there: it is replaced, refused, or appended to. Raises InvalidSetting.
     """
     location = str(path)
     options = _WriterOptions(
-        format=format, columns=columns or None, envelope=envelope, raw=raw, live=live, overwrite=overwrite
+        format=format,
+        columns=columns or None,
+        envelope=envelope,
+        raw=raw,
+        live=live,
+        overwrite=overwrite,
+        existing=existing,
     )
     if is_table(location):
         return _open_tables(read_address(location, key), options, by_step)
@@ -123,12 +134,18 @@ def _check_options(path: str, file_format: str, options: _WriterOptions, by_step
         )
     if path == STDOUT and file_format == "parquet":
         raise InvalidSetting("stdout", "cannot take Parquet. Use a file: items.parquet")
+    if options.existing == "append" and file_format not in APPENDABLE:
+        raise InvalidSetting("--append", f"adds to .jsonl and .jsonl.gz files, and {path} is none")
     if path == STDOUT and by_step:
         raise InvalidSetting("stdout", "cannot be split by step. Use a file: items.jsonl")
 
 
 def _open_file(path: str, file_format: str, options: _WriterOptions) -> Writer:
-    target = open_target(path, live=options.live, overwrite=options.overwrite)
+    if options.existing == "refuse" and has_content(path):
+        more = ", or --append to add to it" if file_format in APPENDABLE else ""
+        raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{more}")
+    is_appended = options.existing == "append"
+    target = open_target(path, live=options.live, overwrite=options.overwrite, append=is_appended)
     try:
         return _make_writer(file_format, target, options)
     except BaseException:

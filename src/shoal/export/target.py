@@ -68,15 +68,20 @@ class AtomicFile(OutputTarget):
 
 
 class AppendFile(OutputTarget):
-    """A file that can be read while it grows; existing content is kept, unless `overwrite`."""
+    """A file that can be read while it grows; existing content is kept, unless `overwrite`.
 
-    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+    With `undo`, discarding it removes what was appended.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool = False, undo: bool = False) -> None:
         is_special = path.exists() and not path.is_file()
         with _translate_open_errors(str(path)):
             file = os.open(path, _SPECIAL if is_special else _GROWING, 0o666)
             if overwrite and not is_special:
                 os.ftruncate(file, 0)
-            repair_last_line(file)
+            if path.suffix != ".gz":
+                repair_last_line(file)
+            self._start = os.fstat(file).st_size if undo and not is_special else None
         super().__init__(str(path), os.fdopen(file, "ab", buffering=0))
 
     def write(self, data: bytes) -> None:
@@ -92,6 +97,8 @@ class AppendFile(OutputTarget):
             self.stream.close()
 
     def discard(self) -> None:
+        if self._start is not None and not self.stream.closed:
+            os.ftruncate(self.stream.fileno(), self._start)
         self.stream.close()
 
 
@@ -113,7 +120,7 @@ class Stdout(OutputTarget):
         """Do nothing: printed output cannot be taken back."""
 
 
-def open_target(path: str, *, live: bool, overwrite: bool = False) -> OutputTarget:
+def open_target(path: str, *, live: bool, overwrite: bool = False, append: bool = False) -> OutputTarget:
     """Open a file for writing, or stdout for "-"; raises InvalidSetting."""
     if path == STDOUT:
         return Stdout()
@@ -122,7 +129,14 @@ def open_target(path: str, *, live: bool, overwrite: bool = False) -> OutputTarg
     check_path(path, real)
     # A device or pipe must not be replaced by a file.
     is_special = real.exists() and not real.is_file()
-    return AppendFile(real, overwrite=overwrite) if live or is_special else AtomicFile(real)
+    if live or is_special or append:
+        return AppendFile(real, overwrite=overwrite, undo=append and not live)
+    return AtomicFile(real)
+
+
+def has_content(path: str) -> bool:
+    """Return whether a path is a file that something was written to."""
+    return path != STDOUT and Path(path).is_file() and Path(path).stat().st_size > 0
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from shoal.fleet.run.launch import lock_of, open_run
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds, Stream
+from shoal.fleet.status.find import find_run
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
@@ -197,8 +198,8 @@ class App:
         return RunHandle(self.queue, run, report, routes, lambda run: job, check)
 
     async def run(self, run_id: str) -> RunHandle:
-        """Return a handle to an existing run; raises UnknownRun."""
-        return self._handle(await self.queue.run(run_id))
+        """Return a handle to an existing run: its id, the start of it, or `newest`; raises UnknownRun."""
+        return self._handle(await find_run(self.queue, run_id))
 
     async def runs(self) -> list[RunHandle]:
         """Return all runs, the newest first."""

@@ -14,6 +14,7 @@ from shoal.core.model import (
     HostStatus,
     Run,
     Stats,
+    StoredItem,
     StoredReject,
     TaskState,
     WorkerStatus,
@@ -28,6 +29,8 @@ from shoal.fleet.run.wait import TaskWaiter, outcomes
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream
+from shoal.fleet.status.findings import RunFindings, read_findings
+from shoal.fleet.status.items import sample_of
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies
 from shoal.fleet.status.records import Record, records
@@ -267,6 +270,18 @@ class RunHandle:
             async for snapshot in self.watch():
                 stats = snapshot.stats
         return stats
+
+    def items(self, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
+        """Yield the items stored so far, each with its page, step and time."""
+        return self.queue.items(self.id, step=step, after=after)
+
+    async def sample(self, size: int, *, step: str | None = None) -> list[StoredItem]:
+        """Return some random items of those stored so far; it reads all of them."""
+        return await sample_of(self.items(step=step), size)
+
+    async def findings(self) -> RunFindings:
+        """Return its first errors, the first reject and the fields that are empty in every item read."""
+        return await read_findings(self.queue, self.id, await self.stats())
 
     def rejects(self, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
         """Yield the items that failed validation or a filter, with the reasons."""

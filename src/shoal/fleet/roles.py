@@ -17,6 +17,8 @@ from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, open_
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.status.find import find_run
+from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
@@ -132,6 +134,7 @@ class Coordinator:
             ending=PoolExit(),
             seconds=time.monotonic() - began,
             refused=feed.refused,
+            findings=await read_findings(self.queue, self.run.id, snapshot.stats),
         )
 
     async def _wait(self) -> Snapshot:
@@ -229,7 +232,7 @@ class WorkerHost:
         return endings
 
     async def _find_job(self, run_id: str) -> tuple[Job, Run]:
-        run = await self._queue.run(run_id)
+        run = await find_run(self._queue, run_id)
         for job in self._jobs:
             if job.scraper.name == run.scraper:
                 return job, run

@@ -46,6 +46,8 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting(
             "run_id", f"must be 1 to 100 letters, digits, '_', '-' or '.', got {run_id[:120]!r}"
         )
+    if run_id == "newest":
+        raise InvalidSetting("run_id", "cannot be 'newest', which means the newest run. Choose another id")
     if settings.host_delay < ZERO:
         raise InvalidSetting("host_delay", f"must not be negative, got {settings.host_delay}")
     if settings.per_host < 1:

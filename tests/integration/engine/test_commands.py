@@ -125,7 +125,7 @@ async def test_looking_at_a_finished_run(folder, site):
     )
     assert status["steps"]["page"]["completed"] == 1
     assert (await typed("runs", "--json", folder=folder)).row["run_id"] == run_id
-    workers = (await typed("workers", "--run", run_id, "--json", folder=folder)).rows
+    workers = (await typed("workers", "--all", "--run", "newest", "--json", folder=folder)).rows
     assert sum(worker["completed"] for worker in workers) == 1
     assert {worker["state"] for worker in workers} == {"ended"}
     assert (await typed("hosts", "--run", run_id, "--json", folder=folder)).row[
@@ -195,7 +195,7 @@ async def test_a_run_may_be_given_a_time_and_be_resumed(folder, site):
     done = await typed("run", "pages.py", *urls, *slow, "--for", "1s", folder=folder)
     assert done.code == Exit.PARTIAL
     assert "Time limit reached: finishing" in done.err and "Stopped with" in done.err
-    assert done.err.rstrip().splitlines()[-2].startswith("Resume:   shoal run pages.py --resume")
+    assert "\nResume:   shoal run pages.py --resume" in done.err
     again = await run(folder, "--resume", "newest", "--set", "rate=null", "--allow-private", "127.0.0.0/8")
     assert (again.code, again.row["completed"]) == (Exit.OK, 40)
     assert set(site.visits.values()) == {1}

@@ -129,10 +129,11 @@ async def test_a_worker_that_nobody_knows_is_refused(bench, folder):
 async def test_workers_say_what_they_serve_and_how_they_are(folder, origin):
     urls = [word for n in range(5) for word in ("--url", f"{origin.url}/{n}")]
     await typed("run", "pages.py", "--json", "--steps", "page", *urls, folder=folder)
-    rows = (await typed("workers", "--json", folder=folder)).rows
+    assert (await typed("workers", "--json", folder=folder)).rows == []
+    rows = (await typed("workers", "--all", "--json", folder=folder)).rows
     (row,) = [row for row in rows if row["steps"]]
     assert (row["state"], row["steps"], row["last_hour"], row["leased"]) == ("ended", ["page"], 5, 0)
-    table = await typed("workers", folder=folder)
+    table = await typed("workers", "--all", folder=folder)
     assert all(word in table.out for word in ("steps", "partitions", "last hour", "memory", "last beat"))
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from shoal.cli.exits import Exit
+from shoal.queue.open import open_queue
 from tests.integration.engine.shell import start, typed
 
 SCRAPER = """
@@ -55,6 +56,15 @@ class Terminal:
             self._written += os.read(self._screen, 65_536).decode(errors="replace")
         except OSError:  # the other end is closed
             asyncio.get_running_loop().remove_reader(self._screen)
+
+    def hang_up(self):
+        """Close the terminal: the system sends SIGHUP."""
+        asyncio.get_running_loop().remove_reader(self._screen)
+        os.close(self._screen)
+
+    def send(self, number):
+        """Send a signal to the command alone."""
+        self._process.send_signal(number)
 
     @property
     def text(self):
@@ -106,7 +116,8 @@ async def terminal(folder):
     yield type_in
     for process, screen in opened:
         asyncio.get_running_loop().remove_reader(screen)
-        os.close(screen)
+        with suppress(OSError):  # a test has closed it
+            os.close(screen)
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
@@ -151,3 +162,15 @@ async def test_who_stops_a_run_while_it_is_filled_is_told_how_to_go_on(folder):
         _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == Exit.INTERRUPTED
     assert f"To continue, run the same command with --run {row['run_id']}" in err.decode()
+
+
+async def test_a_closed_terminal_hands_the_tasks_back_as_a_signal_to_stop_does(terminal, folder):
+    here = await terminal(*RUN)
+    await here.until("in progress 4")
+    here.hang_up()
+    here.send(signal.SIGTERM)  # the second signal releases what the first one would finish
+    assert await here.ended() == Exit.PARTIAL
+    async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
+        (run,) = await queue.runs()
+        stats = await queue.stats(run.id)
+    assert (stats.leased, stats.remaining) == (0, 4)

@@ -74,10 +74,19 @@ async def test_each_step_has_a_file_and_the_summary_counts_them(folder, run):
 
 async def test_only_items_stored_since_a_time_are_written(folder, run):
     for since, count in (("1h", 3), ("2026-01-01", 3), ("2999-01-01T00:00:00Z", 0)):
-        wrote = await export(folder, "--to", "a.jsonl", "--since", since, "--json")
+        wrote = await export(folder, "--to", "a.jsonl", "--overwrite", "--since", since, "--json")
         assert wrote.row["items"] == count
     wrong = await export(folder, "--to", "a.jsonl", "--since", "yesterday")
     assert wrong.code == Exit.USAGE and "2026-01-31 or a duration such as 7d" in wrong.err
+
+
+async def test_an_existing_file_is_kept_unless_the_command_says_otherwise(folder, run):
+    (folder / "a.jsonl").write_text('{"mine": 1}\n')
+    refused = await export(folder, "--to", "a.jsonl", "--json")
+    assert refused.code == Exit.USAGE and "--overwrite" in refused.row["message"]
+    assert (await export(folder, "--to", "a.jsonl", "--append", "--json")).row["items"] == 3
+    lines = await _lines(folder / "a.jsonl")
+    assert len(lines) == 4 and lines[0] == '{"mine": 1}'
 
 
 async def test_only_the_chosen_columns_are_written(folder, run):
@@ -118,7 +127,7 @@ async def test_ctrl_c_stops_follow_and_keeps_what_is_written(folder, queue):
         (["--to", "-", "--by-step"], Exit.USAGE, "cannot be split by step"),
         (["--to", "sqlite:///shop.db"], Exit.USAGE, "Write: sqlite:///shop.db?table=items"),
         (["--to", "sqlite:///shoal.db?table=item"], Exit.USAGE, "is a Shoal queue"),
-        (["--to", "mysql://me:hunter2@db/x?table=y"], Exit.USAGE, "does not support 'mysql'"),
+        (["--to", "mysql://me:hunter2@db/x?table=y"], Exit.USAGE, "mysql://… is not supported"),
         (["--to", "sqlite:///shop.db?table=b", "--key", "isbm"], Exit.USAGE, "Did you mean 'isbn'"),
         (["--to", "/dev/full", "--step", "x"], Exit.USAGE, "no known suffix"),
         (

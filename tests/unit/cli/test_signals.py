@@ -20,9 +20,50 @@ class Pool:
         return self.stops
 
 
+async def test_one_task_is_one_task():
+    said = []
+
+    class OneTask(Pool):
+        in_hand = 1
+
+    obey_signals(OneTask(), said.append)
+    try:
+        for _ in range(2):
+            count = len(said)
+            os.kill(os.getpid(), signal.SIGTERM)
+            async with asyncio.timeout(10):
+                while len(said) == count:
+                    await asyncio.sleep(0.001)
+    finally:
+        release_signals()
+    assert said[0].startswith("Finishing 1 task;") and said[1] == "Returning 1 task to the queue."
+
+
+async def test_nohup_stays_in_force():
+    pool = Pool()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    obey_signals(pool, print)
+    try:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0)
+        assert pool.stops == 0
+    finally:
+        release_signals()
+        signal.signal(signal.SIGHUP, before)
+
+
+def release_signals():
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().remove_signal_handler(one)
+
+
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(signal.SIGINT, "press Ctrl-C again to hand"), (signal.SIGTERM, "send SIGTERM again to hand")],
+    [
+        (signal.SIGINT, "press Ctrl-C again to hand"),
+        (signal.SIGTERM, "send SIGTERM again to hand"),
+        (signal.SIGHUP, "send SIGHUP again to hand"),
+    ],
 )
 async def test_the_hint_names_the_signal_to_send_again(number, advice):
     said: asyncio.Queue[str] = asyncio.Queue()
@@ -31,5 +72,4 @@ async def test_the_hint_names_the_signal_to_send_again(number, advice):
         os.kill(os.getpid(), number)
         assert advice in await asyncio.wait_for(said.get(), 10)
     finally:
-        for one in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().remove_signal_handler(one)
+        release_signals()

@@ -125,6 +125,7 @@ def test_the_default_message_of_an_error_is_its_docstring():
 
 def test_a_wrong_name_gets_a_suggestion():
     assert str(UnknownQueue("sqlitee", ["postgresql", "sqlite"])).endswith("Did you mean 'sqlite'?")
+    assert str(UnknownQueue("books.db", ["sqlite"])).endswith("For a file, write: sqlite:///books.db")
     assert str(UnknownQueue("mysql", ["postgresql", "sqlite"])).endswith("Known: postgresql, sqlite.")
     assert str(UnknownRun("run_1", ["run_2"])).endswith("Did you mean 'run_2'?")
     assert str(UnknownRun("run_1")).endswith("shoal runs")

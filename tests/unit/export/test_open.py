@@ -14,7 +14,7 @@ from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
 from shoal.export.files.parquet import ParquetWriter
 from shoal.export.open import open_writer
-from tests.unit.export.factories import items
+from tests.unit.export.factories import item, items
 
 
 @pytest.mark.parametrize(
@@ -120,3 +120,43 @@ def test_the_same_items_make_the_same_compressed_file(tmp_path):
             writer.write(items({"n": 1}, {"n": 2}))
     assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
     assert gzip.decompress((tmp_path / "one.jsonl.gz").read_bytes()) == b'{"n":1}\n{"n":2}\n'
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "items.jsonl.gz", "items.csv", "items.parquet"])
+def test_an_existing_file_is_refused_on_request_and_stays(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"precious")
+    with pytest.raises(InvalidSetting, match=r"already exists\. Add --overwrite to replace it") as caught:
+        open_writer(path, existing="refuse")
+    assert ("--append" in str(caught.value)) == ("jsonl" in name)
+    assert path.read_bytes() == b"precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_steps_are_refused_one_by_one(tmp_path):
+    (tmp_path / "items.book.jsonl").write_text("{}\n")
+    writer = open_writer(tmp_path / "items.jsonl", by_step=True, existing="refuse")
+    with pytest.raises(InvalidSetting, match="already exists"):
+        writer.write([item({"n": 1}, step="book")])
+    writer.discard()
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "items.jsonl.gz"])
+def test_lines_are_appended_whole_or_not_at_all(tmp_path, name):
+    path = tmp_path / name
+    for number in (1, 2):
+        with open_writer(path, existing="append") as writer:
+            writer.write([item({"n": number}, number)])
+    before = path.read_bytes()
+    writer = open_writer(path, existing="append")
+    writer.write([item({"n": 3}, 3)])
+    writer.discard()
+    assert path.read_bytes() == before
+    lines = (gzip.decompress(before) if name.endswith("gz") else before).splitlines()
+    assert lines == [b'{"n":1}', b'{"n":2}']
+
+
+@pytest.mark.parametrize("name", ["items.csv", "items.parquet"])
+def test_only_json_lines_can_be_appended_to(tmp_path, name):
+    with pytest.raises(InvalidSetting, match=r"--append adds to \.jsonl"):
+        open_writer(tmp_path / name, existing="append")

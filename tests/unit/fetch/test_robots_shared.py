@@ -4,7 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.errors import ConnectFailed, OutOfScope, QueueUnavailable, RobotsDenied, RobotsUnavailable
+from shoal.core.errors import (
+    ConnectFailed,
+    DnsFailed,
+    OutOfScope,
+    QueueUnavailable,
+    RobotsDenied,
+    RobotsUnavailable,
+)
 from shoal.core.model import ZERO
 from shoal.fetch.cache.store import StoredEntry
 from shoal.fetch.robots.robots import FAILURE_LIFETIME, LIFETIME, Robots
@@ -60,6 +67,14 @@ async def test_rules_for_another_agent_are_asked_for_anew(store):
         await Robots(site, "shoal/1", store=store).check(PAGE)
     await Robots(site, "other/1", store=store).check(PAGE)
     assert len(site.asked) == 2
+
+
+async def test_a_name_that_does_not_resolve_is_shared_as_such(store):
+    site = Site(error=DnsFailed("no address"))
+    for _ in range(2):
+        with pytest.raises(DnsFailed, match="no address"):
+            await Robots(site, "shoal/1", store=store).check(PAGE)
+    assert len(site.asked) == 1
 
 
 async def test_a_failure_is_shared_for_a_minute_and_rules_for_a_day(store):

@@ -24,7 +24,24 @@ After = Annotated[
     typer.Option("--after", help="Continue a list after this cursor.", metavar="CURSOR"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines to stdout.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Run id. List them with: shoal runs")]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run id, the start of one, or newest. List them with: shoal runs")
+]
+MaybeRunId = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="Run id, the start of one, or newest; the newest run by default."),
+]
+RunFilter = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="Run id, the start of one, or newest; all runs by default."),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run", help="Only this run: its id, the start of it, or newest.", metavar="RUN|newest"),
+]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Show every column, and each row on one line, whatever the width.")
+]
 Scraper = Annotated[
     str,
     typer.Argument(
@@ -40,6 +57,10 @@ Out = Annotated[
         help="Write items to this file (.jsonl, .csv, .parquet), or - for stdout.",
         metavar="FILE",
     ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")]
+Append = Annotated[
+    bool, typer.Option("--append", help="Add to the output file if it exists; for .jsonl files.")
 ]
 Resume = Annotated[
     str | None,

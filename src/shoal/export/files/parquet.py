@@ -1,5 +1,6 @@
 """Parquet files, with pyarrow."""
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -8,10 +9,12 @@ from typing import Any
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.kinds import Kind, common_kind, convert, kind_of
+from shoal.export.files.nested import NO_VALUE, ColumnType, common_type, convert_nested, type_of
+from shoal.export.kinds import Kind
 from shoal.export.table import VALUE, Row, check_width, mismatch_error, row
 from shoal.export.target import OutputTarget, translate_os_errors
 
+log = logging.getLogger(__name__)
 GROUP_ROWS = 50_000
 GROUP_BYTES = 16 << 20
 _TYPES = {Kind.BOOL: "bool_", Kind.INT: "int64", Kind.BIGINT: "int64", Kind.FLOAT: "float64"}
@@ -28,7 +31,7 @@ class ParquetWriter(Writer):
         self._arrow, self._parquet = _pyarrow(target.name)
         self._target = target
         self._chosen = bool(columns)
-        self._kinds = dict.fromkeys(columns or (), Kind.NULL)
+        self._types = dict.fromkeys(columns or (), NO_VALUE)
         self._envelope = envelope
         self._is_surveyed = False
         self._file: Any = None
@@ -38,8 +41,8 @@ class ParquetWriter(Writer):
         self._is_surveyed = True
         for item in items:
             for name, value in self._row(item).items():
-                self._kinds[name] = common_kind(self._kinds.get(name, Kind.NULL), kind_of(value))
-        check_width(self._kinds)
+                self._types[name] = common_type(self._types.get(name, NO_VALUE), type_of(value))
+        check_width(self._types)
 
     def write(self, items: Sequence[StoredItem]) -> None:
         if self._file is None:
@@ -69,33 +72,47 @@ class ParquetWriter(Writer):
     def _begin(self, items: Sequence[StoredItem]) -> None:
         if not self._is_surveyed:
             self.survey(items)
-        self._kinds = self._kinds or {VALUE: Kind.NULL}
+        self._types = self._types or {VALUE: NO_VALUE}
+        self._warn_of_text()
         with translate_os_errors(self._target.name):
             self._file = self._parquet.ParquetWriter(self._target.stream, self._schema(), compression="zstd")
 
     def _row(self, item: StoredItem) -> Row:
         found = row(item, envelope=self._envelope)
-        return {name: found.get(name) for name in self._kinds} if self._chosen else found
+        return {name: found.get(name) for name in self._types} if self._chosen else found
 
     def _check(self, item: StoredItem, one: Row) -> None:
         for name, value in one.items():
-            known = self._kinds.get(name)
-            if known is None or common_kind(known, kind_of(value)) is not known:
-                raise mismatch_error(item, f"{kind_of(value).value} in the column {name!r}")
+            known, found = self._types.get(name), type_of(value)
+            if known is None or common_type(known, found) != known:
+                raise mismatch_error(item, f"{found.noun} in the column {name!r}")
+
+    def _warn_of_text(self) -> None:
+        """Say which lists and mappings have no type in the file."""
+        for column, whole in self._types.items():
+            for path, one in whole.walk(column):
+                if one.why_text:
+                    log.warning(
+                        "%s: %s is written as JSON text, because %s.", self._target.name, path, one.why_text
+                    )
 
     def _batch(self, rows: Sequence[Row]) -> Any:
         schema = self._schema()
-        cells = [[convert(one.get(name), kind) for one in rows] for name, kind in self._kinds.items()]
+        cells = [[convert_nested(one.get(name), to) for one in rows] for name, to in self._types.items()]
         arrays = [self._arrow.array(column, field.type) for column, field in zip(cells, schema, strict=True)]
         return self._arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _schema(self) -> Any:
-        return self._arrow.schema([(name, self._type(kind)) for name, kind in self._kinds.items()])
+        return self._arrow.schema([(name, self._type(to)) for name, to in self._types.items()])
 
-    def _type(self, kind: Kind) -> Any:
-        if kind is Kind.TIMESTAMP:
+    def _type(self, to: ColumnType) -> Any:
+        if to.element:
+            return self._arrow.list_(self._type(to.element))
+        if to.fields:  # a file cannot have a mapping without fields: {} is text
+            return self._arrow.struct([(key, self._type(one)) for key, one in to.fields.items()])
+        if to.kind is Kind.TIMESTAMP:
             return self._arrow.timestamp("us", tz="UTC")
-        return getattr(self._arrow, _TYPES.get(kind, "string"))()
+        return getattr(self._arrow, _TYPES.get(to.kind, "string"))()
 
     def _is_full(self) -> bool:
         rows = sum(batch.num_rows for batch in self._group)

@@ -7,6 +7,11 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 from shoal.core.errors import InvalidSetting
 
 SCHEMES = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
+PIPES = {
+    "s3": "aws s3 cp - s3://BUCKET/items.jsonl",
+    "gs": "gcloud storage cp - gs://BUCKET/items.jsonl",
+    "hdfs": "hdfs dfs -put - /items.jsonl",
+}
 EXAMPLE = "postgresql://user@host/database?table=books"
 
 
@@ -45,8 +50,7 @@ def read_address(text: str, key: Sequence[str] = ()) -> TableAddress:
     """Read `postgresql://…?table=books&key=isbn` or `sqlite:///f.db?table=books`; raises InvalidSetting."""
     scheme = text.partition(":")[0].lower()
     if scheme not in SCHEMES:
-        known = "sqlite:///FILE?table=NAME or postgresql://…?table=NAME"
-        raise InvalidSetting("--to", f"does not support {scheme!r} databases. Use {known}")
+        raise InvalidSetting(f"{scheme}://…", _unsupported(scheme))
     parts = _split(text)
     options = parse_qsl(parts.query, keep_blank_values=True)
     other_options = urlencode([(name, value) for name, value in options if name not in ("table", "key")])
@@ -75,6 +79,17 @@ def _split(text: str) -> SplitResult:
         )
         raise InvalidSetting("--to", reason) from None
     return parts
+
+
+def _unsupported(scheme: str) -> str:
+    if scheme in PIPES:
+        return (
+            f"cannot be written to directly. Write JSON lines to stdout, and pipe them: - | {PIPES[scheme]}"
+        )
+    if scheme == "file":
+        return "is not needed: write the path of the file alone"
+    known = "a file, sqlite:///FILE?table=NAME or postgresql://…?table=NAME"
+    return f"is not supported. Use {known}"
 
 
 def _table(parts: SplitResult, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.errors import (
+    DnsFailed,
     FetchError,
     InvalidUrl,
     OutOfScope,
@@ -48,6 +49,7 @@ class _RobotsResponse(msgspec.Struct, frozen=True, array_like=True):
     origin: str
     lines: str
     failure: str | None
+    is_unresolved: bool = False  # the failure is that of DNS
 
 
 _decoder = msgspec.msgpack.Decoder(_RobotsResponse)
@@ -84,7 +86,8 @@ class Robots:
     async def rules(self, url: str) -> RobotsRules:
         """Return the rules of a URL's origin.
 
-        Raises RobotsUnavailable while the file cannot be fetched, OutOfScope if the origin is off limits.
+        Raises RobotsUnavailable while the file cannot be fetched, DnsFailed while the host has no address,
+        OutOfScope if the origin is off limits.
         """
         return await self._rules_of(_origin(canonical(url)))
 
@@ -162,7 +165,8 @@ class Robots:
             shared = _decoder.decode(stored.value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        failure = RobotsUnavailable(shared.failure) if shared.failure is not None else None
+        kind = DnsFailed if shared.is_unresolved else RobotsUnavailable
+        failure = kind(shared.failure) if shared.failure is not None else None
         left = (FAILURE_LIFETIME if failure else LIFETIME) - stored.age
         if shared.origin != origin or left <= ZERO:
             return None
@@ -172,7 +176,8 @@ class Robots:
         # Whether an origin may be fetched at all depends on each scraper's own settings.
         if self._store is None or isinstance(cached.failure, OutOfScope):
             return
-        shared = _RobotsResponse(origin, cached.lines, str(cached.failure) if cached.failure else None)
+        failure = str(cached.failure) if cached.failure else None
+        shared = _RobotsResponse(origin, cached.lines, failure, isinstance(cached.failure, DnsFailed))
         with suppress(QueueError, OSError):
             await self._store.put(self._key(origin), msgspec.msgpack.encode(shared), ttl=LIFETIME)
 
@@ -185,8 +190,8 @@ class Robots:
         try:
             body = await self._download(f"{origin}/robots.txt")
             lines = await self._extract_lines(body)
-        except OutOfScope as exc:
-            failure = exc
+        except (OutOfScope, DnsFailed) as exc:
+            failure = exc  # it is not about robots.txt: no page of the host can be fetched
         except FetchError as exc:
             failure = RobotsUnavailable(
                 f"robots.txt of {origin} is not available: {type(exc).__name__}: {exc}"

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConfli
 from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
+from shoal.core.values import counted
 from shoal.fleet.job import Job
 from shoal.fleet.liveness import release_leases_of
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
@@ -21,6 +22,8 @@ from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.sources.recrawl import Comparison, compared
+from shoal.fleet.status.find import find_run
+from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot, links_as_json
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
@@ -50,13 +53,13 @@ def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str],
 
     def stop_gracefully() -> None:
         if pool.stops == 0:
-            say(f"Time limit reached: finishing {pool.in_hand:,} tasks.")
+            say(f"Time limit reached: finishing {counted(pool.in_hand, 'task')}.")
             pool.stop()
             timers.append(loop.call_later(GRACE.total_seconds(), release_tasks))
 
     def release_tasks() -> None:
         if pool.stops == 1:
-            say(f"Returning {pool.in_hand:,} tasks to the queue.")
+            say(f"Returning {counted(pool.in_hand, 'task')} to the queue.")
             pool.stop()
 
     if span is not None:
@@ -89,6 +92,7 @@ class Summary:
     seconds: float
     refused: int = 0  # seeds that could not be queued
     compared: Comparison | None = None  # with the run that is recrawled
+    findings: RunFindings = field(default_factory=RunFindings)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -110,6 +114,7 @@ class Summary:
             "remaining": stats.remaining,
             "invalid": self.refused,
             "known": self.enqueued.known,
+            **self.findings.as_json(),
             **(self.compared.as_json() if self.compared else {}),
         }
 
@@ -120,7 +125,7 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
         run = await queue.start_run(scraper.name, settings=scraper.run_settings(), run_id=run_id)
         return await reopen(queue, run, scraper)
     if run_id:
-        run = await queue.run(run_id)
+        run = await find_run(queue, run_id, scraper=scraper.name)
         if run.scraper != scraper.name:
             raise RunConflict.of_another(run_id, run.scraper, scraper.name)
         return await reopen(queue, run, scraper)
@@ -232,6 +237,7 @@ async def launch(
         ending=ending,
         seconds=time.monotonic() - began,
         compared=await compared(queue, run) if job.scraper.settings.again else None,
+        findings=await read_findings(queue, run.id, snapshot.stats),
     )
 
 

@@ -4,40 +4,47 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
-from shoal.core.errors import DutyFailed, ShoalError
+from shoal.core.errors import DutyFailed, InvalidSetting, ShoalError
 from shoal.core.model import StoredItem
+from shoal.export.contract import Writer
 from shoal.export.follow import follow
-from shoal.export.open import open_writer
+from shoal.export.open import Existing, open_writer
 from shoal.export.stream import export
+from shoal.export.tables.address import is_table
 from shoal.export.target import STDOUT
+from shoal.fleet.run.appending import AppendedFile
 from shoal.queue.contract import Queue
 
 log = logging.getLogger(__name__)
 APPENDABLE = (".jsonl", ".ndjson")
+OutputMode = Existing | Literal["continue"]
 
 
 class ResultWriter:
     """Writes a run's items while it is open: line by line as they are stored, where the format allows it.
 
-    Without a path nothing is written.
+    Without a path nothing is written. `existing` says what happens to a file that is there; `continue` is for
+    a run that is resumed: its items replace those that it has written before.
     """
 
-    def __init__(self, queue: Queue, run_id: str, path: str | None) -> None:
+    def __init__(self, queue: Queue, run_id: str, path: str | None, existing: OutputMode = "replace") -> None:
         self._queue, self._run_id, self._path = queue, run_id, path
         self._follower: asyncio.Task[object] | None = None
         self._total: int | None = None
         self._over = asyncio.Event()
         self._on_lost: Callable[[], object] = lambda: None
 
+        self._appended = AppendedFile(queue, Path(path)) if path and is_appendable(path) else None
+        self._existing: OutputMode = existing
         # An output that cannot be written is refused before anything is fetched.
         if path:
-            open_writer(path).discard()
+            check_output(path, existing)
 
     async def __aenter__(self) -> Self:
-        if self._path and (self._path == STDOUT or Path(self._path).suffix in APPENDABLE):
-            writer = open_writer(self._path, live=True, overwrite=True)
+        if self._path and (self._path == STDOUT or is_appendable(self._path)):
+            writer = await self._open_live(self._path)
             self._follower = asyncio.create_task(
                 follow(self._items_after, writer, ended=self._total_if_known, stop=self._over)
             )
@@ -62,7 +69,22 @@ class ResultWriter:
                     raise
         # What broke the first attempt, a full disk or an unreachable store, may be over.
         if self._path:
-            await export(lambda: self._items_after(0), open_writer(self._path))
+            is_appended = self._existing == "append"
+            writer = await self._open_live(self._path) if is_appended else open_writer(self._path)
+            await export(lambda: self._items_after(0), writer)
+
+    async def _open_live(self, path: str) -> Writer:
+        """Open a file or stdout to be written line by line, from where the run's items begin."""
+        if self._appended is None:
+            return open_writer(path, live=True, overwrite=True)
+        if self._existing == "continue":
+            start = await self._appended.start_of(self._run_id)
+            self._existing = "replace" if start is None else "append"
+        if self._existing == "append":
+            await self._appended.begin(self._run_id)
+            return open_writer(path, live=True)
+        await self._appended.forget()
+        return open_writer(path, live=True, overwrite=True)
 
     def when_lost(self, stop: Callable[[], object]) -> None:
         """Call `stop` when items can no longer be written, not even at the end of the run."""
@@ -86,6 +108,29 @@ class ResultWriter:
 
     async def _total_if_known(self) -> int | None:
         return self._total
+
+
+def output_mode(*, is_new: bool, overwrite: bool, append: bool) -> OutputMode:
+    """Return what becomes of an existing output file: only a new run refuses it."""
+    if overwrite and append:
+        raise InvalidSetting("--append", "adds to the file that --overwrite replaces. Use one of them")
+    if append:
+        return "append"
+    return "replace" if overwrite else "refuse" if is_new else "continue"
+
+
+def check_output(path: str, existing: OutputMode) -> None:
+    """Raise InvalidSetting for an output that cannot be written in this way."""
+    if existing == "append" and not is_appendable(path):
+        raise InvalidSetting(
+            "--append", f"is for .jsonl files, and {path} is none. Append with: shoal export"
+        )
+    open_writer(path, existing="refuse" if existing == "refuse" else "replace").discard()
+
+
+def is_appendable(path: str) -> bool:
+    """Return whether items can be added to a file line by line."""
+    return Path(path).suffix.lower() in APPENDABLE and not is_table(path)
 
 
 def _sentence(error: ShoalError) -> str:

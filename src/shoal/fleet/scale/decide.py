@@ -10,6 +10,7 @@ from math import ceil
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND, ZERO
+from shoal.core.values import counted
 from shoal.fleet.scale.load import RunLoad
 
 TASKS_PER_WORKER = 500
@@ -73,7 +74,7 @@ def decide(
 def _why(load: RunLoad, bounds: ScaleBounds, by_tasks: int, by_hosts: int) -> str:
     tasks = f"{load.ready:,} ready and {load.leased:,} leased"
     if by_hosts < by_tasks:
-        hosts = "1 host" if load.hosts == 1 else f"{load.hosts:,} hosts"
+        hosts = counted(load.hosts, "host")
         return f"{tasks}, but {hosts} at {load.rate:,.3g} pages/s can't keep more than {by_hosts} busy"
     if by_tasks == bounds.most and load.under_way > bounds.most * bounds.tasks_per_worker:
         return f"{tasks}, and --max is {bounds.most}"

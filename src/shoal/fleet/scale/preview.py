@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from shoal.core.model import ZERO, Counts, Run, Stats
+from shoal.core.values import counted
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.assign import assign
 from shoal.fleet.scale.load import RunLoad, load_of, mean, pace_of
@@ -49,7 +50,7 @@ class LaunchPreview:
         most, count = self.load.most_useful, len(self.parts)
         if most is None or not most or count <= most:
             return None
-        hosts = "1 host" if self.load.hosts == 1 else f"{self.load.hosts:,} hosts"
+        hosts = counted(self.load.hosts, "host")
         return (
             f"{hosts} at {self.load.rate:,.3g} requests/s can't keep {count} workers busy; "
             f"--workers {most} is just as fast"

@@ -13,6 +13,7 @@ from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import ShoalError
 from shoal.core.model import SECOND
 from shoal.core.proxies import ProxyRules
+from shoal.core.values import counted
 from shoal.fetch.browser.process import installed_chromium
 from shoal.fleet.liveness import new_worker_id
 from shoal.fleet.partitions.table import check_table, read_table_file
@@ -86,7 +87,8 @@ def _check_partition_table(path: str) -> CheckResult:
     except ShoalError as error:
         return CheckResult("partitions", CheckStatus.BAD, str(error))
     workers = len(set(homes.values()))
-    says = f"{len(homes):,} for {workers:,} workers; a run is compared with them when its tasks are enqueued"
+    serving = counted(workers, "worker")
+    says = f"{len(homes):,} for {serving}; a run is compared with them when its tasks are enqueued"
     return CheckResult("partitions", CheckStatus.GOOD, says)
 
 

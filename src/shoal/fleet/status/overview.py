@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from shoal.core.model import MINUTE, ZERO, HostStatus, Run, WorkerStatus
+from shoal.core.model import ZERO, HostStatus, Run, WorkerStatus
 from shoal.fleet.lock import STATE as LAUNCHER
+from shoal.fleet.status.at_work import RECENT, is_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json
 from shoal.fleet.status.stale import LATE, state_of
 from shoal.queue.contract import Queue
@@ -16,7 +17,6 @@ from shoal.worker.process.supervisor import FROZEN, RUNNING
 
 MAX_RUNS = 20  # that are read, the newest first
 MAX_HOSTS = 200
-RECENT = MINUTE  # how long an ended worker is shown
 _WORKING = (LATE, FROZEN, RUNNING)  # the most urgent first
 
 
@@ -48,8 +48,10 @@ class OverviewReader:
 
     async def read(self) -> Overview:
         """Return the current overview."""
-        runs = [await self._read_run(run) for run in (await self._queue.runs())[:MAX_RUNS]]
-        workers = [worker for worker in await self._queue.workers() if _is_shown(worker)]
+        known = await self._queue.workers()
+        busy = {worker.run_id for worker in known if is_at_work(worker)}
+        runs = [await self._read_run(run, run.id in busy) for run in (await self._queue.runs())[:MAX_RUNS]]
+        workers = [worker for worker in known if _is_shown(worker)]
         at_work = {worker.worker_id: worker for worker in workers if state_of(worker) in _WORKING}
         return Overview(
             runs=sorted(runs, key=lambda snapshot: snapshot.is_over),
@@ -58,12 +60,13 @@ class OverviewReader:
             errors=_errors(at_work.values()),
         )
 
-    async def _read_run(self, run: Run) -> Snapshot:
+    async def _read_run(self, run: Run, at_work: bool) -> Snapshot:
         stats = await self._queue.stats(run.id)
         if not stats.remaining:
             self._progress.pop(run.id, None)
             return Snapshot(run, stats, 0, 0.0, None)
-        return await self._progress.setdefault(run.id, ProgressReader(self._queue, run.id)).read()
+        progress = self._progress.setdefault(run.id, ProgressReader(self._queue, run.id))
+        return await progress.read(at_work=at_work)
 
     async def _read_hosts(self) -> list[HostStatus]:
         found: list[HostStatus] = []

@@ -12,9 +12,10 @@ from shoal.queue.contract import Queue
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
+STOPPED = "stopped"
 WINDOW = 15.0  # seconds over which the rate is measured
 MAX_HOSTS = 1_000
-HOSTS_INTERVAL = 5.0  # seconds between two reads of hosts and links
+HOSTS_INTERVAL = 5.0  # seconds between two reads of hosts, links and workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Snapshot:
     # Hosts with work that are paused, the soonest to resume first.
     paused: Sequence[HostStatus] = ()
     not_followed: Mapping[str, SkippedLinks] = field(default_factory=dict)  # by reason
+    at_work: bool = True  # whether a live worker works on it
 
     @property
     def eta_seconds(self) -> float | None:
@@ -57,8 +59,11 @@ class Snapshot:
 
     @property
     def state(self) -> str:
-        """The run's state in one word; a running one without tasks left is finished."""
-        return FINISHED if self.is_finished else str(self.run.state)
+        """The state in one word: a running run is finished without tasks left, stopped without workers."""
+        if self.is_finished:
+            return FINISHED
+        is_stopped = self.run.state is RunState.RUNNING and self.stats.remaining and not self.at_work
+        return STOPPED if is_stopped else str(self.run.state)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal status RUN --json` promises."""
@@ -108,9 +113,13 @@ class ProgressReader:
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
+        self._at_work, self._at_work_at = False, 0.0
 
-    async def read(self, *, last: bool = False) -> Snapshot:
-        """Return a snapshot of the run; with `last`, the skipped links are up to date too."""
+    async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
+        """Return a snapshot of the run; with `last`, skipped links and workers are up to date too.
+
+        Who has read the workers already says with `at_work` whether one of them works on the run.
+        """
         run = await self._queue.run(self._run_id)
         stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
@@ -119,7 +128,9 @@ class ProgressReader:
         await self._read_hosts(now)
         if last:
             self._not_followed = await links_not_followed(self._queue, self._run_id)
-        return Snapshot(run, stats, self._hosts, rate, eta, self._paused, self._not_followed)
+        if at_work is None:
+            at_work = await self._read_at_work(now, last) if stats.remaining else True
+        return Snapshot(run, stats, self._hosts, rate, eta, self._paused, self._not_followed, at_work)
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
@@ -127,6 +138,14 @@ class ProgressReader:
             self._seen.popleft()
         then, before = self._seen[0]
         return (ended - before) / (now - then) if now > then else 0.0
+
+    async def _read_at_work(self, now: float, last: bool) -> bool:
+        from shoal.fleet.status.at_work import has_workers  # imports the worker, which rows do not need
+
+        # Not on every read: there may be thousands. But a run that is started must not seem stopped.
+        if last or not self._at_work or now >= self._at_work_at + HOSTS_INTERVAL:
+            self._at_work, self._at_work_at = await has_workers(self._queue, self._run_id), now
+        return self._at_work
 
     async def _read_hosts(self, now: float) -> None:
         # Not on every read: there may be a million hosts.

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
 
 
-def run_row(run: Run, stats: Stats) -> dict[str, Any]:
-    """Return a run as in `shoal runs --json`."""
+def run_row(run: Run, stats: Stats, *, at_work: bool = True) -> dict[str, Any]:
+    """Return a run as in `shoal runs --json`; `at_work` is whether a live worker works on it."""
     return {
         "run_id": run.id,
         "scraper": run.scraper,
-        "state": Snapshot(run, stats, 0, 0.0, None).state,
+        "state": Snapshot(run, stats, 0, 0.0, None, at_work=at_work).state,
         "reason": run.reason or None,
         "started_at": run.started_at.isoformat(timespec="seconds"),
         **counts_as_json(stats),

@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.status.rows import run_row
 from shoal.web import actions
@@ -22,7 +23,9 @@ async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> d
     """List the runs, newest first."""
     queue = context.app.queue
     found = await scan_page(as_async(await queue.runs()), lambda run: run.id, limit=limit, after=after)
-    return {"rows": [run_row(run, await queue.stats(run.id)) for run in found.rows], "next": found.next}
+    busy = await runs_at_work(queue)
+    rows = [run_row(run, await queue.stats(run.id), at_work=run.id in busy) for run in found.rows]
+    return {"rows": rows, "next": found.next}
 
 
 @router.get("/runs/{run_id}", response_model=responses.RunStatus)

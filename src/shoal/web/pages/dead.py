@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
+from shoal.core.values import counted
 from shoal.fleet.status.rows import find_letter
 from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
@@ -59,7 +60,7 @@ async def dead(
     return await render_page(
         request,
         "dead.html",
-        title=f"{snapshot.stats.dead:,} dead letters · {snapshot.run.scraper}",
+        title=f"{counted(snapshot.stats.dead, 'dead letter')} · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
         command=command_line("shoal", "dead", "list", run_id, **fields),
         sample=sample,

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
+from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.stale import LATE
 from shoal.web import actions
@@ -27,10 +28,11 @@ MAX_SECONDS = 86_400.0  # maximum pause or gap that the page accepts
 
 @router.get("/workers")
 async def workers(request: Request, run: Text = "", after: str | None = None) -> Response:
-    """List the workers, the latest heartbeat first."""
+    """List the workers of the last minute and those that hold tasks, the latest heartbeat first."""
     async with queue_timeout(context_of(request)):
         listed = await context_of(request).app.queue.workers(run or None)
-    ordered = sorted(listed, key=lambda worker: (worker.last_beat, worker.worker_id))
+    recent = (worker for worker in listed if worker.last_beat <= RECENT or worker.leased)
+    ordered = sorted(recent, key=lambda worker: (worker.last_beat, worker.worker_id))
     found = await scan_page(as_async(ordered), lambda worker: worker.worker_id, limit=ROWS, after=after)
     rows = [worker_row(worker) for worker in found.rows]
     return await render_page(

@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.model import Run
+from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot
 from shoal.web.context import context_of
@@ -57,4 +58,6 @@ async def runs(request: Request, after: str | None = None) -> Response:
 
 
 async def _snapshot(request: Request, run: Run) -> Snapshot:
-    return Snapshot(run, await context_of(request).app.queue.stats(run.id), 0, 0.0, None)
+    queue = context_of(request).app.queue
+    at_work = await has_workers(queue, run.id)
+    return Snapshot(run, await queue.stats(run.id), 0, 0.0, None, at_work=at_work)

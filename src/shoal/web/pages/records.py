@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.values import counted
 from shoal.web.api.params import Label, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import load_run, page_links, path_of_run, run_tab_data
@@ -62,7 +63,7 @@ async def _records(
     return await render_page(
         request,
         "records.html",
-        title=f"{count:,} {tab.lower()} · {snapshot.run.scraper}",
+        title=f"{counted(count, tab.lower().removesuffix('s'))} · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
         sample=sample,
         rows=[(row, cells_of(row.data, columns)) for row in found.rows],

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.values import counted
 from shoal.fleet.status.progress import Snapshot
 from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
@@ -130,7 +131,8 @@ async def confirm_cancel(request: Request, run_id: RunId, principal: Operator) -
         command=f"shoal cancel {run_id}",
         sample=sample,
         question=f"Cancel this run of {snapshot.run.scraper}?",
-        consequence=f"{snapshot.stats.remaining:,} remaining tasks will not be processed. Items are kept.",
+        consequence=f"{counted(snapshot.stats.remaining, 'remaining task')} will not be processed. "
+        "Items are kept.",
         can_do=True,
         is_destructive=True,
         verb="Cancel run",

@@ -9,6 +9,7 @@ import msgspec
 
 from shoal.core.model import Counts
 from shoal.core.redact import shown_address
+from shoal.core.values import counted
 
 NOTHING = "\u2013"  # a dash
 MAX_COLUMNS = 12
@@ -137,6 +138,7 @@ def cells_of(record: Any, columns: Iterable[str]) -> list[dict[str, Any]]:
 
 FILTERS = {
     "number": number,
+    "counted": counted,
     "duration": duration,
     "timestamp": timestamp,
     "megabytes": megabytes,

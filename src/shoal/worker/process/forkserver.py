@@ -122,8 +122,8 @@ def _fork() -> tuple[int, socket.socket]:
 def _serve(sock: socket.socket) -> NoReturn:
     """Fork workers and report their exit codes, until the socket is closed and the last worker has ended."""
     # The terminal sends signals to the whole group; the launcher handles them.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     child_exits = _sigchld_pipe()
     gc.collect()
     gc.freeze()

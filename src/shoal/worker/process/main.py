@@ -48,6 +48,7 @@ def main(descriptor: int, markers: int) -> NoReturn:
     sock = socket.socket(fileno=descriptor)
     # The terminal sends Ctrl-C to the whole process group; only the supervisor decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # likewise, when the terminal is closed
     channel = SupervisorChannel(sock)
     _exit_on_sigterm(channel)
     allow_many_files()

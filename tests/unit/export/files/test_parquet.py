@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidItem
 from shoal.export.files import parquet as module
+from shoal.export.files.nested import common_type, type_of
 from shoal.export.kinds import Kind, common_kind, kind_of
 from shoal.export.open import open_writer
 from shoal.export.stream import export
@@ -118,3 +119,89 @@ def test_a_value_of_another_kind_is_an_error_and_not_lost(tmp_path, late):
         writer.write(items({"n": 1}))
         writer.write(items(late))
     assert list(tmp_path.iterdir()) == []
+
+
+async def written(tmp_path, *data, **options):
+    path = tmp_path / "items.parquet"
+    await export(source(items(*data)), open_writer(path, **options))
+    table = pq.read_table(path)
+    return {field.name: str(field.type) for field in table.schema}, table.to_pylist()
+
+
+async def test_lists_and_mappings_are_typed(tmp_path):
+    data = [
+        {"tags": ["a", "b"], "scores": [1, 2], "author": {"name": "X", "born": 1900}, "parts": [{"n": 1}]},
+        {
+            "tags": [],
+            "scores": [0.5, None],
+            "author": {"name": None, "books": ["Y"]},
+            "parts": [{"n": 2}, {}],
+        },
+        {"tags": None, "scores": None, "author": None, "parts": []},
+    ]
+    types, rows = await written(tmp_path, *data)
+    assert types == {
+        "tags": "list<element: string>",
+        "scores": "list<element: double>",
+        "author": "struct<name: string, born: int64, books: list<element: string>>",
+        "parts": "list<element: struct<n: int64>>",
+    }
+    assert rows[0] == data[0] | {"author": {"name": "X", "born": 1900, "books": None}}
+    assert rows[1]["parts"] == [{"n": 2}, {"n": None}]
+    assert rows[2] == data[2]
+
+
+@pytest.mark.parametrize(
+    ("data", "why", "texts"),
+    [
+        (([1], "one"), "it holds lists beside text", ["[1]", "one"]),
+        (("one", [1]), "it holds text beside lists", ["one", "[1]"]),
+        (([1], {"a": 1}), "it holds lists beside mappings", ["[1]", '{"a":1}']),
+        (({"a": 1}, 7), "it holds mappings beside integers", ['{"a":1}', "7"]),
+        (({f"k{n}": n for n in range(201)},), "more than 200 fields", None),
+    ],
+)
+async def test_a_mixture_becomes_json_text_and_is_said(tmp_path, caplog, data, why, texts):
+    types, rows = await written(tmp_path, *({"x": one} for one in data))
+    assert types == {"x": "string"}
+    assert texts is None or [row["x"] for row in rows] == texts
+    assert why in caplog.text
+    assert "x is written as JSON text" in caplog.text
+
+
+async def test_a_list_nested_too_deep_becomes_text_there(tmp_path, caplog):
+    value = 1
+    for _ in range(30):
+        value = [value]
+    types, _ = await written(tmp_path, {"x": value})
+    assert types["x"].count("list<") == 8
+    assert "nested deeper than 8 levels" in caplog.text
+
+
+async def test_a_mapping_without_fields_is_text(tmp_path):
+    types, rows = await written(tmp_path, {"x": {}, "y": [{}]})
+    assert (types, rows) == ({"x": "string", "y": "list<element: string>"}, [{"x": "{}", "y": ["{}"]}])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(JSON, min_size=1, max_size=5))
+async def test_any_nested_items_can_be_written(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("parquet") / "items.parquet"
+    await export(source(items(*({"x": one} for one in data))), open_writer(path))
+    assert pq.read_table(path).num_rows == len(data)
+
+
+@given(JSON, JSON, JSON)
+def test_the_order_of_values_does_not_change_the_type(one, two, three):
+    a, b, c = map(type_of, (one, two, three))
+    assert (
+        common_type(common_type(a, b), c)
+        == common_type(a, common_type(b, c))
+        == common_type(c, common_type(b, a))
+    )

@@ -49,7 +49,7 @@ def test_a_password_is_never_displayed(text):
         ("sqlite:///shop.db", r"Write: sqlite:///shop\.db\?table=items"),
         ("sqlite:///?table=x", "sqlite:///items.db"),
         ("sqlite://shop.db?table=x", "has no file"),
-        (f"mysql://me:{SECRET}@db/shop?table=x", "does not support 'mysql'"),
+        (f"mysql://me:{SECRET}@db/shop?table=x", "mysql://… is not supported. Use a file"),
         (f"postgresql://me:{SECRET}@[db/shop?table=x", "Write it as postgresql://"),
         (f"postgresql://me:{SECRET}/x@db/shop?table=x", "in a password, write / as %2F"),
         (f"postgresql://me:1/{SECRET}@db/shop?table=x", "in a password, write / as %2F"),
@@ -71,3 +71,17 @@ def test_a_file_may_have_an_at_sign_in_its_name():
 def test_a_file_is_not_a_table():
     assert not is_table("books.csv")
     assert display_location("books.csv") == "books.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("s3://bucket/items.jsonl", "pipe them: - | aws s3 cp - s3://BUCKET/items.jsonl"),
+        ("gs://bucket/items.jsonl", "gcloud storage cp - gs://BUCKET/items.jsonl"),
+        ("file:///tmp/items.jsonl", "write the path of the file alone"),
+    ],
+)
+def test_object_stores_and_file_urls_are_refused_with_the_way_that_works(text, said):
+    with pytest.raises(InvalidSetting) as caught:
+        read_address(text)
+    assert said in str(caught.value)

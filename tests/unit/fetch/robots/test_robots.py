@@ -87,12 +87,19 @@ async def test_a_site_that_cannot_say_allows_nothing_for_now(status):
 
 @pytest.mark.parametrize(
     "error",
-    [FetchTimeout(), ConnectFailed(), DnsFailed(), TlsFailed(), BrokenAnswer(), TooLarge()],
+    [FetchTimeout(), ConnectFailed(), TlsFailed(), BrokenAnswer(), TooLarge()],
     ids=lambda error: type(error).__name__,
 )
 async def test_a_site_that_cannot_be_reached_allows_nothing_for_now(error):
     with pytest.raises(RobotsUnavailable, match=type(error).__name__):
         await Robots(Site(error=error), "shoal").check(PAGE)
+
+
+async def test_a_host_without_an_address_fails_as_such_and_not_for_its_robots():
+    robots = Robots(Site(error=DnsFailed("'a.test' could not be resolved")), "shoal")
+    for _ in range(2):
+        with pytest.raises(DnsFailed, match=r"^'a\.test' could not be resolved$"):
+            await robots.check(PAGE)
 
 
 async def test_a_site_that_may_not_be_asked_at_all_is_out_of_scope():

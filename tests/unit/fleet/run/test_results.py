@@ -1,12 +1,13 @@
 """The items of a run are written while it is in progress."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from shoal.core.errors import ExportFailed, InvalidSetting, QueueUnavailable
 from shoal.export.files.jsonl import JsonlWriter
-from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.run.results import ResultWriter, output_mode
 from tests.unit.export.factories import item
 
 
@@ -15,6 +16,13 @@ class Store:
 
     def __init__(self, *numbers):
         self.numbers, self.is_away, self.vain_looks = list(numbers), False, 0
+        self.noted = {}
+
+    async def notes(self, topic, keys):
+        return {key: SimpleNamespace(value=self.noted[key]) for key in keys if key in self.noted}
+
+    async def write_notes(self, topic, values, *, ttl=None):
+        self.noted = {key: value for key, value in {**self.noted, **values}.items() if value is not None}
 
     async def items(self, run_id, *, after=0):
         if self.is_away:
@@ -131,3 +139,68 @@ async def test_without_a_path_nothing_is_read(tmp_path):
     store.is_away = True
     async with ResultWriter(store, "r", None) as results:
         await results.finish(1)
+
+
+async def write(store, path, run_id="r", **mode):
+    mode = {"is_new": True, "overwrite": False, "append": False} | mode
+    async with ResultWriter(store, run_id, str(path), output_mode(**mode)) as results:
+        await results.finish(len(store.numbers))
+
+
+async def test_a_new_run_refuses_a_file_that_has_content_and_says_how_to_go_on(path):
+    path.write_text("")
+    await write(Store(1), path)  # an empty file is nobody's
+    with pytest.raises(InvalidSetting) as caught:
+        await write(Store(2), path)
+    assert "already exists. Add --overwrite to replace it, or --append to add to it" in str(caught.value)
+    assert numbers(path.read_text()) == [1]
+    await write(Store(2), path, overwrite=True)
+    assert numbers(path.read_text()) == [2]
+    await write(Store(2, 3), path, is_new=False)
+    assert numbers(path.read_text()) == [2, 3]
+
+
+async def test_a_new_run_may_append_and_when_resumed_replaces_only_its_own_lines(path):
+    store = Store(1)
+    await write(store, path, "a")
+    store.numbers = [2]
+    await write(store, path, "b", append=True)
+    assert numbers(path.read_text()) == [1, 2]
+    store.numbers = [2, 3]
+    for more in ({}, {"append": True}):
+        await write(store, path, "b", is_new=False, **more)
+        assert numbers(path.read_text()) == [1, 2, 3]
+    with pytest.raises(InvalidSetting, match="has the items of run b at its end"):
+        await write(store, path, "a", is_new=False)
+    store.numbers = [1, 4]
+    await write(store, path, "a", is_new=False, overwrite=True)
+    await write(store, path, "a", is_new=False)
+    assert numbers(path.read_text()) == [1, 4]
+
+
+async def test_appending_survives_a_follower_that_broke(path, monkeypatch):
+    store = Store(1)
+    await write(store, path, "a")
+    store.numbers = [2]
+    broken = [ExportFailed("items", "full", "wait")]
+    whole = JsonlWriter.write
+
+    def write_once(self, items):
+        if broken:
+            raise broken.pop()
+        whole(self, items)
+
+    monkeypatch.setattr(JsonlWriter, "write", write_once)
+    await write(store, path, "b", append=True)
+    assert numbers(path.read_text()) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["items.csv", "items.parquet", "-"])
+def test_only_json_lines_can_be_appended_to_by_a_run(name, tmp_path):
+    with pytest.raises(InvalidSetting, match="--append is for"):
+        ResultWriter(Store(), "r", name if name == "-" else str(tmp_path / name), "append")
+
+
+def test_append_and_overwrite_exclude_each_other():
+    with pytest.raises(InvalidSetting, match="Use one of them"):
+        output_mode(is_new=True, overwrite=True, append=True)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats
+from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 
 
@@ -22,6 +22,7 @@ class Queue:
 
     def __init__(self, stats, *hosts):
         self._stats, self._hosts, self.looks = stats, hosts, 0
+        self.at_work, self.worker_looks = (), 0
 
     async def run(self, run_id):
         return Run(id=run_id, scraper="s", state=RunState.RUNNING, settings=RunSettings(), started_at=None)
@@ -31,6 +32,10 @@ class Queue:
 
     async def notes(self, topic, keys=None):
         return {}
+
+    async def workers(self, run_id=None):
+        self.worker_looks += 1
+        return self.at_work
 
     async def hosts(self, run_id):
         self.looks += 1
@@ -68,3 +73,53 @@ async def test_hosts_are_not_read_again_at_once():
     progress = ProgressReader(queue, "r")
     await progress.read()
     assert (await progress.read()).waits_for and queue.looks == 1
+
+
+def worker(state="running", *, silent=1.0, **info):
+    return WorkerStatus(
+        worker_id="elsewhere-1-ab",
+        run_id="r",
+        state=state,
+        last_beat=timedelta(seconds=silent),
+        info=info,
+        leased=0,
+        completed=0,
+        failed=0,
+        items=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("workers", "state"),
+    [
+        ([worker()], "running"),
+        ([], "stopped"),
+        ([worker("ended")], "stopped"),
+        ([worker(silent=60)], "stopped"),
+        ([worker(role="coordinator")], "stopped"),
+        ([worker("died"), worker("frozen")], "running"),
+    ],
+    ids=["at work", "no worker", "ended", "silent", "a coordinator takes no tasks", "one of two"],
+)
+async def test_a_run_with_tasks_left_is_stopped_unless_a_live_worker_works_on_it(workers, state):
+    queue = Queue(Stats(pending=1))
+    queue.at_work = workers
+    assert (await ProgressReader(queue, "r").read()).state == state
+
+
+async def test_a_run_without_tasks_left_is_finished_and_its_workers_are_not_read():
+    queue = Queue(Stats(completed=1))
+    assert (await ProgressReader(queue, "r").read()).state == "finished"
+    assert queue.worker_looks == 0
+
+
+async def test_workers_are_read_again_at_once_only_while_nobody_is_at_work():
+    queue = Queue(Stats(pending=1))
+    progress = ProgressReader(queue, "r")
+    assert (await progress.read()).state == "stopped"
+    queue.at_work = [worker()]
+    assert (await progress.read()).state == "running"
+    await progress.read()
+    assert queue.worker_looks == 2
+    await progress.read(last=True)
+    assert queue.worker_looks == 3

@@ -10,7 +10,7 @@ from shoal.cli.exits import Exit
 from shoal.cli.options import common
 from shoal.cli.session import with_queue
 
-DATABASE = "demo.db"
+DATABASE, OUT = "demo.db", "demo.jsonl"  # replaced by the next demo
 
 
 def demo(
@@ -22,7 +22,8 @@ def demo(
     ] = 2_000,
     out: Annotated[
         str, typer.Option("--out", "-o", help="Write the items to this file.", metavar="FILE")
-    ] = "demo.jsonl",
+    ] = OUT,
+    overwrite: common.Overwrite = False,
     as_json: common.Json = False,
 ) -> None:
     """Serve four demo shops on this machine, scrape them with real workers and show the results."""
@@ -46,7 +47,10 @@ def demo(
         )
         seeds = Seeds(urls=site.seeds)
         summary = with_queue(
-            queue, lambda opened: carry_out(opened, job, seeds, None, out, None, None, as_json)
+            queue,
+            lambda opened: carry_out(
+                opened, job, seeds, None, out, None, None, as_json, overwrite=overwrite or out == OUT
+            ),
         )
     if as_json:
         put_json(summary.as_json())

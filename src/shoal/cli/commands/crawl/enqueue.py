@@ -29,7 +29,12 @@ def enqueue(
     dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     run_id: Annotated[
-        str | None, typer.Option("--run", help="Add to this run, or create it with this id.", metavar="RUN")
+        str | None,
+        typer.Option(
+            "--run",
+            help="Add to this run, or create it with this id; newest is the scraper's newest run.",
+            metavar="RUN|newest",
+        ),
     ] = None,
     worker_options: WorkerOptions,
     as_json: common.Json = False,
@@ -57,7 +62,7 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
     known = f"{queued['known']:,} queued by earlier runs, " if queued["known"] else ""
     say(
         f"Run {queued['run_id']}: {counted(queued['enqueued'], 'task')} queued, "
-        f"{queued['duplicate']:,} duplicates, {known}{queued['invalid']:,} invalid."
+        f"{counted(queued['duplicate'], 'duplicate')}, {known}{queued['invalid']:,} invalid."
     )
     say(f"Start workers, on this or any machine:  {queued['worker_command']}")
     if needs_secret(queued["worker_command"]):
@@ -78,7 +83,10 @@ async def fill(
     from shoal.fleet.run.enqueue import queued_row
     from shoal.fleet.run.launch import open_run
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+    from shoal.fleet.status.find import NEWEST, find_run
 
+    if run_id == NEWEST:
+        run_id = (await find_run(queue, scraper=job.scraper.name)).id
     fresh = await is_new(queue, run_id)
     with RefusedSeeds(rejects, invalid) as refused:
         async with refused.feed(queue, job, seeds) as feed:

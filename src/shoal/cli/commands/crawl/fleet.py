@@ -16,9 +16,12 @@ from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.session import first, with_queue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.core.model import EnqueueReport
     from shoal.fleet.job import Job
     from shoal.fleet.run.launch import Summary
+    from shoal.fleet.run.results import OutputMode
     from shoal.fleet.scale.preview import LaunchPreview
     from shoal.fleet.sources.seeds import Seeds
     from shoal.fleet.status.doctor import CheckResult
@@ -59,6 +62,8 @@ def fleet(
     dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
+    overwrite: common.Overwrite = False,
+    append: common.Append = False,
     resume: common.Resume = None,
     run_id: common.NewRunId = None,
     worker_options: WorkerOptions,
@@ -70,6 +75,7 @@ def fleet(
     """
     from shoal.cli.options.job import fork_server_for
     from shoal.core.values import read_duration
+    from shoal.fleet.run.results import check_output, output_mode
 
     if not (seeds or resume):
         print_error(f"No URLs to start with. Run: shoal fleet {scraper} --workers 10 --url https://…")
@@ -89,16 +95,28 @@ def fleet(
     )
     exit_if_unfit(run_checks(job), as_json)
     wanted = run_id if resume is None or resume == NEWEST else resume
+
+    def mode(is_new: bool) -> "OutputMode":
+        return output_mode(is_new=is_new, overwrite=overwrite, append=append)
+
+    def check_out(is_new: bool) -> None:
+        if out:
+            check_output(out, mode(is_new))
+
     ready = with_queue(
         queue,
-        lambda opened: prepare(opened, job, seeds, rejects, wanted, resume is not None, test, invalid),
+        lambda opened: prepare(
+            opened, job, seeds, rejects, wanted, resume is not None, test, invalid, check=check_out
+        ),
     )
     exit_if_unfit(ready.findings, as_json, None if ready.is_new else next_steps(job, ready.lineup))
     if not as_json:
         show(ready.lineup, warn=not test)
     if not (yes or as_json or confirm_start(job, ready.lineup)):
         raise typer.Exit(Exit.PARTIAL)
-    summary = with_queue(queue, lambda opened: carry_out(opened, job, ready, out, as_json))
+    summary = with_queue(
+        queue, lambda opened: carry_out(opened, job, ready, out, as_json, mode(ready.is_new))
+    )
     if as_json:
         put_json(summary.as_json() | {"plan": [part.as_json() for part in ready.lineup.parts]})
     raise typer.Exit(conclude(summary, out, job, test=test, silent=as_json))
@@ -171,6 +189,8 @@ async def prepare(
     resume: bool,
     test: bool,
     invalid: str = "skip",
+    *,
+    check: "Callable[[bool], None]" = lambda is_new: None,
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
     from shoal.cli.refusals import RefusedSeeds
@@ -184,6 +204,7 @@ async def prepare(
         lock = await stack.enter_async_context(lock_of(queue, job, run_id))
         run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
+        check(fresh)
         await lock.name_run(run.id)
         with RefusedSeeds(rejects, invalid) as refused:
             async with refused.feed(queue, job, seeds, run) as feed:
@@ -237,7 +258,14 @@ def next_steps(job: "Job", lineup: "LaunchPreview") -> str:
     return f"Start:    {resume_command(job, run_id)}\nDelete:   {delete}"
 
 
-async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None, as_json: bool) -> "Summary":
+async def carry_out(
+    queue: "Queue",
+    job: "Job",
+    ready: Prepared,
+    out: str | None,
+    as_json: bool,
+    existing: "OutputMode" = "replace",
+) -> "Summary":
     """Start the workers and show progress until the end."""
     from shoal.cli.progress import ProgressView
     from shoal.cli.signals import obey_signals
@@ -246,7 +274,7 @@ async def carry_out(queue: "Queue", job: "Job", ready: Prepared, out: str | None
     from shoal.fleet.run.results import ResultWriter
 
     run = ready.lineup.run
-    results = ResultWriter(queue, run.id, out)
+    results = ResultWriter(queue, run.id, out, existing)
     async with discarded_if_refused(queue, run, is_new=ready.is_new):
         with ProgressView(as_json=as_json, logs=job.logs) as shown:
             summary = await launch(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal.cli.commands.crawl.enqueue import report
+from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
@@ -39,6 +40,8 @@ def run(
     dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
+    overwrite: common.Overwrite = False,
+    append: common.Append = False,
     resume: common.Resume = None,
     run_id: common.NewRunId = None,
     again: common.Again = None,
@@ -54,6 +57,7 @@ def run(
     """
     from shoal.cli.commands.crawl.exchanges import as_changes, fill_again, replayed_seeds
     from shoal.cli.options.job import fork_server_for
+    from shoal.queue.namespace import shown_queue
 
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
@@ -77,13 +81,28 @@ def run(
         return
     summary = with_queue(
         queue,
-        lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json, invalid),
+        lambda opened: carry_out(
+            opened,
+            job,
+            seeds,
+            rejects,
+            out,
+            resume,
+            run_id,
+            as_json,
+            invalid,
+            overwrite=overwrite,
+            append=append,
+        ),
     )
     if as_json:
         put_json(
             summary.as_json()
+            | {"queue": shown_queue(queue)}
             | ({"from_cache": summary.ending.tally.from_cache} if job.scraper.settings.cache else {})
         )
+    elif summary.refused and not summary.snapshot.stats.tasks:
+        print_error(f"Nothing could be queued ({summary.refused:,} invalid), so there was nothing to do.")
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
@@ -99,6 +118,9 @@ async def carry_out(
     run_id: str | None,
     as_json: bool,
     invalid: str = "skip",
+    *,
+    overwrite: bool = False,
+    append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
     from shoal.cli.progress import ProgressView
@@ -107,7 +129,7 @@ async def carry_out(
     from shoal.fleet.run.launch import launch, lock_of, open_run
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
     from shoal.fleet.run.pool import WorkerPool
-    from shoal.fleet.run.results import ResultWriter
+    from shoal.fleet.run.results import ResultWriter, output_mode
     from shoal.fleet.sources.recrawl import recrawl_tasks
 
     wanted = run_id if resume is None or resume == NEWEST else resume
@@ -119,7 +141,8 @@ async def carry_out(
         run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         await lock.name_run(run.id)
-        results = ResultWriter(queue, run.id, out)
+        existing = output_mode(is_new=fresh, overwrite=overwrite, append=append)
+        results = ResultWriter(queue, run.id, out, existing)
         show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs))
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
@@ -156,6 +179,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
     from shoal.export.tables.address import display_location
     from shoal.fleet.hints import command_on
+    from shoal.queue.namespace import shown_queue
     from shoal.scrape.links.filter import TOO_DEEP
     from shoal.worker.counters import format_counts
 
@@ -176,6 +200,8 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     ):
         if counts:
             lines.append(f"{words}: {format_counts(counts)}.")
+    lines += error_lines(summary.findings)
+    lines += item_lines(summary)
     lines += _links_not_followed(snapshot)
     if TOO_DEEP in snapshot.not_followed:
         deepest = job.scraper.settings.max_depth
@@ -188,13 +214,17 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"Resume:   {resume_command(job, run_id)}")
     if stats.dead:
         lines.append(f"Why:      {command_on(job.queue_url, f'dead list {run_id}')}")
+    if stats.rejected:
+        lines.append(f"Rejected: {command_on(job.queue_url, f'rejects {run_id}')}")
     if job.logs and not job.logs.is_stream:
         lines.append(f"Logs:     {job.logs.folder}")
     if out:
         lines.append(f"Results:  {display_location(out)}")
     elif stats.items:
+        lines.append(f"Items:    {command_on(job.queue_url, f'items {run_id}')}")
         results = command_on(job.queue_url, f"export {run_id} --to {summary.run.scraper}.jsonl")
         lines.append(f"Results:  {results}")
+    lines.append(f"Queue:    {shown_queue(job.queue_url)}")
     return "\n".join(lines)
 
 

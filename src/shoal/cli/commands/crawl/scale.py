@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import put_json, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
-from shoal.cli.session import with_queue
+from shoal.cli.session import with_run
 from shoal.core.errors import RunConflict
 
 if TYPE_CHECKING:
@@ -125,14 +125,20 @@ def scale(
 
     if place is not WorkerLocation.LOCAL:
         driver = elsewhere(place, service, deployment, namespace)
-        with_queue(queue, lambda opened: _elsewhere(opened, run_id, driver, paced, tell, once, until_drained))
+        with_run(
+            queue,
+            run_id,
+            lambda opened, found: _elsewhere(opened, found, driver, paced, tell, once, until_drained),
+        )
         return
     if once:
-        with_queue(queue, lambda opened: _look(opened, run_id, paced, tell))
+        with_run(queue, run_id, lambda opened, found: _look(opened, found, paced, tell))
         return
     fork_server = SharedForkServer(here=True)
-    with_queue(
-        queue, lambda opened: _locally(opened, run_id, job_of, fork_server, paced, tell, until_drained)
+    with_run(
+        queue,
+        run_id,
+        lambda opened, found: _locally(opened, found, job_of, fork_server, paced, tell, until_drained),
     )
 
 
@@ -155,7 +161,7 @@ def decision_printer(as_json: bool) -> "Tell":
             return
         shown = (decision.target, decision.wanted.wasted > 0)
         if shown not in last:
-            say(f"{decision.workers} -> {decision.target} workers: {decision.why}")
+            say(f"{decision.workers} -> {counted(decision.target, 'worker')}: {decision.why}")
         last[:] = [shown]
 
     return tell
@@ -164,8 +170,9 @@ def decision_printer(as_json: bool) -> "Tell":
 async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, must_load: bool) -> float:
     from shoal.core.errors import ShoalError
     from shoal.fleet.scale.load import PACE, pace_of
+    from shoal.fleet.status.find import find_run
 
-    run = await queue.run(run_id)
+    run = await find_run(queue, run_id)
     try:
         return pace_of(job_of(run.scraper).scraper.settings.pause)
     except ShoalError:

@@ -37,7 +37,11 @@ def start(
     ] = None,
     run_ids: Annotated[
         list[str] | None,
-        typer.Option("--run", help="Only this run; repeatable for workers.", metavar="RUN"),
+        typer.Option(
+            "--run",
+            help="Only this run: its id, the start of it, or newest; repeatable for workers.",
+            metavar="RUN|newest",
+        ),
     ] = None,
     queue: Annotated[
         str | None,

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 @takes_worker_options()
 def work(
     scraper: common.Scraper,
-    run_id: Annotated[str, typer.Option("--run", help="Run to work on.", metavar="RUN")],
+    run_id: Annotated[
+        str,
+        typer.Option(
+            "--run", help="Run to work on: its id, the start of it, or newest.", metavar="RUN|newest"
+        ),
+    ],
     *,
     queue: common.Queue = common.DEFAULT_QUEUE,
     batch_size: Annotated[
@@ -51,7 +56,9 @@ async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summ
     from shoal.cli.progress import ProgressView
     from shoal.cli.signals import obey_signals
     from shoal.fleet.run.launch import launch, open_run
+    from shoal.fleet.status.find import find_run
 
-    run = await open_run(queue, job.scraper, run_id=run_id, resume=True)
+    found = await find_run(queue, run_id, scraper=job.scraper.name)
+    run = await open_run(queue, job.scraper, run_id=found.id, resume=True)
     with ProgressView(as_json=as_json, logs=job.logs) as show:
         return await launch(queue, job, run, show, on_pool=lambda pool: obey_signals(pool, show.on_message))

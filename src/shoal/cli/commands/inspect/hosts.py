@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.commands.inspect.status import RunOption
 from shoal.cli.console import duration, put_json, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import first, say_more, with_existing_queue
+from shoal.cli.session import first, id_of, say_more, say_queue, with_existing_queue
 from shoal.fleet.hints import command_on
+from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
     from shoal.core.model import HostStatus
@@ -24,10 +24,11 @@ COLUMNS = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_s
 @app.callback()
 def hosts(
     context: typer.Context,
-    run_id: RunOption = None,
+    run_id: common.RunOption = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
     after: common.After = None,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """List hosts with their task counts, rate limits and pauses.
@@ -39,8 +40,18 @@ def hosts(
     from shoal.fleet.status.overview import host_row
 
     found = with_existing_queue(queue, lambda opened: _hosts(opened, run_id, limit + 1, after))
-    rows = [host_row(host) for host in found[:limit]]
-    put_rows(rows, COLUMNS, as_json=as_json, nothing="No requests have been sent to any host yet.")
+    rows = [host_row(host) | {"queue": shown_queue(queue)} for host in found[:limit]]
+    if not as_json:
+        say_queue(queue)
+    put_rows(
+        rows,
+        COLUMNS,
+        as_json=as_json,
+        nothing="No requests have been sent to any host yet.",
+        drops=("delayed", "leased"),
+        folds=("host",),
+        wide=wide,
+    )
     say_more(found, limit)
 
 
@@ -99,4 +110,5 @@ async def _resume(queue: "Queue", host: str) -> None:
 
 
 async def _hosts(queue: "Queue", run_id: str | None, limit: int, after: str | None) -> "list[HostStatus]":
-    return [host async for host in first(queue.hosts(run_id, after=after), limit)]
+    chosen = await id_of(queue, run_id)
+    return [host async for host in first(queue.hosts(chosen, after=after), limit)]

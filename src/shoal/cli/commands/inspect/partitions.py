@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_run
 from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ MAX_NAMES_SHOWN = 20
 def partitions(
     run_id: common.RunId,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Show each partition of a run: pending tasks, owning worker, and how long it has owned it.
@@ -25,9 +26,11 @@ def partitions(
     """
     from shoal.fleet.partitions.status import partitions as found
 
-    listed = with_existing_queue(queue, lambda opened: found(opened, run_id))
+    run_id, listed = with_run(queue, run_id, found)
     rows = [one.as_json() if as_json else row(one) for one in listed]
-    put_rows(rows, COLUMNS, as_json=as_json, nothing=f"Run {run_id} has no tasks yet.")
+    put_rows(
+        rows, COLUMNS, as_json=as_json, nothing=f"Run {run_id} has no tasks yet.", folds=("owner",), wide=wide
+    )
     orphaned = [one.name or "-" for one in listed if one.is_left_alone]
     if orphaned and not as_json:
         more = ", …" if len(orphaned) > MAX_NAMES_SHOWN else ""

@@ -1,12 +1,10 @@
 """`shoal proxies`: requests, failures and bans of the proxies of a run."""
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_run
 
 if TYPE_CHECKING:
     from shoal.fleet.status.proxies import ProxyStatus
@@ -20,23 +18,25 @@ MAX_HOSTS_SHOWN = 3
 
 
 def proxies(
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Run id; the newest run by default.")
-    ] = None,
+    run_id: common.MaybeRunId = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Show each proxy of a run: pages fetched, failures by kind, and how long it is benched.
 
     Example: shoal proxies 20260215_120000_ab12
     """
-    listed = with_existing_queue(queue, lambda opened: _found(opened, run_id))
+    _, listed = with_run(queue, run_id, _found)
     rows = [one.as_json() if as_json else row(one) for one in listed]
     put_rows(
         rows,
         COLUMNS,
         as_json=as_json,
         nothing="No proxy has been used. To use proxies, run: shoal run … --proxies FILE",
+        drops=("seconds", "slow", "refused", "dead", "last_fault", "blocked", "blocked_by"),
+        folds=("proxy", "blocked_by", "last_fault"),
+        wide=wide,
     )
     benched = sum(one.state == "benched" for one in listed)
     if benched and not as_json:
@@ -55,13 +55,7 @@ def row(status: "ProxyStatus") -> dict[str, Any]:
     }
 
 
-async def _found(queue: "Queue", run_id: str | None) -> "list[ProxyStatus]":
-    from shoal.core.errors import InvalidSetting
+async def _found(queue: "Queue", run_id: str) -> "list[ProxyStatus]":
     from shoal.fleet.status.proxies import proxies as found
 
-    if run_id is None:
-        newest = next(iter(await queue.runs()), None)
-        if newest is None:
-            raise InvalidSetting("RUN", "is missing, and this queue has no runs yet")
-        run_id = newest.id
     return await found(queue, run_id)

@@ -7,7 +7,7 @@ import typer
 from shoal.cli.console import counted, print_error, put_json, put_rows, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
-from shoal.cli.session import first, with_existing_queue
+from shoal.cli.session import first, with_run
 from shoal.core.model import TaskState
 from shoal.fleet.hints import command_on
 
@@ -35,6 +35,7 @@ def records(
         ),
     ] = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Trace each record through the steps: state, worker, time, and number of items.
@@ -42,10 +43,12 @@ def records(
     Example: shoal records 20260215_120000_ab12 --step profile --state leased
     """
     if as_json:
-        count = with_existing_queue(queue, lambda opened: _put(opened, run_id, key, step, state, limit))
+        run_id, count = with_run(
+            queue, run_id, lambda opened, run: _put(opened, run, key, step, state, limit)
+        )
     else:
-        count = with_existing_queue(
-            queue, lambda opened: _show(opened, run_id, key, step, state, limit or 50)
+        run_id, count = with_run(
+            queue, run_id, lambda opened, run: _show(opened, run, key, step, state, limit or 50, wide)
         )
     if not (count or key or state or as_json):
         again = command_on(queue, f"records {run_id} --state completed")
@@ -76,7 +79,13 @@ async def _put(
 
 
 async def _show(
-    queue: "Queue", run_id: str, key: str | None, step: str | None, states: list[TaskState] | None, limit: int
+    queue: "Queue",
+    run_id: str,
+    key: str | None,
+    step: str | None,
+    states: list[TaskState] | None,
+    limit: int,
+    wide: bool,
 ) -> int:
     """Print a table of the first `limit` records."""
     from shoal.fleet.status.records import records as found
@@ -85,7 +94,14 @@ async def _show(
     listed = [record async for record in first(source, limit + 1)]
     steps = list(dict.fromkeys(step for record in listed for step in record.stages))
     rows = [row(record) for record in listed[:limit]]
-    put_rows(rows, ("record", *steps), as_json=False, nothing="" if key else "No matching records.")
+    put_rows(
+        rows,
+        ("record", *steps),
+        as_json=False,
+        nothing="" if key else "No matching records.",
+        folds=("record", *steps),
+        wide=wide,
+    )
     if len(listed) > limit:
         say(f"There are more: use --limit {10 * limit}, or --json for all of them.")
     return len(listed)

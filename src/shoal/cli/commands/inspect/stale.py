@@ -7,7 +7,7 @@ import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import id_of, with_existing_queue
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import redacted
 
@@ -21,9 +21,7 @@ COLUMNS = ("worker_id", "run_id", "leases", "oldest", "silent", "why")
 
 
 def stale(
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Run id; all runs by default.")
-    ] = None,
+    run_id: common.RunFilter = None,
     older: Annotated[
         str, typer.Option("--older", help="Also show leases held for longer than this.", metavar="TIME")
     ] = DEFAULT_AGE,
@@ -35,6 +33,7 @@ def stale(
         typer.Option("--release", help="Return the tasks of dead workers, or of --worker, to the queue."),
     ] = False,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Show leases of workers that stopped sending heartbeats, and leases held for very long.
@@ -52,7 +51,14 @@ def stale(
         for holder in found:
             put_json(holder.as_json())
     else:
-        put_rows(map(_row, found), COLUMNS, as_json=False, nothing="No lease is stale.")
+        put_rows(
+            map(_row, found),
+            COLUMNS,
+            as_json=False,
+            nothing="No lease is stale.",
+            drops=("oldest", "silent", "run_id"),
+            wide=wide,
+        )
     # Do not print the password: others may see the screen.
     more = [] if queue == common.DEFAULT_QUEUE else ["--queue", redacted(queue)]
     words = ["shoal", "stale", *([run_id] if run_id else []), "--release"]
@@ -66,6 +72,7 @@ async def _look(
 ) -> tuple[list["StaleHolder"], int]:
     from shoal.fleet.status import stale as staleness
 
+    run_id = await id_of(queue, run_id)
     found = await staleness.stale_holders(queue, run_id, older=older)
     if worker:
         found = [holder for holder in found if holder.worker_id == worker]

@@ -7,29 +7,29 @@ import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import id_of, say_queue, with_existing_queue, with_run
 from shoal.fleet.hints import command_on
+from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
     from shoal.fleet.status.progress import Snapshot
     from shoal.queue.contract import Queue
 
-RunOption = Annotated[str | None, typer.Option("--run", help="Only this run.", metavar="RUN")]
+LATE, RUNNING, GONE = "late", "running", "gone"  # states of workers
 
 
 def status(
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Run id; the newest run by default.")
-    ] = None,
+    run_id: common.MaybeRunId = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-    snapshot, retired = with_existing_queue(queue, lambda opened: _with_tokens(opened, run_id))
+    _, (snapshot, retired) = with_run(queue, run_id, _with_tokens)
     if as_json:
-        put_json(snapshot.as_json())
+        put_json(snapshot.as_json() | {"queue": shown_queue(queue)})
         return
-    _say_namespace(queue)
+    say_queue(queue)
     report = snapshot.as_json()
     reason = f", {report['reason']}" if report["reason"] else ""
     say(f"Run {report['run_id']} of {report['scraper']}: {report['state']}{reason}")
@@ -41,9 +41,22 @@ def status(
             for name, counts_of in report["partitions"].items()
         ]
     rows.append({"step": "all", **{name: report[name] for name in counts}})
-    put_rows(rows, ("step", *counts), as_json=False, nothing="")
+    put_rows(
+        rows,
+        ("step", *counts),
+        as_json=False,
+        nothing="",
+        drops=("expired", "delayed", "rejected"),
+        folds=("step",),
+        wide=wide,
+    )
     if snapshot.is_over and snapshot.stats.remaining:
         say(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended")
+    elif report["state"] == "stopped":
+        again = command_on(queue, f"run FILE --resume {report['run_id']}")
+        say(
+            f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them. Resume:  {again}"
+        )
     elif snapshot.stats.remaining:
         say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     for why, links in snapshot.not_followed.items():
@@ -63,43 +76,63 @@ def watch(
     as_json: common.Json = False,
 ) -> None:
     """Follow a run until it finishes, one line per update."""
-    with_existing_queue(queue, lambda opened: _watch(opened, run_id, every, as_json))
+    with_run(queue, run_id, lambda opened, found: _watch(opened, found, every, as_json))
 
 
-def runs(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
-    """List runs, newest first."""
+def runs(
+    queue: common.Queue = common.DEFAULT_QUEUE, wide: common.Wide = False, as_json: common.Json = False
+) -> None:
+    """List runs, newest first.
+
+    A run is running while a live worker works on it, stopped if tasks are left and none does.
+    """
     columns = ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at")
+    rows = with_existing_queue(queue, _runs)
     if not as_json:
-        _say_namespace(queue)
+        say_queue(queue)
     put_rows(
-        with_existing_queue(queue, lambda opened: _runs(opened)),
+        [row | {"queue": shown_queue(queue)} for row in rows],
         columns,
         as_json=as_json,
         nothing=f"No runs yet. Start one with: {command_on(queue, 'run FILE --url …')}",
+        drops=("started_at", "scraper", "dead", "items", "completed"),
+        wide=wide,
     )
 
 
-def _say_namespace(queue: str) -> None:
-    from shoal.queue.namespace import namespace_in, shown_queue
-
-    if namespace_in(queue):
-        say(f"Queue {shown_queue(queue)}")
-
-
 def workers(
-    run_id: RunOption = None, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
+    run_id: common.RunOption = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Also list workers that ended or vanished within the last day.")
+    ] = False,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
 ) -> None:
-    """List workers: steps and partitions, tasks held, counts, memory and last heartbeat."""
-    rows = with_existing_queue(queue, lambda opened: _workers(opened, run_id))
+    """List live workers: steps and partitions, tasks held, counts, memory and last heartbeat."""
+    rows, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id, everyone))
     columns = (
         *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
         *("last_hour", "memory", "last_beat"),
     )
-    shown_rows = rows if as_json else map(_worker_shown, rows)
-    put_rows(shown_rows, columns, as_json=as_json, nothing="No workers yet.")
-    if not as_json and any(row["state"] == "late" for row in rows):
-        say(f"Late workers missed heartbeats. To see their tasks, run:  {command_on(queue, 'stale')}")
-    if not as_json and any(row["state"] == "frozen" for row in rows):
+    if not as_json:
+        say_queue(queue)
+    put_rows(
+        [row | {"queue": shown_queue(queue)} if as_json else _worker_shown(row) for row in rows],
+        columns,
+        as_json=as_json,
+        nothing="No live workers." if gone else "No workers yet.",
+        drops=("last_hour", "partitions", "steps", "items", "memory", "failed", "last_beat", "run_id"),
+        folds=("steps", "partitions"),
+        wide=wide,
+    )
+    if as_json:
+        return
+    if gone and not everyone:
+        say(f"{counted(gone, 'worker')} of the last day ended or vanished. To list them too, add --all")
+    if any(row["state"] in (LATE, GONE) and row["leased"] for row in rows):
+        say(f"Some of them hold tasks but send no heartbeats. To see these:  {command_on(queue, 'stale')}")
+    if any(row["state"] == "frozen" for row in rows):
         say("Frozen workers do not respond; their supervisor kills them when their lease expires.")
 
 
@@ -108,24 +141,12 @@ def line_of(snapshot: "Snapshot") -> str:
     report = snapshot.as_json()
     return (
         f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
-        f"{report['items']:,} items  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
+        f"{counted(report['items'], 'item')}  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
         f"ETA {duration(report['eta_seconds'])}"
     )
 
 
-async def newest_run(queue: "Queue") -> str:
-    """Return the id of the newest run; raises InvalidSetting where there is none."""
-    from shoal.core.errors import InvalidSetting
-
-    newest = next(iter(await queue.runs()), None)
-    if newest is None:
-        raise InvalidSetting(
-            "RUN", "is missing, and this queue has no runs yet. Start one with: shoal run FILE --url …"
-        )
-    return newest.id
-
-
-async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, int]":
+async def _with_tokens(queue: "Queue", run_id: str) -> "tuple[Snapshot, int]":
     """Return the progress of a run and the number of its retired API tokens."""
     from shoal.fleet.status.tokens import tokens
 
@@ -133,10 +154,10 @@ async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, i
     return snapshot, sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
 
 
-async def _snapshot(queue: "Queue", run_id: str | None) -> "Snapshot":
+async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
     from shoal.fleet.status.progress import ProgressReader
 
-    progress = ProgressReader(queue, run_id or await newest_run(queue))
+    progress = ProgressReader(queue, run_id)
     snapshot = await progress.read(last=True)
     if snapshot.stats.remaining and not snapshot.is_over:
         # A rate needs two samples.
@@ -161,15 +182,23 @@ async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> No
 
 
 async def _runs(queue: "Queue") -> list[dict[str, Any]]:
+    from shoal.fleet.status.at_work import runs_at_work
     from shoal.fleet.status.rows import run_row
 
-    return [run_row(run, await queue.stats(run.id)) for run in await queue.runs()]
+    busy = await runs_at_work(queue)
+    return [run_row(run, await queue.stats(run.id), at_work=run.id in busy) for run in await queue.runs()]
 
 
-async def _workers(queue: "Queue", run_id: str | None) -> list[dict[str, Any]]:
+async def _workers(queue: "Queue", run_id: str | None, everyone: bool) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows to list, and how many workers of the last day are gone."""
+    from shoal.fleet.status.at_work import GONE_SHOWN, is_live
     from shoal.fleet.status.overview import worker_row
 
-    return [worker_row(worker) for worker in await queue.workers(run_id)]
+    found = await queue.workers(await id_of(queue, run_id))
+    live = [worker_row(worker) for worker in found if is_live(worker)]
+    gone = [worker_row(one) for one in found if not is_live(one) and one.last_beat <= GONE_SHOWN]
+    named = [row | {"state": GONE} if row["state"] in (LATE, RUNNING) else row for row in gone]
+    return [*live, *(named if everyone else ())], len(gone)
 
 
 def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import typer
 
 from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import id_of, with_existing_queue
 from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ COLUMNS = ("token", "state", "left", "limit", "resets_in", "reserved", "why")
 
 
 def tokens(
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Run id; all runs by default.")
-    ] = None,
+    run_id: common.RunFilter = None,
     forget: Annotated[
         str | None,
         typer.Option(
@@ -29,6 +27,7 @@ def tokens(
         ),
     ] = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Show API tokens by name: remaining requests, time until reset, and why a token was retired.
@@ -43,7 +42,7 @@ def tokens(
     found = with_existing_queue(queue, lambda opened: _found(opened, run_id))
     rows = [one.as_json() if as_json else row(one) for one in found]
     nothing = "No token has been used. Pass some: shoal run … --tokens 'env:API_TOKENS hosts=api.example.com'"
-    put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing)
+    put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing, drops=("reserved", "limit"), wide=wide)
     if not as_json and any(one.state == "retired" for one in found):
         again = command_on(queue, "tokens --forget retired")
         say(f"Retired tokens were rejected by the API. If you have fixed them, try again:  {again}")
@@ -58,7 +57,7 @@ def row(status: "TokenStatus") -> dict[str, Any]:
 async def _found(queue: "Queue", run_id: str | None) -> "list[TokenStatus]":
     from shoal.fleet.status import tokens as fleet
 
-    return await fleet.tokens(queue, run_id)
+    return await fleet.tokens(queue, await id_of(queue, run_id))
 
 
 async def _forget(queue: "Queue", names: str) -> int:

@@ -41,18 +41,18 @@ def top(
 async def _show(queue: "Queue", url: str, every: float, once: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from shoal.core.redact import redacted
+    from shoal.queue.namespace import shown_queue
 
     console = Console(highlight=False)
     if as_json:
-        await _write_json(queue, every, once)
+        await _write_json(queue, shown_queue(url), every, once)
     elif once or not (console.is_terminal and sys.stdin.isatty()):
-        await _write_once(queue, redacted(url), console)
+        await _write_once(queue, shown_queue(url), console)
     else:
-        await _live(queue, redacted(url), every, console)
+        await _live(queue, shown_queue(url), every, console)
 
 
-async def _write_json(queue: "Queue", every: float, once: bool) -> None:
+async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> None:
     from shoal.fleet.status.overview import OverviewReader
 
     reader = OverviewReader(queue)
@@ -60,7 +60,7 @@ async def _write_json(queue: "Queue", every: float, once: bool) -> None:
         await reader.read()
         await asyncio.sleep(FIRST_INTERVAL)
     while True:
-        put_json((await reader.read()).as_json())
+        put_json((await reader.read()).as_json() | {"queue": url})
         if once:
             return
         await asyncio.sleep(every)

@@ -20,6 +20,7 @@ STATES = {
     "running": "green",
     "finished": "dim",
     "paused": "yellow",
+    "stopped": "yellow",
     "partial": "yellow",
     "cancelled": "dim",
     LATE: "bold red",

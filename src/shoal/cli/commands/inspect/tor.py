@@ -6,7 +6,7 @@ import typer
 
 from shoal.cli.console import put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_run
 
 if TYPE_CHECKING:
     from shoal.fetch.tor.sync import TorState
@@ -19,13 +19,14 @@ def tor(
         bool, typer.Option("--renew", help="Make all workers of the run build new circuits with new exits.")
     ] = False,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """Show the Tor process of each worker of a run: its state, circuit renewals and restarts.
 
     Example: shoal tor 20260215_120000_ab12 --renew
     """
-    states = with_existing_queue(queue, lambda opened: _look(opened, run_id, renew))
+    _, states = with_run(queue, run_id, lambda opened, run: _look(opened, run, renew))
     rows = [
         {
             "worker": worker,
@@ -38,7 +39,12 @@ def tor(
     ]
     columns = ("worker", "state", "says", "renewed", "restarts")
     put_rows(
-        rows, columns, as_json=as_json, nothing="No worker is using Tor. To use it, run: shoal run … --tor on"
+        rows,
+        columns,
+        as_json=as_json,
+        nothing="No worker is using Tor. To use it, run: shoal run … --tor on",
+        drops=("restarts", "renewed"),
+        wide=wide,
     )
     if renew and not as_json:
         say("Workers build new circuits within five seconds.")
@@ -47,7 +53,6 @@ def tor(
 async def _look(queue: "Queue", run_id: str, renew: bool) -> "dict[str, TorState]":
     from shoal.fetch.tor.sync import order_renewal, read_states
 
-    await queue.run(run_id)  # raises UnknownRun
     if renew:
         await order_renewal(queue, run_id)
     return await read_states(queue, run_id)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import put_json, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.options import common
 from shoal.cli.session import with_queue
 
@@ -27,7 +27,7 @@ def bench(
     Example: shoal bench --queue postgresql://db/shoal
     """
     if not as_json:
-        say(f"Processing {tasks:,} tasks in batches of 100 with {claimers} claim loops …")
+        say(f"Processing {counted(tasks, 'task')} in batches of 100 with {counted(claimers, 'claim loop')} …")
     with_queue(queue, lambda opened: _measured(opened, tasks, claimers, as_json))
 
 

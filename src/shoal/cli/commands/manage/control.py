@@ -6,7 +6,7 @@ import typer
 
 from shoal.cli.console import put_json, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_existing_queue, with_run
 from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
@@ -21,20 +21,25 @@ def pause(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Pause a run: workers get no more of its tasks until you resume it."""
-    words = f"Paused. To resume, run: {command_on(queue, f'resume {run_id}')}"
-    _steer(queue, lambda opened: opened.pause(run_id), as_json, lambda run: words)
+    _steer(
+        queue,
+        run_id,
+        lambda opened, found: opened.pause(found),
+        as_json,
+        lambda run: f"Paused. To resume, run: {command_on(queue, f'resume {run.id}')}",
+    )
 
 
 def resume(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Resume a run that was paused, or that ended at a limit with tasks left."""
-    before = with_existing_queue(queue, lambda opened: opened.run(run_id))
+    run_id, before = with_run(queue, run_id, lambda opened, found: opened.run(found))
     words = "Resumed; workers notice within a second."
     if before.reason:
         more = command_on(queue, f"run FILE --resume {run_id} --set max_pages=N")
         words = f"Resumed. It had ended: {before.reason}. To start workers with a higher limit, run: {more}"
-    _steer(queue, lambda opened: opened.resume(run_id), as_json, lambda run: words)
+    _steer(queue, run_id, lambda opened, found: opened.resume(found), as_json, lambda run: words)
 
 
 def cancel(
@@ -43,14 +48,13 @@ def cancel(
     """End a run for good: workers get no more of its tasks, and its results are kept."""
     from shoal.fleet.run import lifecycle
 
-    again = command_on(queue, f"export {run_id} --to items.jsonl")
-
     def words(run: "Run") -> str:
+        again = command_on(queue, f"export {run.id} --to items.jsonl")
         if run.state.has_ended:
             return f"Cancelled. To export its items, run: {again}"
-        return f"Run {run_id} has already finished. To export its items, run: {again}"
+        return f"Run {run.id} has already finished. To export its items, run: {again}"
 
-    _steer(queue, lambda opened: lifecycle.cancel(opened, run_id), as_json, words)
+    _steer(queue, run_id, lifecycle.cancel, as_json, words)
 
 
 def purge(
@@ -59,24 +63,30 @@ def purge(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete a run with all its tasks, items and dead letters. This cannot be undone."""
-    if not yes:
-        typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
     from shoal.fleet.run import lifecycle
 
+    # What `newest` means must not change between the question and the deletion.
+    run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
+    if not yes:
+        typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
     with_existing_queue(queue, lambda opened: lifecycle.purge(opened, run_id))
     say(f"Deleted run {run_id}.")
 
 
 def _steer(
-    url: str, steer: "Callable[[Queue], Awaitable[Run]]", as_json: bool, words: "Callable[[Run], str]"
+    url: str,
+    run_id: str,
+    steer: "Callable[[Queue, str], Awaitable[Run]]",
+    as_json: bool,
+    words: "Callable[[Run], str]",
 ) -> None:
     from shoal.fleet.status.progress import Snapshot
 
-    async def steered(queue: "Queue") -> "Snapshot":
-        run = await steer(queue)
+    async def steered(queue: "Queue", found: str) -> "Snapshot":
+        run = await steer(queue, found)
         return Snapshot(run, await queue.stats(run.id), 0, 0.0, None)
 
-    snapshot = with_existing_queue(url, steered)
+    _, snapshot = with_run(url, run_id, steered)
     if as_json:
         put_json({"run_id": snapshot.run.id, "state": snapshot.state})
     else:

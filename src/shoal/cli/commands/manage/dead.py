@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import put_json, put_rows, say
+from shoal.cli.console import counted, put_json, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import first, say_more, with_existing_queue
+from shoal.cli.session import first, say_more, with_run
 from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
@@ -35,15 +35,25 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
     after: common.After = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """List the dead letters of a run, oldest first."""
     from shoal.fleet.status.rows import letter_row
 
     where = _filter(step, host, error)
-    letters = with_existing_queue(queue, lambda opened: _letters(opened, run_id, where, limit + 1, after))
+    run_id, letters = with_run(
+        queue, run_id, lambda opened, run: _letters(opened, run, where, limit + 1, after)
+    )
     rows = [letter_row(letter) for letter in letters[:limit]]
-    put_rows(rows, ("id", "step", "url", "attempts", "error"), as_json=as_json, nothing="No dead letters.")
+    put_rows(
+        rows,
+        ("id", "step", "url", "attempts", "error"),
+        as_json=as_json,
+        nothing="No dead letters.",
+        drops=("attempts", "step"),
+        wide=wide,
+    )
     if letters and not as_json:
         say(f"Details:    {command_on(queue, f'dead show {run_id} {letters[0].id}')}")
         say(f"Try again:  {command_on(queue, f'dead replay {run_id}')}")
@@ -60,7 +70,7 @@ def show(
     """Show one dead letter with all its attempts."""
     from shoal.fleet.status.rows import find_letter, letter_row, whole_letter_row
 
-    letter = with_existing_queue(queue, lambda opened: find_letter(opened, run_id, letter_id))
+    _, letter = with_run(queue, run_id, lambda opened, run: find_letter(opened, run, letter_id))
     row = whole_letter_row(letter)
     if as_json:
         put_json(row)
@@ -71,7 +81,8 @@ def show(
         "request": row["request"],
     }.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
-    put_rows(row["history"], ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
+    columns = ("attempt", "ended_at", "worker_id", "error")
+    put_rows(row["history"], columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
 
 
 @app.command()
@@ -85,14 +96,15 @@ def replay(
     as_json: common.Json = False,
 ) -> None:
     """Return dead letters to the queue with their attempts reset."""
-    count = with_existing_queue(
-        queue, lambda opened: opened.replay(run_id, ids or None, where=_filter(step, host, error))
+    run_id, count = with_run(
+        queue, run_id, lambda opened, run: opened.replay(run, ids or None, where=_filter(step, host, error))
     )
     if as_json:
         put_json({"run_id": run_id, "replayed": count})
     else:
         again = command_on(queue, f"run … --resume {run_id}")
-        say(f"{count:,} tasks are pending again. To work on them, run: {again}")
+        verb = "is" if count == 1 else "are"
+        say(f"{counted(count, 'task')} {verb} pending again. To work on them, run: {again}")
 
 
 @app.command()
@@ -109,13 +121,13 @@ def drop(
     """Drop dead letters for good."""
     if not (ids or yes):
         typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
-    count = with_existing_queue(
-        queue, lambda opened: opened.drop(run_id, ids or None, where=_filter(step, host, error))
+    run_id, count = with_run(
+        queue, run_id, lambda opened, run: opened.drop(run, ids or None, where=_filter(step, host, error))
     )
     if as_json:
         put_json({"run_id": run_id, "dropped": count})
     else:
-        say(f"Dropped {count:,} dead letters.")
+        say(f"Dropped {counted(count, 'dead letter')}.")
 
 
 def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilter":

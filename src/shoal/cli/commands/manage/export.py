@@ -7,10 +7,12 @@ import typer
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_run
+from shoal.core.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from shoal.cli.commands.manage.export_run import ExportRequest
+    from shoal.export.open import Existing
     from shoal.export.report import Report
 
 STDOUT = "-"
@@ -68,6 +70,8 @@ def export(
     raw: Annotated[
         bool, typer.Option("--raw", help="CSV: do not escape cells that spreadsheets run as formulas.")
     ] = False,
+    overwrite: common.Overwrite = False,
+    append: common.Append = False,
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
@@ -89,13 +93,20 @@ def export(
         columns=common.words(columns),
         envelope=envelope,
         raw=raw,
+        existing=_existing(overwrite, append),
     )
-    report = with_existing_queue(queue, lambda opened: carry_out(opened, run_id, request))
+    run_id, report = with_run(queue, run_id, lambda opened, run: carry_out(opened, run, request))
     if as_json and to != STDOUT:
         put_json(_as_json(run_id, request, report))
     else:
         _print_report(request, report)
     raise typer.Exit(Exit.OK if report.is_complete and not report.skipped else Exit.PARTIAL)
+
+
+def _existing(overwrite: bool, append: bool) -> "Existing":
+    if overwrite and append:
+        raise InvalidSetting("--append", "adds to the file that --overwrite replaces. Use one of them")
+    return "append" if append else "replace" if overwrite else "refuse"
 
 
 def _as_json(run_id: str, request: "ExportRequest", report: "Report") -> dict[str, Any]:
@@ -112,7 +123,7 @@ def _as_json(run_id: str, request: "ExportRequest", report: "Report") -> dict[st
 
 def _print_report(request: "ExportRequest", report: "Report") -> None:
     if not report.is_complete:
-        say("Stopped before the run finished; the same command starts over.")
+        say("Stopped before the run finished; with --overwrite, the same command starts over.")
     say(f"Wrote {counted(report.items, 'item')} to {'stdout' if request.to == STDOUT else request.place}.")
     if request.by_step or len(report.steps) > 1:
         for step, count in report.steps.items():

@@ -11,7 +11,7 @@ from shoal.core.model import StoredItem
 from shoal.core.values import read_since
 from shoal.export.contract import Writer
 from shoal.export.follow import follow
-from shoal.export.open import open_writer
+from shoal.export.open import Existing, open_writer
 from shoal.export.report import Report
 from shoal.export.stream import export, stored_since
 from shoal.export.tables.address import display_location, is_table, read_address
@@ -32,6 +32,7 @@ class ExportRequest:
     columns: list[str] | None
     envelope: bool
     raw: bool
+    existing: Existing
 
     @property
     def place(self) -> str:
@@ -53,7 +54,8 @@ class ExportRequest:
             envelope=self.envelope,
             raw=self.raw,
             live=self.follow,
-            overwrite=self.follow,
+            overwrite=self.follow and self.existing != "append",
+            existing=self.existing,
         )
 
 

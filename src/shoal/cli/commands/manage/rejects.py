@@ -4,44 +4,60 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.commands.inspect.status import newest_run
 from shoal.cli.console import put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import first, with_existing_queue
+from shoal.cli.session import first, with_run
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from shoal.core.model import StoredReject
     from shoal.queue.contract import Queue
 
 
 def rejects(
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Run id; the newest run by default.")
-    ] = None,
+    run_id: common.MaybeRunId = None,
     step: Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            "--reason", help="Only reasons that contain this text, such as a field's name.", metavar="TEXT"
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
     after: Annotated[
         int, typer.Option("--after", min=0, help="Continue after the reject with this id.", metavar="ID")
     ] = 0,
     queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
     """List the items of a run that failed validation or a filter, with the reasons.
 
-    Example: shoal rejects 20260215_120000_ab12 --step book --json
+    Example: shoal rejects newest --step book --reason price
     """
     from shoal.fleet.status.rows import reject_row
 
-    found = with_existing_queue(queue, lambda opened: _rejects(opened, run_id, step, limit + 1, after))
+    _, found = with_run(
+        queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)
+    )
     rows = [reject_row(one) for one in found[:limit]]
-    columns = ("id", "step", "url", "reason", "data")
-    put_rows(rows, columns, as_json=as_json, nothing="No rejected items.")
+    columns = ("id", "step", "reason", "url", "data")
+    put_rows(rows, columns, as_json=as_json, nothing="No rejected items.", drops=("data", "step"), wide=wide)
     if len(found) > limit:
         say(f"There are more; continue with: --after {found[limit - 1].id}")
 
 
 async def _rejects(
-    queue: "Queue", run_id: str | None, step: str | None, limit: int, after: int
+    queue: "Queue", run_id: str, step: str | None, reason: str | None, limit: int, after: int
 ) -> "list[StoredReject]":
-    run = run_id or await newest_run(queue)
-    return [one async for one in first(queue.rejects(run, step=step, after=after), limit)]
+    matching = _matching(queue.rejects(run_id, step=step, after=after), reason)
+    return [one async for one in first(matching, limit)]
+
+
+async def _matching(
+    source: "AsyncIterator[StoredReject]", reason: str | None
+) -> "AsyncIterator[StoredReject]":
+    async for one in source:
+        if reason is None or reason.lower() in one.reason.lower():
+            yield one

@@ -1,0 +1,33 @@
+"""The lines of a summary about errors, rejects, and items that are missing or empty."""
+
+import shlex
+from typing import TYPE_CHECKING
+
+from shoal.cli.console import counted
+
+if TYPE_CHECKING:
+    from shoal.fleet.run.launch import Summary
+    from shoal.fleet.status.findings import EmptyFields, RunFindings
+
+
+def error_lines(found: "RunFindings") -> list[str]:
+    """Return the first error of each class, in one line each."""
+    return [f"First {name}: {message}" for name, message in found.errors.items()]
+
+
+def item_lines(summary: "Summary") -> list[str]:
+    """Return the first reason of a reject, and warnings about items that are missing or empty."""
+    found, stats = summary.findings, summary.snapshot.stats
+    lines = [f"First reject: {found.reject}"] if found.reject else []
+    if stats.completed and not (stats.items or stats.rejected or stats.remaining):
+        look = shlex.join(["shoal", "shell", found.page or "URL"])
+        pages = counted(stats.completed, "page")
+        lines.append(f"Warning: {pages} gave no items. Try the selectors on a page: {look}")
+    return [*lines, *map(_warn_of_empty_fields, found.empty)]
+
+
+def _warn_of_empty_fields(empty: "EmptyFields") -> str:
+    names, looked_at = ", ".join(empty.fields), counted(empty.items, "item")
+    if empty.items == 1:
+        return f"Warning: empty in the only item of step {empty.step}: {names}."
+    return f"Warning: empty in all {looked_at} of step {empty.step} that were looked at: {names}."

@@ -1,0 +1,113 @@
+"""`shoal items`: the first items of a run, or a random sample of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from shoal.cli.console import counted, put_json, put_rows, say
+from shoal.cli.options import common
+from shoal.cli.session import first, with_run
+
+if TYPE_CHECKING:
+    from shoal.core.model import StoredItem
+    from shoal.queue.contract import Queue
+
+HEAD = 10
+MAX_VALUE = 200  # characters of a value in the table
+KEPT = 3  # fields that a narrow terminal shows in any case
+
+
+def items(
+    run_id: common.MaybeRunId = None,
+    head: Annotated[
+        int | None,
+        typer.Option("--head", min=1, help="Show the first N items.", show_default="10", metavar="N"),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", min=1, help="Show N random items; reads all of them.", metavar="N"),
+    ] = None,
+    fields: Annotated[
+        str | None, typer.Option("--fields", help="Only these fields, in this order.", metavar="A,B")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", help="Only items of this step.", metavar="STEP")
+    ] = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
+) -> None:
+    """Show the first items of a run, or a random sample of them. `shoal export` writes all of them.
+
+    Example: shoal items newest --sample 5 --fields title,price
+    """
+    if head is not None and sample is not None:
+        raise typer.BadParameter("use either --head or --sample")
+    run_id, (found, total) = with_run(
+        queue, run_id, lambda opened, run: _read(opened, run, step, head or HEAD, sample)
+    )
+    wanted = common.words(fields)
+    if as_json:
+        for item in found:
+            put_json(_as_json(item, wanted))
+    else:
+        _put_table(found, wanted, wide)
+    known = {name for item in found for name in fields_of(item)}
+    unknown = [name for name in wanted or [] if name not in known]
+    if found and unknown:
+        say(f"No item here has: {', '.join(unknown)}. Its fields: {', '.join(sorted(known)) or 'none'}")
+    if len(found) < total:
+        say(f"{len(found):,} of {counted(total, 'item')} of run {run_id}.")
+
+
+def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bool) -> None:
+    rows = [fields_of(item) for item in found]
+    columns = wanted or list(dict.fromkeys(name for row in rows for name in row))
+    texts = [{name: _text(row[name]) for name in columns if name in row} for row in rows]
+    cut = sum(len(text) > MAX_VALUE for row in texts for text in row.values())
+    shown = [{name: _cut(text) for name, text in row.items()} for row in texts]
+    # The first fields are kept: a scraper's author puts the important ones there.
+    drops = list(reversed(columns[KEPT:]))
+    put_rows(shown, columns, as_json=False, nothing="No items.", drops=drops, folds=columns, wide=wide)
+    if cut:
+        say(f"{counted(cut, 'value')} cut to {MAX_VALUE} characters; --json shows all of it.")
+
+
+def fields_of(item: "StoredItem") -> Mapping[str, Any]:
+    """Return the fields of an item; one that is no object has the field `item`."""
+    return item.data if isinstance(item.data, dict) else {"item": item.data}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+
+
+def _as_json(item: "StoredItem", wanted: Iterable[str] | None) -> dict[str, Any]:
+    from shoal.fleet.status.rows import item_row
+
+    row = item_row(item)
+    if wanted is not None:
+        given = fields_of(item)
+        row["data"] = {name: given[name] for name in wanted if name in given}
+    return row
+
+
+async def _read(
+    queue: "Queue", run_id: str, step: str | None, head: int, sample: int | None
+) -> "tuple[list[StoredItem], int]":
+    """Return the chosen items, and how many there are."""
+    from shoal.fleet.status.items import sample_of
+
+    stats = await queue.stats(run_id)
+    total = stats.items if step is None else stats.steps[step].items if step in stats.steps else 0
+    source = queue.items(run_id, step=step)
+    if sample is not None:
+        return await sample_of(source, sample), total
+    return [item async for item in first(source, head)], total

@@ -1,0 +1,31 @@
+"""Which workers are alive, and on which runs somebody works."""
+
+from datetime import timedelta
+
+from shoal.core.model import MINUTE, WorkerStatus
+from shoal.fleet.liveness import MAX_SILENCE, is_dead
+from shoal.fleet.status.stale import FINAL_STATES
+from shoal.queue.contract import Queue
+
+RECENT = MINUTE  # a worker that has been silent for longer counts as gone
+GONE_SHOWN = timedelta(days=1)  # how long a gone worker can be listed
+
+
+def is_live(worker: WorkerStatus) -> bool:
+    """Return whether a worker has not ended, died or been silent for long; it may be late."""
+    return worker.state not in FINAL_STATES and worker.last_beat <= RECENT and not is_dead(worker)
+
+
+def is_at_work(worker: WorkerStatus) -> bool:
+    """Return whether a worker is alive, on time, and takes tasks: a coordinator takes none."""
+    return is_live(worker) and worker.last_beat <= MAX_SILENCE and "role" not in worker.info
+
+
+async def runs_at_work(queue: Queue) -> set[str]:
+    """Return the ids of the runs that somebody works on."""
+    return {worker.run_id for worker in await queue.workers() if is_at_work(worker)}
+
+
+async def has_workers(queue: Queue, run_id: str) -> bool:
+    """Return whether somebody works on a run."""
+    return any(is_at_work(worker) for worker in await queue.workers(run_id))

@@ -1,0 +1,43 @@
+"""Finds the run that a name means: its id, the start of its id, or `newest`."""
+
+from collections.abc import Sequence
+
+from shoal.core.errors import InvalidSetting, UnknownRun
+from shoal.core.model import Run
+from shoal.queue.contract import Queue
+
+NEWEST = "newest"
+MAX_SHOWN = 5  # ids in an error
+
+
+async def find_run(queue: Queue, name: str | None = NEWEST, *, scraper: str | None = None) -> Run:
+    """Return the run of this name, or of a scraper the newest one; None means the newest too.
+
+    Raises UnknownRun, and InvalidSetting if the name begins several ids or the queue has no runs.
+    """
+    if name not in (None, NEWEST):
+        try:
+            return await queue.run(str(name))
+        except UnknownRun:
+            return _match(str(name), [run for run in await queue.runs() if _is_of(run, scraper)])
+    newest = next((run for run in await queue.runs() if _is_of(run, scraper)), None)
+    if newest is None:
+        whose = f" of {scraper!r}" if scraper else ""
+        start = "Start one with: shoal run FILE --url …"
+        raise InvalidSetting("RUN", f"means nothing yet: this queue has no runs{whose}. {start}")
+    return newest
+
+
+def _match(start: str, runs: Sequence[Run]) -> Run:
+    found = [run for run in runs if start and run.id.startswith(start)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UnknownRun(start, [run.id for run in runs])
+    more = ", …" if len(found) > MAX_SHOWN else ""
+    ids = ", ".join(run.id for run in found[:MAX_SHOWN])
+    raise InvalidSetting("RUN", f"{start!r} begins {len(found):,} ids: {ids}{more}")
+
+
+def _is_of(run: Run, scraper: str | None) -> bool:
+    return scraper is None or run.scraper == scraper

@@ -1,0 +1,111 @@
+"""What to look at after a run: its first errors, the first reject, and fields that stay empty."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from shoal.core.errors import shorten
+from shoal.core.model import Stats, TaskState
+from shoal.queue.contract import Queue
+
+MAX_LETTERS = 1_000  # dead letters that are read, the oldest first
+MAX_ITEMS = 1_000  # items of a step that are read, the first ones
+MAX_STEPS = 20
+MAX_CLASSES = 5
+MAX_FIELDS = 20  # of a step; items of any size may be stored
+MAX_MESSAGE = 200  # characters
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyFields:
+    """Fields that hold nothing in every item that was read."""
+
+    step: str
+    fields: tuple[str, ...]
+    items: int  # that were read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFindings:
+    """What a run has to say about itself, as far as its first results show."""
+
+    errors: Mapping[str, str] = field(default_factory=dict)  # the first message, by class
+    reject: str | None = None  # the first reason
+    empty: tuple[EmptyFields, ...] = ()
+    page: str | None = None  # a page without items, if the run has none at all
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal run --json` promises."""
+        return {
+            "first_errors": dict(self.errors),
+            "first_reject": self.reject,
+            "empty_fields": {
+                found.step: {"fields": list(found.fields), "items": found.items} for found in self.empty
+            },
+        }
+
+
+async def read_findings(queue: Queue, run_id: str, stats: Stats) -> RunFindings:
+    """Read the beginning of a run's dead letters, rejects and items; the amount is bounded."""
+    return RunFindings(
+        errors=await _first_errors(queue, run_id) if stats.dead else {},
+        reject=await _first_reject(queue, run_id) if stats.rejected else None,
+        empty=tuple(await _empty_fields(queue, run_id, stats)) if stats.items else (),
+        page=await _page_without_items(queue, run_id) if stats.completed and not stats.items else None,
+    )
+
+
+async def _first_errors(queue: Queue, run_id: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    async for letter in _up_to(queue.dead(run_id), MAX_LETTERS):
+        lines = letter.error.splitlines() or [""]
+        name, _, message = lines[0].partition(": ")
+        found.setdefault(name, shorten(message, MAX_MESSAGE))
+        if len(found) >= MAX_CLASSES:
+            break
+    return found
+
+
+async def _first_reject(queue: Queue, run_id: str) -> str | None:
+    async for reject in _up_to(queue.rejects(run_id), 1):
+        return shorten(reject.reason, MAX_MESSAGE)
+    return None
+
+
+async def _empty_fields(queue: Queue, run_id: str, stats: Stats) -> list[EmptyFields]:
+    """Find the empty fields of each step: steps yield items of different types."""
+    steps = [name for name, counts in stats.steps.items() if counts.items]
+    found = []
+    for step in steps[:MAX_STEPS]:
+        items, filled = 0, dict[str, bool]()
+        async for item in _up_to(queue.items(run_id, step=step), MAX_ITEMS):
+            items += 1
+            if isinstance(item.data, dict):
+                for name, value in item.data.items():
+                    filled[name] = filled.get(name, False) or not is_empty(value)
+        names = tuple(name for name, is_filled in filled.items() if not is_filled)
+        if names:
+            found.append(EmptyFields(step=step, fields=names[:MAX_FIELDS], items=items))
+    return found
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a field holds nothing; 0 and false are something."""
+    return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
+
+
+async def _page_without_items(queue: Queue, run_id: str) -> str | None:
+    async for task in _up_to(queue.tasks(run_id, states={TaskState.COMPLETED}), 1):
+        return task.url
+    return None
+
+
+async def _up_to(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
+    count = 0
+    async for entry in source:
+        yield entry
+        count += 1
+        if count >= limit:
+            return
