@@ -87,5 +87,5 @@ class Step:
         if isinstance(subject, Page) and subject.dropped:
             harvest.dropped.update(subject.dropped)
         tasks = map(self.route, harvest.follow)
-        harvest.follow = self.link_filter.filter(tasks, parent, harvest.items, harvest.dropped)
+        harvest.follow = self.link_filter.filter(tasks, parent, harvest.dropped)
         return harvest

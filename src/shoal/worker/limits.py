@@ -76,6 +76,7 @@ async def raise_page_limit(queue: Queue, run_id: str, max_pages: int | None) -> 
 
 
 SYNC_INTERVAL = 5.0  # seconds
+URGENT_INTERVAL = 0.5  # seconds; a fast fleet may spend a whole budget within a few
 MAX_LINK_KINDS = 20  # at a time
 MAX_TRIES = 5
 SPENT_TTL = timedelta(days=1)
@@ -90,10 +91,14 @@ class TrapBudgetSync:
 
     async def run(self) -> None:
         """Exchange periodically until cancelled."""
+        clock = asyncio.get_running_loop().time
+        due = clock()
         while True:
-            await asyncio.sleep(
-                SYNC_INTERVAL * random.uniform(0.8, 1.2)
-            )  # workers must not do it all at once
+            # Random, because workers must not do it all at once.
+            await asyncio.sleep(URGENT_INTERVAL * random.uniform(0.8, 1.2))
+            if clock() < due and not self._link_filter.is_urgent:
+                continue
+            due = clock() + SYNC_INTERVAL * random.uniform(0.8, 1.2)
             with suppress(QueueError):
                 await self.exchange()
 

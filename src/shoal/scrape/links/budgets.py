@@ -7,23 +7,29 @@ so that a page that two workers find counts once.
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
+from datetime import date
 
 import msgspec
 
 from shoal.scrape.links.shape import UrlParts, without_ids
 from shoal.scrape.links.sketch import Sketch
-from shoal.scrape.links.traps import is_calendar, is_recurring, is_variant
+from shoal.scrape.links.traps import find_endless, is_calendar, is_recurring, is_variant
 
-RECURRING = 200  # URLs of a host with one segment three times in the path
-CALENDAR = 300  # pages of one calendar
-VARIANTS = 100  # sorted or printable views of a section's pages
-PAIRS, PER_PAIR_VALUE = 500, 50  # URLs with two parameters, such as a category and a page number
-FACETS, PER_FACET_VALUE = 300, 8  # URLs with more parameters
+# Each of these occurs on ordinary sites too: only thousands of them tell that a program makes them up.
+ENDLESS = 2_000  # URLs of a host that are very long or deep, repeat themselves, or have a date far away
+RECURRING = 5_000  # URLs of a host with one segment three times in the path
+CALENDAR = 10_000  # pages of one calendar
+VARIANTS = 2_000  # sorted or printable views of a section's pages
+PAIRS, PER_PAIR_VALUE = 4_000, 50  # URLs with two parameters, such as a category and a page number
+FACETS, PER_FACET_VALUE = 8_000, 8  # URLs with more parameters
+MAZE = 6_000  # new pages of a section that looks like a maze
+PAGING = 18_000  # links of a section to the next page that add no depth
 
 MAX_BUDGETS = 2_000
 MAX_NAMES = 16
 VALUE_BITS, PAID_BITS = 4_096, 16_384
 MIN_SHARED = 10  # URLs a worker counts before it shares them, or half of a smaller budget
+URGENT = 0.1  # share of a budget that a worker spends before it shares it at once
 
 
 class BudgetSpent(msgspec.Struct, frozen=True):
@@ -60,10 +66,15 @@ class ShapeBudget:
         """Whether other workers should get these counts."""
         return self.spent > self.shared and self.spent >= min(MIN_SHARED, self.limit / 2)
 
-    def add(self, url: UrlParts) -> None:
-        """Count a URL."""
+    @property
+    def is_urgent(self) -> bool:
+        """Whether others would spend far too much if they got these counts late."""
+        return self.spent - self.shared > max(MIN_SHARED, URGENT * self.limit)
+
+    def add(self, name: str) -> None:
+        """Count a URL, or another name of a page."""
         self.spent += 1
-        self._urls.add(f"{url.path}?{url.params}")
+        self._urls.add(name)
 
     def add_values(self, url: UrlParts) -> float:
         """Record the parameter values of a URL and return the largest number of values of one parameter."""
@@ -112,22 +123,37 @@ class ShapeBudgets:
         shapes.sort(key=lambda shape: self._budgets[shape].shared - self._budgets[shape].spent)
         return shapes[:limit]
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether other workers should get some counts at once."""
+        return any(budget.is_urgent for budget in self._budgets.values())
+
     def exchange(self, shared: Mapping[str, bytes | None]) -> dict[str, bytes]:
         """Merge the shared counts of these shapes, and return the totals that differ from them."""
         found = {shape: self._budget(shape).exchange(known) for shape, known in shared.items()}
         return {shape: spent for shape, spent in found.items() if spent != shared[shape]}
 
-    def spend(self, url: UrlParts) -> str | None:
+    def spend(self, url: str, address: UrlParts, today: date) -> str | None:
         """Count a URL that was not seen before; return the name of the budget if it is used up."""
         if self._limit is not None:
-            return self._spend_within(url.shape, self._limit, url)
-        if is_recurring(url.segments):
-            return self._spend_within(f"{url.host} (recurring paths)", RECURRING, url)
-        if is_calendar(url):
-            return self._spend_within(f"{url.section} (calendar)", CALENDAR, url)
-        if is_variant(url):
-            return self._spend_within(f"{url.section} (sorted and printed views)", VARIANTS, url)
-        return self._spend_on_query(url) if len(url.params) > 1 else None
+            return self._spend_within(address.shape, self._limit, address)
+        if reason := find_endless(url, address, today):
+            return self._spend_within(f"{address.host} ({reason})", ENDLESS, address)
+        if is_recurring(address.segments):
+            return self._spend_within(f"{address.host} (recurring paths)", RECURRING, address)
+        if is_calendar(address):
+            return self._spend_within(f"{address.section} (calendar)", CALENDAR, address)
+        if is_variant(address):
+            return self._spend_within(f"{address.section} (sorted and printed views)", VARIANTS, address)
+        return self._spend_on_query(address) if len(address.params) > 1 else None
+
+    def spend_on_maze(self, section: str, url: UrlParts) -> str | None:
+        """Count a new page of a section that looks like a maze; return the budget's name if it is used up."""
+        return self._spend_within(f"{section} (maze)", MAZE, url)
+
+    def spend_on_paging(self, section: str, name: str) -> bool:
+        """Count a link to the next page that adds no depth; return whether there may be one more."""
+        return self._limit is not None or self._spend(f"{section} (paging)", PAGING, name)
 
     def _spend_on_query(self, url: UrlParts) -> str | None:
         if len(url.params) == 2:
@@ -140,12 +166,15 @@ class ShapeBudgets:
         return self._spend_within(shape, FACETS + PER_FACET_VALUE * values, url)
 
     def _spend_within(self, shape: str, limit: float, url: UrlParts) -> str | None:
+        return None if self._spend(shape, limit, f"{url.path}?{url.params}") else shape
+
+    def _spend(self, shape: str, limit: float, name: str) -> bool:
         budget = self._budget(shape)
         budget.limit = limit
         if budget.total >= limit:
-            return shape
-        budget.add(url)
-        return None
+            return False
+        budget.add(name)
+        return True
 
     def _budget(self, shape: str) -> ShapeBudget:
         budget = self._budgets.setdefault(shape, ShapeBudget(self._key))

@@ -26,7 +26,7 @@ class UrlParts(NamedTuple):
     @property
     def section(self) -> str:
         """The section of the site: the first folder, or the page itself if it has a query, or the root."""
-        if len(self.segments) > 1:
+        if len(self.segments) > 1 or (self.segments and self.path.endswith("/")):
             return f"{self.host}/{without_ids(self.segments[0])}/"
         return f"{self.host}{without_ids(self.path)}?" if self.params else f"{self.host}/"
 

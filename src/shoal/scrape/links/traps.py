@@ -8,7 +8,7 @@ from shoal.scrape.links.shape import UrlParts
 
 MAX_LENGTH = 2_000  # characters of a link
 MAX_SEGMENTS = 20
-MAX_YEARS_AWAY = 10
+MAX_YEARS_AHEAD, MAX_YEARS_BACK = 10, 100
 MIN_REPEATS = 4  # occurrences of one segment that make a path a repeating one
 
 _SESSION_NAMES = (
@@ -51,7 +51,7 @@ def strip_session(url: str) -> str:
 
 
 def find_endless(url: str, address: UrlParts, today: date) -> str | None:
-    """Return why a URL cannot be an ordinary page, or None if it may be one."""
+    """Return why a URL is hardly an ordinary page, or None if it may well be one."""
     if len(url) > MAX_LENGTH:
         return "long addresses"
     if len(address.segments) > MAX_SEGMENTS:
@@ -84,8 +84,10 @@ def is_calendar(address: UrlParts) -> bool:
 
 
 def is_far_date(address: UrlParts, today: date) -> bool:
-    """Tell whether a URL is a calendar page more than MAX_YEARS_AWAY years from today."""
-    return is_calendar(address) and any(abs(year - today.year) > MAX_YEARS_AWAY for year in years(address))
+    """Tell whether a URL is a calendar page of a year for which nobody has entered anything."""
+    return is_calendar(address) and any(
+        not today.year - MAX_YEARS_BACK <= year <= today.year + MAX_YEARS_AHEAD for year in years(address)
+    )
 
 
 def years(address: UrlParts) -> list[int]:

@@ -1,12 +1,22 @@
 """Budgets that many workers share: the total counts, and a URL that two workers find counts once."""
 
+from datetime import date
+
 import pytest
 
-from shoal.scrape.links.budgets import CALENDAR, FACETS, PAIRS, PER_FACET_VALUE, PER_PAIR_VALUE, ShapeBudgets
+from shoal.scrape.links import budgets
+from shoal.scrape.links.budgets import PER_FACET_VALUE, PER_PAIR_VALUE, ShapeBudgets
 from shoal.scrape.links.shape import url_parts
 from shoal.scrape.links.sketch import Sketch
 
-KEY = b"run"
+CALENDAR, FACETS, PAIRS = 300, 300, 500  # in place of thousands
+KEY, TODAY = b"run", date(2026, 6, 1)
+
+
+@pytest.fixture(autouse=True)
+def small_budgets(monkeypatch):
+    for name, limit in {"CALENDAR": CALENDAR, "FACETS": FACETS, "PAIRS": PAIRS}.items():
+        monkeypatch.setattr(budgets, name, limit)
 
 
 class Fleet:
@@ -31,7 +41,7 @@ class Fleet:
             if number % 50 == 0:
                 self.tell()
             whose = self.workers if each else [self.workers[number % len(self.workers)]]
-            taken = [worker.spend(url_parts(url)) is None for worker in whose]
+            taken = [worker.spend(url, url_parts(url), TODAY) is None for worker in whose]
             paid += any(taken)
         return paid
 
@@ -88,7 +98,7 @@ def test_a_small_budget_is_told_of_before_it_is_used_up():
 def test_what_is_told_is_confirmed_before_it_counts_as_told():
     (worker,) = Fleet(1).workers
     for url in calendar(20):
-        worker.spend(url_parts(url))
+        worker.spend(url, url_parts(url), TODAY)
     (kind,) = worker.unshared(20)
     news = worker.exchange({kind: None})
     assert worker.unshared(20) == [kind]  # it may not have been written

@@ -8,10 +8,12 @@ import pytest
 
 from shoal.core.model import Task
 from shoal.core.request_options import RequestOptions
-from shoal.scrape.links.budgets import CALENDAR, FACETS, PAIRS, VALUE_BITS, VARIANTS, ShapeBudgets
-from shoal.scrape.links.dead_ends import MAX_FOLDERS, MAX_PER_PAGE, MAX_USELESS_LINKS, DeadEnds
+from shoal.scrape.links import budgets as limits
+from shoal.scrape.links.budgets import VALUE_BITS, ShapeBudgets
 from shoal.scrape.links.filter import MAX_REPORTED, OTHER_TRAPS, SECRETS_ELSEWHERE, UNENCRYPTED, LinkFilter
+from shoal.scrape.links.mazes import MAX_FOLDERS, MIN_PAGES, WINDOW, Mazes
 from shoal.scrape.links.seen import MIN_REMEMBERED, SeenSet
+from shoal.scrape.links.shape import url_parts
 from shoal.scrape.links.sketch import Sketch
 from shoal.scrape.settings.scraper import ScraperSettings
 
@@ -22,20 +24,37 @@ def make_filter(**settings):
     return LinkFilter(ScraperSettings.read(**settings), today=lambda: date(2026, 6, 1))
 
 
-def pass_links(link_filter, urls, *, page=HOME, items=(), step="s", depth=1):
+@pytest.fixture
+def small_budgets(monkeypatch):
+    """Make every budget small enough for a short test."""
+    small = {"ENDLESS": 10, "RECURRING": 20, "CALENDAR": 50, "VARIANTS": 100, "PAIRS": 500, "FACETS": 300}
+    for name, limit in (small | {"MAZE": 300, "PAGING": 100}).items():
+        monkeypatch.setattr(limits, name, limit)
+    monkeypatch.setattr("shoal.scrape.links.mazes.WINDOW", 200)
+
+
+def pass_links(link_filter, urls, *, page=HOME, step="s", depth=1, at=None):
     """Return the URLs of a page that pass, and the skipped ones by reason."""
     dropped = Counter()
     tasks = [Task(url=url, step=step, depth=depth) for url in urls]
-    passed = link_filter.filter(tasks, Task(url=page, step="s"), list(items), dropped)
+    parent = Task(url=page, step="s", depth=max(0, depth - 1) if at is None else at)
+    passed = link_filter.filter(tasks, parent, dropped)
     return [task.url for task in passed], dropped
 
 
-def test_depth_scope_and_traps_are_counted_apart():
+def test_depth_scope_and_traps_are_counted_apart(small_budgets):
     link_filter = make_filter(max_depth=3)
-    assert pass_links(link_filter, [HOME + "x"], depth=3) == ([HOME + "x"], {})
-    assert pass_links(link_filter, [HOME + "y"], depth=4) == ([], {"too deep": 1})
+    assert pass_links(link_filter, [HOME + "x"], step="t", depth=3) == ([HOME + "x"], {})
+    assert pass_links(link_filter, [HOME + "y"], step="t", depth=4) == ([], {"too deep": 1})
     assert pass_links(link_filter, ["https://b.test/"]) == ([], {"out of scope": 1})
-    assert pass_links(link_filter, [HOME + "x/a/a/a"]) == ([], {"trap: a.test/x/ (repeating paths)": 1})
+    urls = [f"{HOME}x/a/a/a/{number}" for number in range(11)]
+    assert pass_links(link_filter, urls) == (urls[:10], {"trap: a.test (repeating paths)": 1})
+
+
+def test_a_link_that_is_queued_already_is_not_too_deep():
+    link_filter = make_filter(max_depth=3)
+    pass_links(link_filter, [HOME + "x"], step="t", depth=3)
+    assert pass_links(link_filter, [HOME + "x"], step="t", depth=4) == ([HOME + "x"], {})
 
 
 SECRET = {"Authorization": "Bearer x"}
@@ -69,7 +88,7 @@ def test_without_secrets_and_where_http_was_typed_a_link_is_what_it_is():
 def test_the_secret_headers_of_a_task_stay_within_https_too():
     ask = RequestOptions(post=b"x", headers={"X-Api-Key": "x"})
     tasks = [Task(url=OLD, step="s", depth=1, request=ask), Task(url=OLD, step="s", depth=1)]
-    passed = make_filter().filter(tasks, Task(url=HOME, step="s"), [], Counter())
+    passed = make_filter().filter(tasks, Task(url=HOME, step="s"), Counter())
     assert [task.url for task in passed] == ["https://a.test/old", OLD]
 
 
@@ -90,7 +109,7 @@ def test_a_task_that_would_take_secret_headers_out_of_scope_is_dropped_by_name()
 def test_of_the_links_that_are_not_followed_one_is_kept_as_an_example_for_each_reason():
     link_filter = make_filter(max_depth=3)
     pass_links(link_filter, ["https://b.test/1?token=secret", "https://b.test/2"])
-    pass_links(link_filter, [HOME + "y"], depth=4)
+    pass_links(link_filter, [HOME + "y"], step="t", depth=4)
     assert link_filter.examples == {"out of scope": "https://b.test/1", "too deep": HOME + "y"}
 
 
@@ -102,10 +121,10 @@ def test_a_session_id_is_taken_out_of_the_task():
     )
 
 
-def test_filters_in_ever_new_combinations_are_cut_and_named():
+def test_filters_in_ever_new_combinations_are_cut_and_named(small_budgets):
     urls = [f"{HOME}f?a={a}&b={b}&c={c}" for a in range(10) for b in range(10) for c in range(10)]
     passed, dropped = pass_links(make_filter(), urls)
-    assert FACETS <= len(passed) < 2 * FACETS
+    assert limits.FACETS <= len(passed) < 2 * limits.FACETS
     assert dropped == {"trap: a.test (filters)": 1000 - len(passed)}
 
 
@@ -122,27 +141,27 @@ def test_a_parameter_that_enumerates_pages_is_not_cut():
     assert pass_links(link_filter, urls) == (urls, {})
 
 
-def test_two_parameters_of_few_values_are_cut_late():
+def test_two_parameters_of_few_values_are_cut_late(small_budgets):
     urls = [f"{HOME}x?a={a}&b={b}" for a in range(100) for b in range(100)]
     passed, dropped = pass_links(make_filter(), urls)
-    assert PAIRS < len(passed) < 10_000
+    assert limits.PAIRS < len(passed) < 10_000
     assert set(dropped) == {"trap: a.test/x?"}
 
 
-def test_sorted_views_and_calendars_are_cut():
+def test_sorted_views_and_calendars_are_cut(small_budgets):
     views = [f"{HOME}cat/{n}?sort=price" for n in range(500)]
     passed, dropped = pass_links(make_filter(), views)
-    assert len(passed) == VARIANTS
-    assert dropped == {"trap: a.test/cat/ (sorted and printed views)": 500 - VARIANTS}
+    assert len(passed) == limits.VARIANTS
+    assert dropped == {"trap: a.test/cat/ (sorted and printed views)": 500 - limits.VARIANTS}
     days = [f"{HOME}calendar/2026/{m:02}/{d:02}" for m in range(1, 13) for d in range(1, 29)]
     passed, dropped = pass_links(make_filter(), days)
-    assert len(passed) == CALENDAR
-    assert dropped == {"trap: a.test/calendar/ (calendar)": 336 - CALENDAR}
+    assert len(passed) == limits.CALENDAR
+    assert dropped == {"trap: a.test/calendar/ (calendar)": 336 - limits.CALENDAR}
 
 
-def test_links_that_were_let_in_pass_again_and_cost_nothing():
+def test_links_that_were_let_in_pass_again_and_cost_nothing(small_budgets):
     link_filter = make_filter()
-    views = [f"{HOME}cat/{n}?sort=price" for n in range(VARIANTS)]
+    views = [f"{HOME}cat/{n}?sort=price" for n in range(limits.VARIANTS)]
     for _ in range(5):
         assert pass_links(link_filter, views) == (views, {})
     assert pass_links(link_filter, [f"{HOME}cat/x?sort=price"])[0] == []
@@ -158,103 +177,92 @@ def test_the_user_may_set_one_budget_for_every_pattern():
     assert pass_links(link_filter, urls) == (urls, {})
 
 
-def test_only_so_many_traps_are_named():
+def test_only_so_many_traps_are_named(small_budgets):
     link_filter = make_filter()
-    urls = [f"{HOME}{chr(97 + n // 26)}{chr(97 + n % 26)}/a/a/a" for n in range(100)]
+    urls = [f"{HOME}{chr(97 + n)}/{m}?sort=a" for n in range(MAX_REPORTED + 5) for m in range(101)]
     _, dropped = pass_links(link_filter, urls)
     assert len(dropped) == MAX_REPORTED + 1
-    assert dropped[OTHER_TRAPS] == 100 - MAX_REPORTED
+    assert dropped[OTHER_TRAPS] == 5
 
 
-def wander(link_filter, pages, *, page="https://a.test/maze/{}", links=10, items=()):
-    """Handle pages of a dead end, each with ten links to others; return the number of followed links."""
+def wander(link_filter, pages, *, more=(), step="s"):
+    """Handle pages of a maze, each with ten new links and `more`; return how many new ones were followed."""
     followed = 0
     for number in range(pages):
-        urls = [page.format(f"{number}x{link}") for link in range(links)]
-        followed += len(pass_links(link_filter, urls, page=page.format(number), items=items)[0])
+        urls = [f"{HOME}maze/{number}x{link}" for link in range(10)]
+        known = [one.format(number - 1) for one in more if number]
+        passed, _ = pass_links(link_filter, urls + known, page=f"{HOME}maze/{number}", step=step, depth=1)
+        followed += len([url for url in passed if url in urls])
     return followed
 
 
-def test_pages_without_items_that_link_only_to_their_like_are_a_dead_end():
+def test_pages_that_lead_only_to_pages_that_no_other_links_to_are_a_maze(small_budgets):
     link_filter = make_filter()
-    pass_links(link_filter, [], page=HOME + "p", items=[{"title": "real"}])
-    assert wander(link_filter, 100) == MAX_USELESS_LINKS
-    dropped = pass_links(link_filter, [HOME + "maze/new"], page=HOME + "maze/1")[1]
-    assert dropped == {"trap: a.test/maze/ (nothing new)": 1}
+    assert wander(link_filter, 100) == 200 + limits.MAZE
+    dropped = pass_links(link_filter, [HOME + "maze/new", HOME + "else/new"], page=HOME + "maze/1")[1]
+    assert dropped == {"trap: a.test/maze/ (maze)": 2}
+    assert pass_links(link_filter, [HOME + "maze/new"], step="other", page=HOME + "maze/1")[1] == {}
 
 
-def test_without_any_items_nothing_is_a_dead_end():
-    assert wander(make_filter(), 100) == 1000
+def test_pages_that_are_linked_from_several_others_are_no_maze(small_budgets):
+    assert wander(make_filter(), 200, more=["https://a.test/maze/{}x3"]) == 2_000
 
 
-def test_a_page_that_gives_a_new_item_opens_its_part_again():
+def test_a_link_back_to_where_a_page_was_found_tells_nothing(small_budgets):
+    link_filter, followed = make_filter(max_depth=10**6), 0
+    for depth in range(1, 100):
+        urls = [f"{HOME}maze/{depth + 1}x{link}" for link in range(10)]
+        back = [f"{HOME}maze/{depth - 1}x1"]
+        page = f"{HOME}maze/{depth}x1"
+        passed, _ = pass_links(link_filter, urls + back, page=page, depth=depth + 2, at=depth + 1)
+        followed += len(set(passed) & set(urls))
+    assert followed == 200 + limits.MAZE
+
+
+def test_a_section_whose_pages_end_somewhere_is_no_maze(small_budgets):
     link_filter = make_filter()
-    pass_links(link_filter, [], page=HOME + "p", items=[{"title": "real"}])
-    wander(link_filter, 100)
-    pass_links(link_filter, [], page=HOME + "maze/1", items=[{"title": "there was something"}])
-    assert pass_links(link_filter, [HOME + "maze/more"], page=HOME + "maze/2")[0] == [HOME + "maze/more"]
+    for number in range(200):
+        urls = [f"{HOME}tree/{number}x{link}" for link in range(10)]
+        assert pass_links(link_filter, urls, page=f"{HOME}tree/{number}")[0] == urls
+        pass_links(link_filter, [], page=urls[0])
 
 
-def test_an_item_that_differs_only_in_its_address_is_nothing_new():
-    link_filter = make_filter()
-    for number in range(100):
-        item = {"title": "Not found", "url": f"{HOME}maze/{number}"}
-        links = [f"{HOME}maze/{number}x{link}" for link in range(10)]
-        passed, _ = pass_links(link_filter, links, page=f"{HOME}maze/{number}", items=[item])
-    assert passed == []
-
-
-def test_a_link_for_another_step_or_to_another_part_is_of_use():
-    link_filter = make_filter()
-    pass_links(link_filter, [], page=HOME + "p", items=[{"title": "real"}])
-    for number in range(100):
-        page = f"{HOME}list/{number}"
-        assert (
-            len(pass_links(link_filter, [f"{HOME}list/{number}x{link}" for link in range(10)], page=page)[0])
-            == 10
-        )
-        pass_links(link_filter, [f"{HOME}list/book{number}"], page=page, step="book")
+def test_links_for_another_step_are_no_maze(small_budgets):
+    assert wander(make_filter(), 200, step="book") == 2_000
 
 
 def test_a_long_list_passes_whole():
-    link_filter = make_filter()
-    pass_links(link_filter, [], page=HOME + "p", items=[{"title": "real"}])
     urls = [f"{HOME}p/item-{n}" for n in range(10_000)]
-    assert pass_links(link_filter, urls, page=HOME + "p/all") == (urls, {})
-    assert MAX_PER_PAGE < MAX_USELESS_LINKS
+    assert pass_links(make_filter(), urls, page=HOME + "p/all") == (urls, {})
 
 
-def test_a_refused_link_does_not_pass_at_the_second_try():
-    link_filter = make_filter()
-    pass_links(link_filter, [], page=HOME + "p", items=[{"title": "real"}])
-    wander(link_filter, 100)
-    for _ in range(3):
-        assert pass_links(link_filter, [HOME + "maze/again"], page=HOME + "maze/1")[0] == []
+def test_nothing_counts_as_a_maze_before_thousands_of_pages():
+    assert MIN_PAGES > 1 and WINDOW + limits.MAZE >= 8_000
+    assert min(limits.ENDLESS, limits.RECURRING, limits.CALENDAR, limits.VARIANTS, limits.FACETS) >= 2_000
 
 
-def test_made_up_folders_are_one_part_in_the_end():
-    dead_ends = DeadEnds()
-    parts = {
-        dead_ends.section_of(f"https://a.test/w{chr(97 + n % 26)}{chr(97 + n // 26)}/x") for n in range(500)
-    }
-    assert len(parts) == MAX_FOLDERS + 1
-    assert "a.test/*/" in parts
+def test_made_up_folders_are_one_section_in_the_end():
+    mazes = Mazes()
+    urls = [f"https://a.test/w{chr(97 + n % 26)}{chr(97 + n // 26)}/x" for n in range(500)]
+    sections = {mazes.section_of(url_parts(url)) for url in urls}
+    assert len(sections) == MAX_FOLDERS + 1
+    assert "a.test/*/" in sections
 
 
-def test_many_threads_share_one_budget():
+def test_many_threads_share_one_budget(small_budgets):
     link_filter = make_filter()
     with ThreadPoolExecutor(8) as pool:
         pages = [[f"{HOME}cat/{n}x{m}?sort=a" for n in range(50)] for m in range(40)]
         passed = sum(len(urls) for urls, _ in pool.map(lambda urls: pass_links(link_filter, urls), pages))
-    assert passed == VARIANTS
+    assert passed == limits.VARIANTS
 
 
 def test_tasks_without_a_url_pass_by_depth_alone():
     link_filter = make_filter(max_depth=1)
     dropped = Counter()
     parent = Task(payload={"a": 1}, step="s")
-    assert len(link_filter.filter([Task(payload={"b": 1}, step="s")], parent, [], dropped)) == 1
-    assert link_filter.filter([Task(payload={"b": 1}, step="s", depth=2)], parent, [], dropped) == []
+    assert len(link_filter.filter([Task(payload={"b": 1}, step="s")], parent, dropped)) == 1
+    assert link_filter.filter([Task(payload={"b": 1}, step="t", depth=2)], parent, dropped) == []
     assert dropped == {"too deep": 1}
 
 
@@ -301,7 +309,7 @@ def test_what_a_step_sends_is_bound_by_scope_and_depth_and_by_no_trap():
             Task(url=url, step="s", depth=depth, request=RequestOptions.json({"page": page}))
             for page in range(3_000)
         ]
-        return len(link_filter.filter(tasks, Task(url=HOME, step="s"), [], dropped))
+        return len(link_filter.filter(tasks, Task(url=HOME, step="s"), dropped))
 
     assert passed(HOME + "x/a/a/a?sort=1&filter=2") == 3_000 and not dropped
     assert passed("https://b.test/") == passed(HOME, depth=4) == 0

@@ -21,8 +21,8 @@ ENDLESS = [
     ("https://a.test/a//a//a", "repeating paths"),
     ("https://a.test/calendar/2040/01", "far dates"),
     ("https://a.test/calendar?month=2037-01", "far dates"),
-    ("https://a.test/calendar?year=1999&month=5", "far dates"),
-    ("https://a.test/events/1980/05/", "far dates"),
+    ("https://a.test/calendar?year=1899&month=5", "far dates"),
+    ("https://a.test/events/1880/05/", "far dates"),
     ("https://a.test/day/2037-01-31", "far dates"),
     ("https://a.test/agenda?d=20370131", "far dates"),
 ]

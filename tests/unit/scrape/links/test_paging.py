@@ -1,0 +1,103 @@
+"""Paging does not make a crawl deeper, and a chain without end ends all the same."""
+
+from collections import Counter
+from datetime import date
+
+import pytest
+
+from shoal.core.model import Task
+from shoal.core.request_options import RequestOptions
+from shoal.scrape.links import budgets
+from shoal.scrape.links.filter import LinkFilter
+from shoal.scrape.settings.scraper import ScraperSettings
+
+LIST = "https://a.test/list?page={}"
+
+
+def make_filter(**settings):
+    return LinkFilter(ScraperSettings.read(**settings), today=lambda: date(2026, 6, 1))
+
+
+def linked(parent, *links):
+    """Return the tasks of `page.follow` for pairs of URL and step."""
+    return [Task(url=url, step=step, depth=parent.depth + 1) for url, step in links]
+
+
+def walk(link_filter, links_of, pages, *, dropped=None):
+    """Follow a chain of tasks of step `list`; return the pages that were reached, and their depths."""
+    task, found = Task(url=LIST.format(0), step="list"), []
+    for number in range(1, pages):
+        tasks = links_of(task, number)
+        passed = link_filter.filter(tasks, task, Counter() if dropped is None else dropped)
+        following = [one for one in passed if one.step == "list" and one is not None]
+        if not following:
+            break
+        task = following[-1]
+        found.append(task.depth)
+    return found
+
+
+def test_the_next_page_of_a_list_is_as_deep_as_the_list():
+    books = [(f"https://a.test/book/{n}", "book") for n in range(20)]
+    depths = walk(make_filter(), lambda page, n: linked(page, *books, (LIST.format(n), "list")), 1_500)
+    assert depths == [1] * 1_499
+
+
+def test_a_page_before_and_a_page_after_are_a_chain_too():
+    def links(page, n):
+        return linked(page, (LIST.format(n - 2), "list"), (LIST.format(n), "list"))
+
+    # Another worker has seen the page before: what is known here must not matter.
+    filters = [make_filter() for _ in range(4)]
+    task = Task(url=LIST.format(0), step="list")
+    for number in range(1, 200):
+        passed = filters[number % 4].filter(links(task, number), task, Counter())
+        task = passed[-1]
+        assert task.depth == 1, number
+
+
+def test_a_page_with_three_links_to_its_own_step_is_one_level():
+    dropped = Counter()
+    depths = walk(
+        make_filter(),
+        lambda page, n: linked(page, *((LIST.format(f"{n}{side}"), "list") for side in "abc")),
+        100,
+        dropped=dropped,
+    )
+    assert depths == list(range(1, 21))
+    assert dropped == {"too deep": 3}
+
+
+def test_links_to_other_steps_are_a_level_however_few():
+    parent = Task(url=LIST.format(0), step="list", depth=20)
+    dropped = Counter()
+    assert make_filter().filter(linked(parent, ("https://a.test/1", "book")), parent, dropped) == []
+    assert dropped == {"too deep": 1}
+
+
+def test_the_first_link_of_a_seed_stays_a_link():
+    """A task of depth 0 would be taken for a seed, which the scope does not bind."""
+    seed = Task(url=LIST.format(0), step="list")
+    (task,) = make_filter().filter(linked(seed, (LIST.format(1), "list")), seed, Counter())
+    assert task.depth == 1
+    dropped = Counter()
+    assert make_filter().filter(linked(seed, ("https://b.test/", "list")), seed, dropped) == []
+    assert dropped == {"out of scope": 1}
+
+
+@pytest.mark.parametrize("kind", ["url", "payload", "post"])
+def test_a_chain_without_end_ends_by_its_depth(kind, monkeypatch):
+    monkeypatch.setattr(budgets, "PAGING", 100)
+
+    def links(page, n):
+        match kind:
+            case "url":
+                return linked(page, (LIST.format(n), "list"))
+            case "payload":
+                return [Task(payload={"cursor": n}, step="list")]
+        post = RequestOptions.json({"cursor": n})
+        return [Task(url=LIST.format(0), step="list", request=post, depth=page.depth + 1)]
+
+    dropped = Counter()
+    assert len(walk(make_filter(), links, 1_000, dropped=dropped)) in (100 + 19, 100 + 20)
+    assert dropped == {"too deep": 1}
