@@ -413,11 +413,14 @@ class DutyFailed(ShoalError):
 class TaskDied(ShoalError):
     """An awaited task became a dead letter; `results` has those of the other tasks so far, by id."""
 
-    def __init__(self, run_id: str, letter_id: str, url: str | None, error: str) -> None:
+    def __init__(self, run_id: str, letter_id: str, url: str | None, error: str, traceback: str = "") -> None:
         self.run_id, self.letter_id, self.url, self.error = run_id, letter_id, url, error
+        self.traceback = traceback  # of the step, empty if the page could not be fetched
         self.results: dict[str, list[Any]] = {}
         what = f"The task for {shorten(url)}" if url else "The task"
         super().__init__(f"{what} failed: {error}. Details: shoal dead show {run_id} {letter_id}")
+        if traceback:
+            self.add_note(f"Traceback in the worker:\n{traceback}")
 
 
 class TaskExpired(ShoalError):

@@ -4,12 +4,10 @@ import asyncio
 import contextvars
 import random
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 
 from shoal.core.errors import NotNow, ShoalError, StepTimeout
 from shoal.core.http import LiveTab, OnHop, Request, Response
@@ -28,6 +26,7 @@ from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.prefetch import ScheduledLease, host_of
@@ -99,6 +98,9 @@ class TaskProcessor:
         self._memory, self._slots = memory, slots
         self._deadlines = Deadlines()
         self._gap = run.settings.host_delay
+        self._tracebacks = TracebackFormatter.for_code(
+            scraper.first.filename, lambda text: tools.redact(hidden(text))
+        )
         self._may_look_up = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
@@ -342,7 +344,6 @@ class TaskProcessor:
 
     def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
         kind = type(error).__name__
-        self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)
@@ -363,10 +364,8 @@ class TaskProcessor:
         # Truncated after that, because half a secret is not recognized as one.
         message = " ".join(hidden(f"{kind}: {error}").split())
         text = error_text(self._tools.redact(hidden(message)))
-        return replace(outcome, error=text if isinstance(error, ShoalError) else text + _source_line(error))
-
-
-def _source_line(error: Exception) -> str:
-    """Return the line of the user's code that raised an error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
+        if not isinstance(error, ShoalError):
+            text += self._tracebacks.find_line(error)
+        outcome = replace(outcome, error=text, traceback=self._tracebacks.format(error))
+        self._tally.note_error(kind, outcome)
+        return outcome

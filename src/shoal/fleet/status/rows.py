@@ -54,6 +54,7 @@ def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
             "worker_id": entry.worker_id,
             "ended_at": entry.ended_at.isoformat(),
             "error": entry.error,
+            "traceback": entry.traceback or None,
         }
         for entry in letter.history
     ]
@@ -61,6 +62,7 @@ def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
         **letter_row(letter),
         "payload": dict(letter.task.payload),
         "request": letter.task.request.words if letter.task.request else None,
+        "traceback": letter.traceback or None,
         "history": history,
     }
 

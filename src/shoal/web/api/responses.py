@@ -162,6 +162,7 @@ class AttemptRow(ResponseModel):
     worker_id: str
     ended_at: str
     error: str
+    traceback: str | None
 
 
 class DeadLetterDetail(DeadLetterResponse):
@@ -169,6 +170,7 @@ class DeadLetterDetail(DeadLetterResponse):
 
     payload: dict[str, Any]
     request: str | None
+    traceback: str | None
     history: list[AttemptRow]
 
 

@@ -154,6 +154,7 @@ async def carry_out(
 
 def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
+    from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
     from shoal.fleet.hints import command_on
     from shoal.scrape.links.filter import TOO_DEEP
@@ -176,6 +177,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     ):
         if counts:
             lines.append(f"{words}: {format_counts(counts)}.")
+    lines += first_error_lines(tally)
     lines += _links_not_followed(snapshot)
     if TOO_DEEP in snapshot.not_followed:
         deepest = job.scraper.settings.max_depth

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import put_json, put_rows, say
+from shoal.cli.console import put_json, put_rows, put_text, say
 from shoal.cli.options import common
 from shoal.cli.session import first, say_more, with_existing_queue
 from shoal.fleet.hints import command_on
@@ -72,6 +72,8 @@ def show(
     }.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
     put_rows(row["history"], ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
+    if letter.traceback:
+        put_text(f"Traceback of the last attempt:\n{letter.traceback}")
 
 
 @app.command()
