@@ -31,6 +31,7 @@ ShoalError
 ├── TaskDied                  an awaited task became a dead letter
 ├── TaskExpired               an awaited task expired, was dropped, or was never done
 ├── StepTimeout               a step timed out
+├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
 ├── NotNow                    a task cannot be tried now; it is postponed and uses no attempt
@@ -438,6 +439,14 @@ class StepTimeout(ShoalError):
     def __init__(self, step: str, seconds: float) -> None:
         self.step, self.seconds = step, seconds
         super().__init__(f"Step {step!r} timed out after {seconds:g} s")
+
+
+class BreakpointRefused(ShoalError):
+    """A step called breakpoint() in a worker, which has no terminal."""
+
+    def __init__(self, step: str, command: str) -> None:
+        self.step, self.command = step, command
+        super().__init__(f"Step {step!r} called breakpoint(), and a worker has no terminal. Run: {command}")
 
 
 class BrowserMissing(ShoalError):

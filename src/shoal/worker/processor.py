@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import random
 import time
+from bdb import BdbQuit
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.failures.breakpoints import explain_quit
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -42,6 +44,10 @@ class TooLate(Exception):
     """No request may be sent to the host now: its turn has passed, or was used for robots.txt."""
 
 
+# Called with every error of a task; may return the outcome in place of the usual one.
+OnError = Callable[[Lease, Exception], Outcome | None]
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessorTools:
     """The fetchers and other resources that tasks are processed with."""
@@ -53,6 +59,7 @@ class ProcessorTools:
     revisits: VisitStore | None = None
     redact: Redact = redacted
     on_begin: Callable[[Lease], None] | None = None
+    on_error: OnError | None = None
 
 
 @dataclass(slots=True)
@@ -180,7 +187,8 @@ class TaskProcessor:
         except NotNow as wait:
             return self._postpone(lease, wait)
         except Exception as error:
-            return self._judge_error(lease, host, error)
+            outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
+            return outcome or self._judge_error(lease, host, error)
         finally:
             self._memory.release(attempt.number)
             if attempt.live:
@@ -343,6 +351,10 @@ class TaskProcessor:
         return Release(lease, after=reason.after)
 
     def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
+        trace = self._tracebacks.format(error)
+        if isinstance(error, BdbQuit):
+            step = self._scraper.handler(lease.task)
+            error, trace = explain_quit(lease, step, is_first=step is self._scraper.first), ""
         kind = type(error).__name__
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
@@ -366,6 +378,6 @@ class TaskProcessor:
         text = error_text(self._tools.redact(hidden(message)))
         if not isinstance(error, ShoalError):
             text += self._tracebacks.find_line(error)
-        outcome = replace(outcome, error=text, traceback=self._tracebacks.format(error))
+        outcome = replace(outcome, error=text, traceback=trace)
         self._tally.note_error(kind, outcome)
         return outcome

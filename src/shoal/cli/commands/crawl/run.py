@@ -46,6 +46,7 @@ def run(
     warc: common.Warc = None,
     replay: common.Replay = None,
     worker_options: WorkerOptions,
+    debug: common.Debug = False,
     as_json: common.Json = False,
 ) -> None:
     """Run a scraper on this machine: enqueue, scrape with live progress, write the items.
@@ -55,6 +56,10 @@ def run(
     from shoal.cli.commands.crawl.exchanges import as_changes, fill_again, replayed_seeds
     from shoal.cli.options.job import fork_server_for
 
+    if debug:
+        from shoal.cli.commands.crawl.debug import check_options
+
+        check_options(workers=worker_options.workers, again=again)
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
     if not (seeds or resume or again):
@@ -63,11 +68,17 @@ def run(
     job = worker_options.job(
         scraper,
         queue,
-        fork_server=fork_server_for(queue),
+        fork_server=None if debug else fork_server_for(queue),
         urls=list(seeds.urls),
         changes=[*kept, *common.setting("dedup", dedup)],
         has_data=as_json or out == "-",
     )
+    if debug:
+        from shoal.cli.commands.crawl.debug import debug as debug_run
+
+        raise typer.Exit(
+            debug_run(job, seeds, out=out, rejects=rejects, invalid=invalid, resume=resume, run_id=run_id)
+        )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
         # Its workers run elsewhere: print the command that starts them.
         report(

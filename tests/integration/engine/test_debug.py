@@ -1,0 +1,137 @@
+"""Finding a bug in a step: tracebacks, and the debugger in the terminal."""
+
+import asyncio
+import os
+import pty
+import select
+import sys
+import time
+
+import pytest
+
+from shoal.cli.exits import Exit
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import typed
+
+SCRAPER = """
+from shoal import Page, Scraper
+from prices import read_price
+
+shop = Scraper("shop", rate=None, robots=False, retries=2)
+
+@shop.step
+async def listing(page: Page):
+    if "break" in page.url:
+        breakpoint()
+        yield {"title": page.text("title")}
+        yield page.follow("/price", step=item)
+    else:
+        yield page.follow("/price", step=item)
+
+@shop.step
+def item(page: Page):
+    yield {"price": read_price("")}
+"""
+PRICES = """
+import json
+
+def read_price(text):
+    return json.loads(text)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "shop.py").write_text(SCRAPER)
+    (tmp_path / "prices.py").write_text(PRICES)
+    return tmp_path
+
+
+@pytest.fixture
+def site(origin):
+    origin.answer = lambda path: Answer(body=b"<title>A shop</title>")
+    return origin
+
+
+def talk(words, folder, *exchanges):
+    """Type a command in a terminal: wait for each text, then type the line that belongs to it."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execve(sys.executable, [sys.executable, "-m", "shoal", *words], os.environ | {"NO_COLOR": "1"})
+    seen, at, deadline = "", 0, time.monotonic() + 60
+    waiting = list(exchanges)
+    try:
+        while True:
+            assert time.monotonic() < deadline, seen
+            if waiting and (found := seen.find(waiting[0][0], at)) >= 0:
+                text, line = waiting.pop(0)
+                at = found + len(text)
+                os.write(terminal, line.encode())
+                continue
+            if select.select([terminal], [], [], 1.0)[0]:
+                try:
+                    piece = os.read(terminal, 4096)
+                except OSError:  # the end, on Linux
+                    break
+                seen += piece.decode()
+        assert not waiting, seen
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen
+    finally:
+        os.close(terminal)
+
+
+async def test_a_step_is_debugged_in_the_terminal_and_its_error_opens_the_debugger_there(folder, site):
+    code, seen = await asyncio.to_thread(
+        talk,
+        ["run", "--debug", "shop.py", "--url", f"{site.url}/break"],
+        folder,
+        ("(Pdb) ", "p page.text('title')\n"),
+        ("'A shop'", ""),
+        ("(Pdb) ", "c\n"),
+        ("JSONDecodeError", ""),
+        ("(Pdb) ", "p text == ''\n"),
+        ("True", ""),
+        ("(Pdb) ", "q\n"),
+    )
+    assert "-> return json.loads(text)" in seen
+    assert "Stopped at the first error of a step, after 1 page, 1 item." in seen
+    assert code == Exit.PARTIAL
+    assert not list(folder.glob("*.db"))
+
+
+async def test_ctrl_c_ends_a_step_that_is_running(folder, site):
+    (folder / "busy.py").write_text(
+        "from shoal import Scraper\nbusy = Scraper('busy', robots=False)\n"
+        "@busy.step\nasync def main(page):\n    print('busy now', flush=True)\n    while True: pass\n"
+    )
+    words = ["run", "--debug", "busy.py", "--url", f"{site.url}/"]
+    code, seen = await asyncio.to_thread(talk, words, folder, ("busy now", "\x03"))
+    assert "Stopped with 1 task left" in seen
+    assert code == Exit.PARTIAL
+
+
+async def test_without_a_terminal_the_first_error_is_printed_and_ends_the_run(folder, site):
+    done = await typed(
+        *("run", "--debug", "shop.py", "--url", f"{site.url}/", "--url", f"{site.url}/2"), folder=folder
+    )
+    assert done.code == Exit.PARTIAL
+    assert '  File "prices.py", line 5, in read_price\n    return json.loads(text)\n' in done.err
+    assert "… 3 frames in json (decoder.py:" in done.err
+    assert done.err.count("JSONDecodeError") == 1
+    assert "Stopped at the first error of a step" in done.err
+
+
+async def test_debugging_refuses_workers(folder, site):
+    done = await typed("run", "--debug", "shop.py", "--url", site.url, "--workers", "2", folder=folder)
+    assert done.code == Exit.USAGE
+    assert "leave out --workers" in done.err
+
+
+async def test_a_worker_says_how_to_debug_and_where_a_step_failed(folder, site):
+    urls = ["--url", f"{site.url}/break", "--url", f"{site.url}/"]
+    done = await typed("run", "shop.py", *urls, folder=folder)
+    assert "1 BreakpointRefused" in done.err
+    assert f"Run: shoal run --debug shop.py --url {site.url}/break" in done.err
+    assert "First of 3 JSONDecodeError:" in done.err
+    assert '    File "prices.py", line 5, in read_price\n' in done.err
