@@ -135,3 +135,15 @@ async def test_a_worker_says_how_to_debug_and_where_a_step_failed(folder, site):
     assert f"Run: shoal run --debug shop.py --url {site.url}/break" in done.err
     assert "First of 3 JSONDecodeError:" in done.err
     assert '    File "prices.py", line 5, in read_price\n' in done.err
+
+
+async def test_a_step_that_blocks_the_event_loop_is_named_with_its_stack(folder, site):
+    (folder / "slow.py").write_text(
+        "import time\nfrom shoal import Scraper\nslow = Scraper('slow', robots=False, rate=None)\n"
+        "@slow.step\nasync def main(page):\n    time.sleep(2.5)\n"
+    )
+    done = await typed("run", "slow.py", "--url", f"{site.url}/1", "--url", f"{site.url}/2", folder=folder)
+    assert done.code == Exit.OK
+    assert done.err.count("Step 'main' has blocked the event loop for") == 1
+    assert '  File "slow.py", line 6, in main\n    time.sleep(2.5)\n' in done.err
+    assert "<module>" not in done.err

@@ -24,10 +24,12 @@ from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.breakpoints import refuse_breakpoints
+from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.fetchers.chain import open_fetchers, open_revisits, open_robots
 from shoal.worker.ipc.protocol import (
     STOP,
     ExitReason,
+    LoggedEvent,
     SupervisorChannel,
     WorkerConfig,
     WorkerEnded,
@@ -37,6 +39,7 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
+from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.processor import OnError, ProcessorTools
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
@@ -89,6 +92,7 @@ async def work(
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         worker = await open_worker(stack, config, channel, queue, run, scraper, markers, threads)
         handle_stops(sock, worker.stop)
+        stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
         gc.collect()
         gc.freeze()
@@ -164,6 +168,25 @@ async def open_worker(
     )
     worker.tally.measures = telemetry.measures
     return worker
+
+
+def watch_loop(
+    worker: Worker,
+    config: WorkerConfig,
+    channel: SupervisorChannel,
+    scraper: Scraper,
+    markers: StepMarkers,
+) -> BlockedLoopWatch:
+    """Start to watch for steps that block the event loop of this thread."""
+    redact = redactor(all_secrets(config.queue, scraper.settings, os.environ))
+    watch = BlockedLoopWatch(
+        markers,
+        worker.started_lease,
+        lambda event: channel.send(LoggedEvent(event)),
+        TracebackFormatter.for_code(scraper.first.filename, redact),
+    )
+    watch.start()
+    return watch
 
 
 def beat_forever(markers: StepMarkers) -> None:
