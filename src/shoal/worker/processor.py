@@ -28,6 +28,7 @@ from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.breakpoints import explain_quit
+from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -60,6 +61,7 @@ class ProcessorTools:
     redact: Redact = redacted
     on_begin: Callable[[Lease], None] | None = None
     on_error: OnError | None = None
+    failed_pages: FailedPageStore | None = None
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class TaskAttempt:
     asked: bool = False
     turn_used: bool = False  # for robots.txt, so that the page has to wait for another turn
     live: LiveTab | None = None  # the browser tab that shows the page
+    response: Response | None = None
 
     @property
     def task(self) -> Task:
@@ -188,7 +191,10 @@ class TaskProcessor:
             return self._postpone(lease, wait)
         except Exception as error:
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
-            return outcome or self._judge_error(lease, host, error)
+            outcome = outcome or self._judge_error(lease, host, error)
+            if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
+                await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
+            return outcome
         finally:
             self._memory.release(attempt.number)
             if attempt.live:
@@ -257,7 +263,7 @@ class TaskProcessor:
             self._slots.stop_waiting(attempt.number)
             request = replace(request, on_send=lambda: self._begin_request(attempt))
         response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
-        attempt.live = response.live
+        attempt.live, attempt.response = response.live, response
         self._tally.bytes += len(response.body)
         return response
 

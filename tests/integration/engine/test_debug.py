@@ -3,9 +3,11 @@
 import asyncio
 import os
 import pty
+import re
 import select
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -128,13 +130,64 @@ async def test_debugging_refuses_workers(folder, site):
     assert "leave out --workers" in done.err
 
 
-async def test_a_worker_says_how_to_debug_and_where_a_step_failed(folder, site):
+async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):
     urls = ["--url", f"{site.url}/break", "--url", f"{site.url}/"]
-    done = await typed("run", "shop.py", *urls, folder=folder)
-    assert "1 BreakpointRefused" in done.err
-    assert f"Run: shoal run --debug shop.py --url {site.url}/break" in done.err
-    assert "First of 3 JSONDecodeError:" in done.err
+    done = await typed("run", "shop.py", *urls, "--run", "mine", "--json", folder=folder)
+    assert done.row["dead"] == 2
+    listed = (await typed("dead", "list", "mine", "--json", folder=folder)).rows
+    refused, failed = sorted(listed, key=lambda letter: letter["attempts"])
+    assert refused["attempts"] == 1
+    assert f"Run: shoal run --debug shop.py --url {site.url}/break" in refused["error"]
+    assert failed["error"].endswith("(prices.py:5 in read_price)")
+    shown = (await typed("dead", "show", "mine", failed["id"], "--json", folder=folder)).row
+    assert '  File "prices.py", line 5, in read_price\n' in shown["traceback"]
+    assert shown["page"]["status"] == 200
+    written = await typed("dead", "show", "--page", "mine", failed["id"], folder=folder)
+    assert Path(written.out.strip()).read_bytes() == b"<title>A shop</title>"
+    Path(written.out.strip()).unlink()
+    (folder / "prices.py").write_text("def read_price(text):\n    return 7\n")
+    tried = await say_in(
+        "run()\npage.text('title')\n", "dead", "shell", "mine", failed["id"], "shop.py", folder=folder
+    )
+    assert '{"price":7}' in tried
+    assert "'A shop'" in tried
+    unknown = await typed("dead", "shell", "mine", failed["id"], folder=folder)
+    assert unknown.code == Exit.USAGE
+    assert f"shoal dead shell mine {failed['id']} FILE.py" in unknown.err
+
+
+async def test_a_run_ends_with_the_first_error_of_each_class(folder, site):
+    done = await typed("run", "shop.py", "--url", f"{site.url}/", folder=folder)
+    assert f"First of 3 JSONDecodeError: {site.url}/price\n" in done.err
     assert '    File "prices.py", line 5, in read_price\n' in done.err
+
+
+async def test_the_shell_fetches_and_runs_steps(folder, site):
+    lines = f"fetch('{site.url}/2', headers={{'X-Test': 'yes'}})\nrun('listing')\nview()\n"
+    out = await say_in(lines, "shell", f"{site.url}/", "--scraper", "shop.py", folder=folder)
+    assert f"<Page 200 {site.url}/2>" in out
+    assert f"item: {site.url}/price" in out
+    assert "Step 'listing': 0 items, 1 new task." in out
+    copies = re.findall(r"\S*shoal-page-\S*", out)
+    assert copies
+    assert Path(copies[0]).read_text().endswith("<title>A shop</title>")
+    Path(copies[0]).unlink()
+    found = await typed("shell", f"{site.url}/", "--xpath", "//title/text()", folder=folder)
+    assert found.out == "A shop\n"
+
+
+async def say_in(lines, *words, folder):
+    """Type lines into a shell, and return all that it printed."""
+    shell = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "shoal", *words),
+        cwd=folder,
+        env=os.environ | {"NO_COLOR": "1", "DISPLAY": "", "WAYLAND_DISPLAY": ""},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await asyncio.wait_for(shell.communicate(lines.encode()), 60)
+    return out.decode()
 
 
 async def test_a_step_that_blocks_the_event_loop_is_named_with_its_stack(folder, site):

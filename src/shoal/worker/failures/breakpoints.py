@@ -27,9 +27,9 @@ def _quit(*args: Any, **kwargs: Any) -> Any:
 
 def explain_quit(lease: Lease, step: Step, *, is_first: bool) -> BreakpointRefused:
     """Return the error for a step whose debugger has ended at once, with the command to type."""
-    url = lease.task.url
+    url, file = lease.task.url, shlex.quote(shown_path(step.filename))
     if is_first and url:
-        command = f"shoal run --debug {shlex.quote(shown_path(step.filename))} --url {shlex.quote(url)}"
+        command = f"shoal run --debug {file} --url {shlex.quote(url)}"
     else:
-        command = f"shoal dead shell {lease.run_id} {lease.task_id}, and there: run()"
+        command = f"shoal dead shell {lease.run_id} {lease.task_id} {file}, and there: run()"
     return BreakpointRefused(step.name, command)

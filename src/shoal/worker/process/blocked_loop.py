@@ -75,7 +75,7 @@ def _from_step(stack: Sequence[traceback.FrameSummary]) -> Sequence[traceback.Fr
 def _event(lease: Lease, seconds: float, stack: str) -> Event:
     name, url = lease.task.step, lease.task.url
     message = (
-        f"Step {name!r} has blocked the event loop for {seconds:.1f} s so far: all other tasks of this worker "
+        f"Step {name!r} has blocked the event loop for {seconds:.1f} s so far: all other tasks of the worker "
         "wait. Await the call, or define the step with 'def' instead of 'async def'."
     )
     fields = {"task": lease.task_id, "step": name, "url": bare_url(url) if url else None}

@@ -25,7 +25,7 @@ from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.breakpoints import refuse_breakpoints
 from shoal.worker.failures.tracebacks import TracebackFormatter
-from shoal.worker.fetchers.chain import open_fetchers, open_revisits, open_robots
+from shoal.worker.fetchers.chain import open_failed_pages, open_fetchers, open_revisits, open_robots
 from shoal.worker.ipc.protocol import (
     STOP,
     ExitReason,
@@ -138,6 +138,10 @@ async def open_worker(
     robots = open_robots(settings, queue, fetchers["http"], user_agent=agent)
     if robots:
         stack.push_async_callback(robots.close)
+    secrets = all_secrets(config.queue, settings, os.environ)
+    failed_pages = open_failed_pages(settings, queue, run, secrets)
+    if failed_pages:
+        stack.push_async_callback(failed_pages.close)
     telemetry = WorkerTelemetry(config, channel, scraper.steps)
     stack.callback(telemetry.close)
     worker = Worker(
@@ -150,9 +154,10 @@ async def open_worker(
             threads,
             telemetry.observe_markers(markers),
             revisits,
-            redactor(all_secrets(config.queue, settings, os.environ)),
+            redactor(secrets),
             on_begin or telemetry.on_begin,
             on_error,
+            failed_pages,
         ),
         worker_id=config.worker_id,
         lease=config.lease,
