@@ -17,6 +17,14 @@ def failure_text(outcome: Retry | Bury) -> str:
     return f"{error}\n{traceback}".encode(errors="replace").decode()
 
 
+def message_of(error: BaseException) -> str:
+    """Return the message of an error, even of one whose `__str__` fails: it is the user's code."""
+    try:
+        return str(error)
+    except Exception:
+        return "its message cannot be read, because its __str__ fails"
+
+
 def error_of(text: str) -> str:
     """Return the error of a stored text, without the traceback."""
     return text.partition("\n")[0]

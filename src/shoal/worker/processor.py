@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from shoal.core.errors import NotNow, ShoalError, StepTimeout
+from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.redact import Redact, redacted
@@ -380,7 +381,7 @@ class TaskProcessor:
         # As text: an error references the frames that it passed through, and they hold the page. Without
         # secrets: it is stored in the queue, and shown to anyone who may read it.
         # Truncated after that, because half a secret is not recognized as one.
-        message = " ".join(hidden(f"{kind}: {error}").split())
+        message = " ".join(hidden(f"{kind}: {message_of(error)}").split())
         text = error_text(self._tools.redact(hidden(message)))
         if not isinstance(error, ShoalError):
             text += self._tracebacks.find_line(error)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
+from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 
@@ -124,10 +125,15 @@ async def test_without_a_terminal_the_first_error_is_printed_and_ends_the_run(fo
     assert "Stopped at the first error of a step" in done.err
 
 
-async def test_debugging_refuses_workers(folder, site):
-    done = await typed("run", "--debug", "shop.py", "--url", site.url, "--workers", "2", folder=folder)
+async def test_debugging_refuses_options_that_it_would_ignore_and_obeys_a_typed_queue(folder, site):
+    words = ("run", "--debug", "shop.py", "--url", f"{site.url}/", "--run", "mine")
+    done = await typed(*words, "--log-dir", "logs", folder=folder)
     assert done.code == Exit.USAGE
-    assert "leave out --workers" in done.err
+    assert "leave out --log-dir" in done.err
+    await typed(*words, "--queue", "sqlite:///kept.db", folder=folder, SHOAL_LOG_DIR=str(folder / "logs"))
+    async with open_queue(f"sqlite:///{folder}/kept.db") as queue:
+        stats = await queue.stats("mine")
+    assert (stats.completed, stats.pending, stats.leased, stats.dead) == (1, 1, 0, 0)
 
 
 async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):

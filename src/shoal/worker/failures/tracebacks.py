@@ -1,8 +1,9 @@
 """Tracebacks of the user's code: frames of libraries are folded into one line, and the size is bounded."""
 
 import os
+import re
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -14,13 +15,14 @@ from shoal.core.errors import printable
 from shoal.core.failures import MAX_TRACEBACK
 from shoal.core.redact import Redact, redacted
 
-MAX_FRAMES = 20  # of one exception; a recursion has a thousand
+MAX_FRAMES = 20  # of one exception
 MAX_CHAINED = 5  # exceptions that led to another, and members of a group
 MAX_DEPTH = 50  # of such a chain
 MAX_LINE = 300  # characters
 SHOAL = "shoal"
 _SHOAL_FOLDER = str(Path(__file__).parents[2])
 _SITE_PACKAGES = ("site-packages", "dist-packages")
+_MODULE_OF_FILE = re.compile(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
 _STANDARD = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
 
 
@@ -83,7 +85,7 @@ class TracebackFormatter:
             del groups[0]
         entries: list[str] = []
         for name, group in groups:
-            entries += [self._describe(frame) for frame in group] if name is None else [_fold(name, group)]
+            entries += _collapse(map(self._describe, group)) if name is None else [_fold(name, group)]
         if len(entries) > MAX_FRAMES:
             half, skipped = MAX_FRAMES // 2, len(entries) - MAX_FRAMES
             entries = [*entries[:half], f"  … {skipped} frames left out", *entries[-half:]]
@@ -97,7 +99,8 @@ class TracebackFormatter:
             yield "which is the cause of:" if error.__cause__ else "and while that was handled:"
         elif earlier is not None:
             yield "… earlier exceptions left out"
-        message = self.redact("".join(error.format_exception_only()).rstrip("\n"))
+        message = "".join(error.format_exception_only()).rstrip("\n")
+        message = self.redact(_MODULE_OF_FILE.sub("", message, count=1))
         yield "\n".join([*self.format_frames(error.stack), *map(_cut, message.split("\n"))])
         for one in (error.exceptions or ())[:MAX_CHAINED] if depth < MAX_CHAINED else ():
             for section in self._sections(one, depth + 1):
@@ -155,6 +158,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield one
         waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         waiting += (one.__cause__, None if one.__suppress_context__ else one.__context__)
+
+
+def _collapse(entries: Iterable[str]) -> Iterator[str]:
+    """Yield the entries, of equal ones in a row only the first: a recursion has a thousand."""
+    for entry, group in groupby(entries):
+        yield entry
+        if repeated := sum(1 for _ in group) - 1:
+            yield f"  … {repeated} {'frame' if repeated == 1 else 'frames'} more of the same"
 
 
 def _fold(library: str, frames: Sequence[FrameSummary]) -> str:

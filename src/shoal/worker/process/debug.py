@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from bdb import BdbQuit
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor, Future
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -16,9 +16,10 @@ from datetime import timedelta
 from typing import Any, NoReturn, TypeVar
 
 from shoal.core.errors import QueueError
+from shoal.core.failures import message_of
 from shoal.core.model import Lease, Release
 from shoal.queue.open import open_queue
-from shoal.scrape.scraper import Scraper
+from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.ipc.protocol import (
@@ -57,7 +58,9 @@ class DebugSession:
 
     def run(self) -> None:
         """Work until the run is drained, a step fails, or Ctrl-C, which raises KeyboardInterrupt."""
-        keeper = LeaseKeeper(self._config)
+        steps = self._scraper.steps
+        once = [name for name, step in steps.items() if self._scraper.at_most_once(step)]
+        keeper = LeaseKeeper(self._config, once)
         before = signal.signal(signal.SIGINT, _interrupt)
         keeper.start()
         try:
@@ -92,7 +95,8 @@ class DebugSession:
             await self._worker.run()
 
     def _on_begin(self, lease: Lease) -> None:
-        self._say(f"{self._scraper.handler(lease.task).name}: {lease.task.url or dict(lease.task.payload)}")
+        task, first = lease.task, self._scraper.first.name
+        self._say(f"{first if task.step == SEED_STEP else task.step}: {task.url or dict(task.payload)}")
 
     def _on_error(self, lease: Lease, error: Exception) -> Release | None:
         """Show an error, and let the user look at it if a step raised it; then nothing else is begun."""
@@ -100,7 +104,7 @@ class DebugSession:
             self._say("You left the debugger.")
         else:
             trace = self._tracebacks.format(error)
-            self._say(trace or f"{type(error).__name__}: {error}")
+            self._say(trace or f"{type(error).__name__}: {message_of(error)}")
             if not trace:
                 return None  # the page could not be fetched
             self.failed = True
@@ -108,7 +112,8 @@ class DebugSession:
                 inspect_error(error, self._tracebacks)
         assert self._worker
         self._worker.stop(Stop.RELEASE)
-        return Release(lease)
+        is_once = self._scraper.at_most_once(self._scraper.handler(lease.task))
+        return None if is_once else Release(lease)
 
 
 class PostMortem(pdb.Pdb):
@@ -155,9 +160,10 @@ class InlineExecutor(Executor):
 class LeaseKeeper(SupervisorChannel):
     """Extends the worker's leases from another thread: the event loop stops while one is in the debugger."""
 
-    def __init__(self, config: WorkerConfig) -> None:
+    def __init__(self, config: WorkerConfig, once: Collection[str] = ()) -> None:
+        """`once` are the steps whose tasks are attempted once at most."""
         super().__init__(None)
-        self._config, self._tally = config, WorkerCounters()
+        self._config, self._once, self._tally = config, once, WorkerCounters()
         self._held: dict[int, Lease] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease keeper", daemon=True)
@@ -203,7 +209,7 @@ class LeaseKeeper(SupervisorChannel):
                 await asyncio.to_thread(self._over.wait, interval)
             if self._held:
                 with suppress(QueueError):
-                    await release_leases(queue, config.worker_id, how="was stopped")
+                    await release_leases(queue, config.worker_id, once=self._once, how="was stopped")
 
 
 def _interrupt(*_: object) -> NoReturn:

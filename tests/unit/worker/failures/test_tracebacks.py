@@ -76,15 +76,27 @@ def test_an_error_without_code_of_the_user_has_no_traceback() -> None:
 
 
 def test_a_deep_recursion_and_a_long_message_are_bounded() -> None:
-    def recurse(left: int) -> None:
+    def even(left: int) -> None:
         if left == 0:
             raise ValueError("xxx " * 100_000 + "\n" * 1_000)
-        recurse(left - 1)
+        odd(left - 1)
 
-    text = TracebackFormatter().format(raised(recurse, 500))
+    def odd(left: int) -> None:
+        even(left - 1)
+
+    text = TracebackFormatter().format(raised(even, 500))
     assert len(text) <= MAX_TRACEBACK
     assert "frames left out" in text
     assert "ValueError: xxx" in text
+
+
+def test_equal_frames_in_a_row_are_shown_once() -> None:
+    def recurse(left: int) -> None:
+        recurse(left - 1) if left else json.loads("")
+
+    text = TracebackFormatter().format(raised(recurse, 500))
+    assert "  … 500 frames more of the same" in text
+    assert len(text) < 1_000
 
 
 def test_a_chain_of_many_exceptions_is_bounded() -> None:
@@ -135,3 +147,10 @@ def test_a_scraper_that_is_installed_as_a_library_is_the_users_code() -> None:
     file = "/app/lib/python3.12/site-packages/shop/books.py"
     assert TracebackFormatter.for_code(file).own == "shop"
     assert TracebackFormatter("json").format(error).count("… ") == 0
+
+
+def test_the_name_of_an_error_has_no_made_up_module() -> None:
+    def fail() -> None:
+        raise type("NoPrice", (Exception,), {"__module__": "shoal_scraper_books_0123abcd"})("x")
+
+    assert TracebackFormatter().format(raised(fail)).endswith("\nNoPrice: x")

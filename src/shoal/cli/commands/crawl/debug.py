@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
+import typer
 
 from shoal.cli.commands.crawl.enqueue import fill
 from shoal.cli.console import counted, put_json, say
@@ -32,10 +32,11 @@ def debug(
     invalid: str,
     resume: str | None,
     run_id: str | None,
+    keeps_queue: bool,
 ) -> Exit:
     """Enqueue, work in this process until the first error of a step, and write or print the items."""
     with ExitStack() as stack:
-        if not (_is_typed("queue") or resume):
+        if not keeps_queue:
             job = replace(job, queue_url=stack.enter_context(temporary_queue()))
         run = with_queue(
             job.queue_url, lambda queue: _open(queue, job, seeds, rejects, invalid, resume, run_id)
@@ -55,18 +56,30 @@ def debug(
     return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK
 
 
-def check_options(*, workers: int | None, again: str | None) -> None:
-    """Raise InvalidSetting for options that a run in one process cannot obey."""
-    if workers is not None:
-        raise InvalidSetting("--debug", "runs everything in this process; leave out --workers")
-    if again:
-        raise InvalidSetting("--debug", "starts with URLs of your own; use --url instead of --again")
+# Options that a run in one process cannot obey, by parameter.
+REFUSED = {
+    "workers": "--workers",
+    "at_once": "--at-once",
+    "slow_requests": "--slow-requests",
+    "log_dir": "--log-dir",
+    "metrics": "--metrics",
+    "trace": "--trace",
+    "again": "--again",
+    "as_json": "--json",
+}
 
 
-def _is_typed(option: str) -> bool:
-    context = click.get_current_context(silent=True)
-    source = context.get_parameter_source(option) if context else None
-    return source is click.core.ParameterSource.COMMANDLINE
+def check_options(context: typer.Context) -> None:
+    """Raise InvalidSetting for a typed option that would be ignored."""
+    for name, option in REFUSED.items():
+        if is_typed(context, name):
+            raise InvalidSetting("--debug", f"runs one task at a time in this process; leave out {option}")
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Return whether an option was typed; its value may also come from the environment or shoal.toml."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 async def _open(

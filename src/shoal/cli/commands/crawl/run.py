@@ -31,6 +31,7 @@ NEWEST = "newest"
 @takes_sources
 @takes_worker_options()
 def run(
+    context: typer.Context,
     scraper: common.Scraper,
     seeds: "Seeds",
     *,
@@ -59,7 +60,7 @@ def run(
     if debug:
         from shoal.cli.commands.crawl.debug import check_options
 
-        check_options(workers=worker_options.workers, again=again)
+        check_options(context)
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
     if not (seeds or resume or again):
@@ -75,9 +76,19 @@ def run(
     )
     if debug:
         from shoal.cli.commands.crawl.debug import debug as debug_run
+        from shoal.cli.commands.crawl.debug import is_typed
 
         raise typer.Exit(
-            debug_run(job, seeds, out=out, rejects=rejects, invalid=invalid, resume=resume, run_id=run_id)
+            debug_run(
+                job,
+                seeds,
+                out=out,
+                rejects=rejects,
+                invalid=invalid,
+                resume=resume,
+                run_id=run_id,
+                keeps_queue=is_typed(context, "queue") or resume is not None,
+            )
         )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
         # Its workers run elsewhere: print the command that starts them.
