@@ -76,6 +76,7 @@ class Failure:
 
     task: Task
     error: str
+    traceback: str = ""  # of the step, empty if the page was not found
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,9 @@ class _ReplayRunner:
             if isinstance(outcome, Done):
                 self._store(outcome)
             elif isinstance(outcome, Retry | Bury):
-                self.results.failures.append(Failure(lease.task, error_text(outcome.error)))
+                self.results.failures.append(
+                    Failure(lease.task, error_text(outcome.error), outcome.traceback)
+                )
 
     def _store(self, done: Done) -> None:
         """Store the results of a task, or none of them if the queue would refuse a part."""

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from shoal.core.errors import RunConflict
+from shoal.core.failures import failure_text
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -195,11 +196,11 @@ class ModelQueue(ModelReports):
         match outcome:
             case Done():
                 self._complete(row, outcome, follow)
-            case Retry(error=error, after=after):
+            case Retry(after=after):
                 bury = self.data.attempts_left(row) == 0
-                self.data.fail(row, error_text(error), bury=bury, after=after)
-            case Bury(error=error):
-                self.data.fail(row, error_text(error), bury=True)
+                self.data.fail(row, failure_text(outcome), bury=bury, after=after)
+            case Bury():
+                self.data.fail(row, failure_text(outcome), bury=True)
             case Release(after=after):
                 self.data.release(row, after)
                 return Fate.ACCEPTED

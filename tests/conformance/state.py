@@ -219,10 +219,10 @@ class ModelState:
     def attempts_left(self, row: Row) -> int:
         return max(0, self.run(row.run_id).settings.max_attempts - row.attempts)
 
-    def fail(self, row: Row, error: str, *, bury: bool, after: timedelta = ZERO) -> None:
+    def fail(self, row: Row, failure: str, *, bury: bool, after: timedelta = ZERO) -> None:
         """End a failed attempt: the task dies, or becomes pending or delayed."""
         now = self.now()
-        row.history.append(Attempt(attempt=row.attempts, worker_id=row.worker_id, error=error, ended_at=now))
+        row.history.append(Attempt.stored(row.attempts, row.worker_id, failure, now))
         self.worker_counters[row.run_id, row.worker_id].failed += 1
         if bury:
             row.state, row.ended_at = State.DEAD, now

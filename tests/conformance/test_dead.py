@@ -54,6 +54,28 @@ async def test_a_dead_letter_tells_the_history_of_its_attempts_the_oldest_first(
     assert (dead.task.partition, dead.task.priority) == ("ca", 3)
 
 
+async def test_a_dead_letter_has_the_traceback_of_its_last_attempt_and_filters_search_the_error_alone(
+    queue: Queue,
+) -> None:
+    run = await start(queue, page(), max_attempts=9)
+    trace = '  File "books.py", line 7, in book\n    \N{SNOWMAN} = page["pri\0ce"]\nKeyError: \'price\''
+    await queue.settle([Retry(await claim_one(queue, run), "KeyError: first", traceback=trace)])
+    await queue.settle([Bury(await claim_one(queue, run), "KeyError: last", traceback=trace)])
+    (dead,) = await the_dead(queue, run)
+    assert dead.error == "KeyError: last"
+    assert dead.traceback == trace.replace("\0", "")
+    assert [(one.error, bool(one.traceback)) for one in dead.history] == [
+        ("KeyError: first", False),
+        ("KeyError: last", True),
+    ]
+    assert not await every(queue.dead(run.id, DeadFilter(error="books.py")))
+    assert await queue.replay(run.id, where=DeadFilter(error="books.py")) == 0
+    assert await queue.replay(run.id, where=DeadFilter(error="last")) == 1
+    await queue.settle([Bury(await claim_one(queue, run), "gone")])
+    (dead,) = await the_dead(queue, run)
+    assert (dead.error, dead.traceback) == ("gone", "")
+
+
 async def test_dead_letters_come_the_oldest_first(queue: Queue, clock: Clock) -> None:
     run = await start(queue, *pages(4))
     buried = []

@@ -31,6 +31,7 @@ ShoalError
 ├── TaskDied                  an awaited task became a dead letter
 ├── TaskExpired               an awaited task expired, was dropped, or was never done
 ├── StepTimeout               a step timed out
+├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
 ├── NotNow                    a task cannot be tried now; it is postponed and uses no attempt
@@ -415,11 +416,14 @@ class DutyFailed(ShoalError):
 class TaskDied(ShoalError):
     """An awaited task became a dead letter; `results` has those of the other tasks so far, by id."""
 
-    def __init__(self, run_id: str, letter_id: str, url: str | None, error: str) -> None:
+    def __init__(self, run_id: str, letter_id: str, url: str | None, error: str, traceback: str = "") -> None:
         self.run_id, self.letter_id, self.url, self.error = run_id, letter_id, url, error
+        self.traceback = traceback  # of the step, empty if the page could not be fetched
         self.results: dict[str, list[Any]] = {}
         what = f"The task for {shorten(url)}" if url else "The task"
         super().__init__(f"{what} failed: {error}. Details: shoal dead show {run_id} {letter_id}")
+        if traceback:
+            self.add_note(f"Traceback in the worker:\n{traceback}")
 
 
 class TaskExpired(ShoalError):
@@ -437,6 +441,14 @@ class StepTimeout(ShoalError):
     def __init__(self, step: str, seconds: float) -> None:
         self.step, self.seconds = step, seconds
         super().__init__(f"Step {step!r} timed out after {seconds:g} s")
+
+
+class BreakpointRefused(ShoalError):
+    """A step called breakpoint() in a worker, which has no terminal."""
+
+    def __init__(self, step: str, command: str) -> None:
+        self.step, self.command = step, command
+        super().__init__(f"Step {step!r} called breakpoint(), and a worker has no terminal. Run: {command}")
 
 
 class BrowserMissing(ShoalError):

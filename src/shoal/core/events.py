@@ -42,6 +42,7 @@ RUN_BEGUN, RUN_ENDED = "run begun", "run ended"
 # What happens to tasks and hosts
 TASK_BEGUN, TASK_DONE, TASK_FAILED = "task begun", "task done", "task failed"
 TASK_RELEASED, RESULT_REFUSED = "task released", "result refused"
+LOOP_BLOCKED = "step blocks the loop"
 HOST_SLOWED, HOST_PAUSED = "host slowed", "host paused"
 # What happens to the queue
 CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (
@@ -52,6 +53,8 @@ CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (
 )
 # What others say
 STDOUT, LOG = "stdout", "log"
+
+TRACEBACK = "traceback"  # the only field of several lines
 
 _EVENT = "shoal_event"  # the attribute of a log record that names its event
 

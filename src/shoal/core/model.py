@@ -164,6 +164,7 @@ class Retry:
     pause_host: timedelta | None = None
     slow_host: timedelta | None = None
     asked: bool = True
+    traceback: str = ""  # of the step, for logs: only the one of the last attempt is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,7 @@ class Bury:
     pause_host: timedelta | None = None
     slow_host: timedelta | None = None
     asked: bool = True
+    traceback: str = ""  # of the step; stored with a dead letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,13 @@ class Attempt:
     worker_id: str
     error: str
     ended_at: datetime
+    traceback: str = ""  # the frames of the user's code
+
+    @classmethod
+    def stored(cls, attempt: int, worker_id: str, text: str, ended_at: datetime) -> "Attempt":
+        """Return an attempt from its stored text, see `core/failures.py`."""
+        error, _, traceback = text.partition("\n")
+        return cls(attempt=attempt, worker_id=worker_id, error=error, ended_at=ended_at, traceback=traceback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +284,11 @@ class DeadLetter:
     history: Sequence[Attempt]
     buried_at: datetime
     cursor: str = field(default="", compare=False)  # pass it as `after` for the rows behind this one
+
+    @property
+    def traceback(self) -> str:
+        """The traceback of the last attempt, empty if no code of the user's was running."""
+        return self.history[-1].traceback if self.history else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Self
 
 from shoal.core.errors import (
     Blocked,
+    BreakpointRefused,
     DnsFailed,
     HttpStatus,
     InvalidInput,
@@ -29,7 +30,7 @@ PERMANENT_5XX = frozenset({501, 505})
 
 
 # Errors that no retry can change, whatever the retry policy says.
-PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput)
+PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput, BreakpointRefused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ from shoal.fleet.status.rows import find_letter
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue
+from shoal.worker.failures.pages import FailedPage, read_failed_page
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 POLL_INTERVAL = timedelta(milliseconds=500)
@@ -191,6 +192,10 @@ class RunHandle:
     async def letter(self, letter_id: str) -> DeadLetter:
         """Return one dead letter; raises UnknownLetter."""
         return await find_letter(self.queue, self.id, letter_id)
+
+    async def failed_page(self, letter_id: str) -> FailedPage | None:
+        """Return the page that a dead letter failed on; None if it was not kept, or has expired."""
+        return await read_failed_page(self.queue, self.id, letter_id)
 
     async def replay(self, ids: Sequence[str] | None = None, where: DeadFilter = DeadFilter()) -> int:
         """Put dead letters back to pending, all of them by default, and return how many."""

@@ -39,6 +39,12 @@ class Step:
     link_filter: LinkFilter = field(repr=False)
     route: Callable[[Task], Task] = field(repr=False)
 
+    @property
+    def filename(self) -> str:
+        """The file that defines the function; empty if it has none."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return code.co_filename if code else ""
+
     def harvest(self, subject: Subject) -> Harvest:
         """Run the function to completion and return its results; an exception discards them all."""
         collector = self._new_collector(subject)

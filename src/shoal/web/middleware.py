@@ -25,8 +25,9 @@ MAX_BODY, MAX_TASKS_BODY = 1 << 20, 32 << 20
 BODY_TIMEOUT = 30.0  # seconds to wait for the next part of a body
 MAX_REQUESTS = 500  # in progress at a time; an open live page holds one
 
+POLICY = "Content-Security-Policy"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    POLICY: "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'self'; object-src 'none'",
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
@@ -147,7 +148,10 @@ class _ResponseHeaders:
             self.has_started = True
             headers = MutableHeaders(scope=message)
             is_cached = self._path.startswith("/static/") and message["status"] in (200, 304)
+            stricter = headers.get(POLICY)  # of a route that shows what a host sent
             headers.update({**HEADERS, "Cache-Control": CACHED if is_cached else NO_STORE})
+            if stricter:
+                headers[POLICY] = stricter
         await self._send(message)
 
 

@@ -4,10 +4,14 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
+from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry, error_text
+from shoal.core.redact import bare_url
 
 # The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+MAX_FIRST_ERRORS = 5  # error classes of which the first error is remembered
 
 
 def _empty() -> list[int]:
@@ -58,6 +62,7 @@ class WorkerCounters:
     bytes: int = 0
     from_cache: int = 0  # pages from the cache, without a request
     errors: dict[str, int] = field(default_factory=Counter)  # by class
+    first_errors: dict[str, str] = field(default_factory=dict)  # of some classes, with traceback
     postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
     measures: MetricCounters | None = None  # only if metrics are on
@@ -79,6 +84,12 @@ class WorkerCounters:
             case Release():
                 self.released += 1
 
+    def note_error(self, kind: str, outcome: Retry | Bury) -> None:
+        """Count a failed attempt by the class of its error, and remember the first of each class."""
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+        if kind not in self.first_errors and len(self.first_errors) < MAX_FIRST_ERRORS:
+            self.first_errors[kind] = _describe(outcome)
+
     def __add__(self, other: "WorkerCounters") -> "WorkerCounters":
         return WorkerCounters(
             pages=self.pages + other.pages,
@@ -91,6 +102,7 @@ class WorkerCounters:
             bytes=self.bytes + other.bytes,
             from_cache=self.from_cache + other.from_cache,
             errors=Counter(self.errors) + Counter(other.errors),
+            first_errors=other.first_errors | self.first_errors,
             postponed=Counter(self.postponed) + Counter(other.postponed),
             dropped=Counter(self.dropped) + Counter(other.dropped),
             measures=_add(self.measures, other.measures),
@@ -99,6 +111,15 @@ class WorkerCounters:
 
 def _add(one: MetricCounters | None, other: MetricCounters | None) -> MetricCounters | None:
     return one + other if one and other else one or other
+
+
+def _describe(outcome: Retry | Bury) -> str:
+    """Return an error in one line, and its traceback below."""
+    url, error = outcome.lease.task.url, error_text(outcome.error).partition(": ")[2]
+    first = bare_url(url) if url and bare_url(url) not in error else ""
+    if outcome.traceback:
+        return f"{first or 'a task'}\n{outcome.traceback}"
+    return f"{first}: {error}" if first else error
 
 
 def format_counts(counts: dict[str, int]) -> str:

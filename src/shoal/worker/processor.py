@@ -4,14 +4,14 @@ import asyncio
 import contextvars
 import random
 import time
-import traceback
+from bdb import BdbQuit
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 
 from shoal.core.errors import NotNow, ShoalError, StepTimeout
+from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.redact import Redact, redacted
@@ -28,6 +28,9 @@ from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.failures.breakpoints import explain_quit
+from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.prefetch import ScheduledLease, host_of
@@ -43,6 +46,10 @@ class TooLate(Exception):
     """No request may be sent to the host now: its turn has passed, or was used for robots.txt."""
 
 
+# Called with every error of a task; may return the outcome in place of the usual one.
+OnError = Callable[[Lease, Exception], Outcome | None]
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessorTools:
     """The fetchers and other resources that tasks are processed with."""
@@ -54,6 +61,8 @@ class ProcessorTools:
     revisits: VisitStore | None = None
     redact: Redact = redacted
     on_begin: Callable[[Lease], None] | None = None
+    on_error: OnError | None = None
+    failed_pages: FailedPageStore | None = None
 
 
 @dataclass(slots=True)
@@ -66,6 +75,7 @@ class TaskAttempt:
     asked: bool = False
     turn_used: bool = False  # for robots.txt, so that the page has to wait for another turn
     live: LiveTab | None = None  # the browser tab that shows the page
+    response: Response | None = None
 
     @property
     def task(self) -> Task:
@@ -99,6 +109,9 @@ class TaskProcessor:
         self._memory, self._slots = memory, slots
         self._deadlines = Deadlines()
         self._gap = run.settings.host_delay
+        self._tracebacks = TracebackFormatter.for_code(
+            scraper.first.filename, lambda text: tools.redact(hidden(text))
+        )
         self._may_look_up = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
@@ -178,7 +191,11 @@ class TaskProcessor:
         except NotNow as wait:
             return self._postpone(lease, wait)
         except Exception as error:
-            return self._judge_error(lease, host, error)
+            outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
+            outcome = outcome or self._judge_error(lease, host, error)
+            if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
+                await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
+            return outcome
         finally:
             self._memory.release(attempt.number)
             if attempt.live:
@@ -247,7 +264,7 @@ class TaskProcessor:
             self._slots.stop_waiting(attempt.number)
             request = replace(request, on_send=lambda: self._begin_request(attempt))
         response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
-        attempt.live = response.live
+        attempt.live, attempt.response = response.live, response
         self._tally.bytes += len(response.body)
         return response
 
@@ -341,8 +358,11 @@ class TaskProcessor:
         return Release(lease, after=reason.after)
 
     def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
+        trace = self._tracebacks.format(error)
+        if isinstance(error, BdbQuit):
+            step = self._scraper.handler(lease.task)
+            error, trace = explain_quit(lease, step, is_first=step is self._scraper.first), ""
         kind = type(error).__name__
-        self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)
@@ -361,12 +381,10 @@ class TaskProcessor:
         # As text: an error references the frames that it passed through, and they hold the page. Without
         # secrets: it is stored in the queue, and shown to anyone who may read it.
         # Truncated after that, because half a secret is not recognized as one.
-        message = " ".join(hidden(f"{kind}: {error}").split())
+        message = " ".join(hidden(f"{kind}: {message_of(error)}").split())
         text = error_text(self._tools.redact(hidden(message)))
-        return replace(outcome, error=text if isinstance(error, ShoalError) else text + _source_line(error))
-
-
-def _source_line(error: Exception) -> str:
-    """Return the line of the user's code that raised an error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
+        if not isinstance(error, ShoalError):
+            text += self._tracebacks.find_line(error)
+        outcome = replace(outcome, error=text, traceback=trace)
+        self._tally.note_error(kind, outcome)
+        return outcome

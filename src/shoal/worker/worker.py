@@ -130,6 +130,10 @@ class Worker:
         """The number of leases that it holds."""
         return len(self._numbers)
 
+    def started_lease(self, number: int) -> Lease | None:
+        """Return the lease with this number if its task is in progress; safe in any thread."""
+        return self._started.get(number)
+
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""

@@ -8,11 +8,13 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import QueueUnavailable
+from shoal.core.http import Headers, Response
 from shoal.core.model import Bury, Retry, Task, TaskState
 from shoal.web.pages import dead, fleet, records, tasks
 from shoal.web.views import paging
 from shoal.web.views.format import cells_of, columns_of, duration, preview, safe_href
 from shoal.web.views.render import environment
+from shoal.worker.failures.pages import FailedPageStore
 from tests.unit.web.tokens import HERE, OPERATOR, READER
 
 RUN_PATHS = ("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/cancel", "/replay?all=1")
@@ -150,6 +152,37 @@ async def test_a_letter_shows_its_attempts_as_a_timeline(dashboard):
         assert text.count("<strong>Attempt ") == 2
         assert "FetchTimeout: slow" in text and "machine-1" in text and "&#34;page&#34;:7" in text
         assert (await client.get(f"/runs/{run.id}/dead/{'0' * 32}")).status_code == 404
+
+
+async def test_a_letter_shows_its_traceback_and_its_page_as_text_in_a_sandbox(dashboard):
+    run = await dashboard.queue.start_run("books")
+    await dashboard.queue.enqueue(run.id, [Task(url="https://shop.example/1")])
+    (lease,) = (await dashboard.queue.claim("machine-1", run_id=run.id)).leases
+    trace = '  File "books.py", line 7, in <b>book</b>\nKeyError'
+    await dashboard.queue.settle([Bury(lease, "KeyError: 'price'", traceback=trace)])
+    path = f"/runs/{run.id}/dead/{lease.task_id}"
+    async with dashboard.client(OPERATOR) as client:
+        text = (await client.get(path)).text
+        assert "line 7, in &lt;b&gt;book&lt;/b&gt;" in text
+        assert f"{path}/page" not in text
+        assert (await client.get(f"{path}/page")).status_code == 404
+        assert (await client.get(f"/api{path}")).json()["page"] is None
+        store = FailedPageStore(dashboard.queue, run.id, timedelta(days=1))
+        body = "<script>alert('größe')</script>".encode("latin-1")
+        fields = Headers([("content-type", "text/html; charset=latin-1")])
+        await store.keep(
+            lease, "KeyError", Response(url="https://a.b/", status=200, headers=fields, body=body)
+        )
+        await store.close()
+        assert f'href="{path}/page"' in (await client.get(path)).text
+        for page in (await client.get(f"{path}/page"), await client.get(f"/api{path}/page")):
+            assert page.text == "<script>alert('größe')</script>"
+            assert page.headers["content-type"] == "text/plain; charset=utf-8"
+            assert page.headers["content-security-policy"].startswith("sandbox;")
+            assert page.headers["x-content-type-options"] == "nosniff"
+        found = (await client.get(f"/api{path}")).json()
+        assert found["traceback"] == trace
+        assert found["page"] == {"url": "https://a.b/", "status": 200, "bytes": len(body), "cut": False}
 
 
 async def test_lists_are_paginated_and_miss_nothing(dashboard, monkeypatch):

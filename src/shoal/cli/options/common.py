@@ -168,6 +168,15 @@ Settings = Annotated[
     ),
 ]
 
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Run everything in this process and terminal, one task at a time: breakpoint() works in steps, "
+        "and the first error of a step opens the debugger and ends the run. The queue is temporary "
+        "unless you name one.",
+    ),
+]
 Cache = Annotated[
     str | None,
     typer.Option(

@@ -200,7 +200,7 @@ class Dispatch:
             case "retry" if lease.attempt < self._run.settings.max_attempts:
                 self._requeue(lease)
             case "retry" | "dead":
-                self._die(lease, result.error)
+                self._die(lease, result.error, result.traceback)
             case _:
                 await self._look_up(lease)
 
@@ -218,7 +218,7 @@ class Dispatch:
                 self._succeed(lease, None, CallResult(fate="done", items=items))
             case TaskState.DEAD:
                 async for letter in self._queue.dead(self._run.id, ids=[lease.task_id]):
-                    self._die(lease, letter.error)
+                    self._die(lease, letter.error, letter.traceback)
             case _:
                 self._requeue(lease)
 
@@ -235,9 +235,9 @@ class Dispatch:
                 )
             )
 
-    def _die(self, lease: Lease, error: str) -> None:
+    def _die(self, lease: Lease, error: str, traceback: str = "") -> None:
         if call := self._calls.get(lease.task_id):
-            call.fail(TaskDied(self._run.id, lease.task_id, lease.task.url, error))
+            call.fail(TaskDied(self._run.id, lease.task_id, lease.task.url, error, traceback))
 
     def _requeue(self, lease: Lease) -> None:
         if call := self._calls.get(lease.task_id):

@@ -71,7 +71,9 @@ class TaskWaiter:
     async def _read_dead_letters(self) -> None:
         for some in _chunks(list(self._left)):
             async for letter in self._queue.dead(self._run_id, ids=some):
-                self.errors[letter.id] = TaskDied(self._run_id, letter.id, letter.task.url, letter.error)
+                self.errors[letter.id] = TaskDied(
+                    self._run_id, letter.id, letter.task.url, letter.error, letter.traceback
+                )
         self._left -= self.errors.keys()
 
     def _should_list(self, stats: Stats, before: Stats) -> bool:

@@ -17,6 +17,7 @@ from shoal.core.model import (
 )
 from shoal.fleet.status.progress import Snapshot, counts_as_json
 from shoal.queue.contract import Queue
+from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
@@ -46,14 +47,15 @@ def letter_row(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
-    """Return a dead letter as in `shoal dead show --json`: with its payload and all its attempts."""
+def whole_letter_row(letter: DeadLetter, page: FailedPage | None) -> dict[str, Any]:
+    """Return a dead letter as in `shoal dead show --json`: with its payload, page and attempts."""
     history = [
         {
             "attempt": entry.attempt,
             "worker_id": entry.worker_id,
             "ended_at": entry.ended_at.isoformat(),
             "error": entry.error,
+            "traceback": entry.traceback or None,
         }
         for entry in letter.history
     ]
@@ -61,6 +63,8 @@ def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
         **letter_row(letter),
         "payload": dict(letter.task.payload),
         "request": letter.task.request.words if letter.task.request else None,
+        "traceback": letter.traceback or None,
+        "page": page.as_json() if page else None,
         "history": history,
     }
 

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import msgspec
 
-from shoal.core.events import STDOUT, Event, Level, level_name
+from shoal.core.errors import printable
+from shoal.core.events import STDOUT, TRACEBACK, Event, Level, level_name
 from shoal.core.redact import Redact, redactor
 from shoal.fleet.telemetry.logfile import LogFile, LogFolder, check_folder
 from shoal.fleet.telemetry.logstream import LogStream, Stream
@@ -156,9 +157,12 @@ def as_json(event: Event, redact: Redact = str) -> str:
 
 
 def as_text(event: Event, redact: Redact = str) -> str:
-    """Return an event as a human-readable line."""
-    words = (f"{name}={_quote(_redacted(value, redact))}" for name, value in event.fields.items())
-    return " ".join([_timestamp(event.at), f"{level_name(event.level):7}", event.name, *words])
+    """Return an event as a human-readable line, with the lines of a traceback below it."""
+    fields = {name: _redacted(value, redact) for name, value in event.fields.items()}
+    trace = str(fields.pop(TRACEBACK, ""))
+    words = (f"{name}={_quote(value)}" for name, value in fields.items())
+    line = " ".join([_timestamp(event.at), f"{level_name(event.level):7}", event.name, *words])
+    return "\n".join([line, *(f"    {printable(each)}" for each in trace.split("\n") if each)])
 
 
 def _redacted(value: Any, redact: Redact) -> Any:

@@ -8,10 +8,12 @@ from shoal.core.events import (
     ENDED,
     GIVEN_UP,
     LOG,
+    LOOP_BLOCKED,
     QUEUE_AWAY,
     RESTARTED,
     STARTED,
     STOPPING,
+    TRACEBACK,
     Event,
     Level,
 )
@@ -44,7 +46,7 @@ class WorkerLifecycleLog:
     def is_shown(self, event: Event) -> bool:
         """Return whether to show a worker's warning; a queue outage is shown once a minute per pool."""
         if event.name != QUEUE_AWAY:
-            return event.name == LOG
+            return event.name in (LOG, LOOP_BLOCKED)
         # The launcher reports its own wait for the queue, and the workers wait for the same one.
         if (
             event.fields.get("logger") == retry.__name__
@@ -96,7 +98,9 @@ class WorkerLogEntry:
         """Log an event sent by the worker; a library's warning is shown like printed output."""
         self._own.write(event, **self._fields)
         if event.level >= Level.WARNING and self._pool_log.is_shown(event):
-            self._pool_log.on_output(str(event.fields.get("message", "")))
+            shown = (str(event.fields.get(name, "")) for name in ("message", TRACEBACK))
+            for line in "\n".join(shown).rstrip().split("\n"):
+                self._pool_log.on_output(line)
 
     def _log(self, level: Level, name: str, **facts: Any) -> None:
         for writer in (self._own,) if self._pool_log.logs.is_stream else (self._fleet, self._own):

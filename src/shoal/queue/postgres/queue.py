@@ -41,6 +41,7 @@ from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.task_list import PostgresTaskList
+from shoal.queue.postgres.tracebacks import add_tracebacks
 from shoal.queue.postgres.wire import (
     entry_columns,
     filter_columns,
@@ -244,6 +245,7 @@ class PostgresQueue(Queue):
             rows = await self._server.once(sql.SETTLE, run_id, *columns)
             for accepted in rows[0][0]:
                 fates[positions[accepted - 1]] = Fate.ACCEPTED
+        await add_tracebacks(self._server, outcomes, fates)
         return fates
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:

@@ -212,8 +212,7 @@ def _dead(row: Row) -> DeadLetter:
         attempts=row["attempts"],
         error=row["error"],
         history=tuple(
-            Attempt(attempt=attempt, worker_id=worker, error=error, ended_at=ended)
-            for attempt, worker, error, ended in history
+            Attempt.stored(attempt, worker, text, ended) for attempt, worker, text, ended in history
         ),
         buried_at=row["buried_at"],
         cursor=cursor_of(row["id"]),

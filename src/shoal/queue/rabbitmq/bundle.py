@@ -106,5 +106,6 @@ def _attempt(one: Any) -> dict[str, Any]:
         "attempt": one.attempt,
         "worker_id": one.worker_id,
         "error": one.error,
+        "traceback": one.traceback,
         "ended_at": one.ended_at,
     }

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, assert_never
 
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, error_text
+from shoal.core.failures import failure_text
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry
 from shoal.queue.intake import Intake, encode_item
 from shoal.queue.redis.server import Argument
 from shoal.queue.redis.wire import (
@@ -187,9 +188,9 @@ def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
         case Done():
             return "D", timedelta(0), ""
         case Retry():
-            return "R", outcome.after, error_text(outcome.error)
+            return "R", outcome.after, failure_text(outcome)
         case Bury():
-            return "B", timedelta(0), error_text(outcome.error)
+            return "B", timedelta(0), failure_text(outcome)
         case Release():
             return "F", outcome.after, ""
         case _:

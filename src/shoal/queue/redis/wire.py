@@ -359,8 +359,8 @@ def dead_letter(row: LetterRecord, names: Mapping[int, list[str]]) -> DeadLetter
         attempts=row.attempts,
         error=row.error,
         history=tuple(
-            Attempt(attempt=attempt, worker_id=worker, error=error, ended_at=moment(at))
-            for attempt, worker, error, at in row.history or ()
+            Attempt.stored(attempt, worker, text, moment(at))
+            for attempt, worker, text, at in row.history or ()
         ),
         buried_at=moment(row.at),
     )

@@ -230,8 +230,8 @@ def _items(store: Store, query: str, after: int, size: int, run_id: str, step: s
     return store.read(query, ItemPage, run=run, step=step, after=after, limit=size, bytes=MAX_PAGE_BYTES)
 
 
-def _attempt(attempt: int, worker_id: str, error: str, ended_at: int) -> Attempt:
-    return Attempt(attempt=attempt, worker_id=worker_id, error=error, ended_at=moment(ended_at))
+def _attempt(attempt: int, worker_id: str, text: str, ended_at: int) -> Attempt:
+    return Attempt.stored(attempt, worker_id, text, moment(ended_at))
 
 
 def _by_name(counts: Sequence[int]) -> dict[str, int]:

@@ -39,6 +39,7 @@ from shoal.scrape.settings.tor import TorSettings, read_tor
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
+FAILED_PAGES = timedelta(days=7)
 # Extra time between the planned starts of a host, as a share of the gap: a request that starts a little late
 # is then still far enough from the next one.
 SLACK, MAX_SLACK = 0.02, timedelta(milliseconds=2)
@@ -85,6 +86,7 @@ class ScraperSettings:
     replay: Path | None = None
     recrawl: bool = False
     again: str | None = None
+    failed_pages: timedelta | None = FAILED_PAGES
 
     @classmethod
     def read(cls, **given: Any) -> Self:
@@ -232,6 +234,13 @@ def _read_private(key: str, value: Any) -> tuple[str, ...]:
     return words
 
 
+def _read_failed_pages(key: str, value: Any) -> timedelta | None:
+    word = value.lower() if isinstance(value, str) else value
+    if word in ("on", True):
+        return FAILED_PAGES
+    return None if word in (None, False, "off", "none") else read_positive_duration(key, value)
+
+
 _READERS: dict[str, Reader] = {
     "mode": partial(read_choice, known=("single", "distributed")),
     "rate": read_rate,
@@ -268,4 +277,5 @@ _READERS: dict[str, Reader] = {
     "replay": _optional(read_replay),
     "recrawl": read_flag,
     "again": _optional(_read_line),
+    "failed_pages": _read_failed_pages,
 }

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from starlette.responses import PlainTextResponse, Response
 
 from shoal.core.model import DeadFilter
 from shoal.fleet.status.rows import find_letter, letter_row, whole_letter_row
@@ -21,7 +22,9 @@ from shoal.web.api.params import (
     list_response,
 )
 from shoal.web.api.requests import DeadLettersBody
+from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.paging import cursor_page
+from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter(prefix="/runs/{run_id}/dead", tags=["dead letters"])
 
@@ -45,8 +48,17 @@ async def letters(
 
 @router.get("/{letter}", response_model=responses.DeadLetterDetail)
 async def show(context: Context, run_id: RunId, letter: Letter) -> dict[str, Any]:
-    """Show one dead letter with its payload and all attempts."""
-    return whole_letter_row(await find_letter(context.app.queue, run_id, letter))
+    """Show one dead letter with its payload, its page and all attempts."""
+    queue = context.app.queue
+    return whole_letter_row(
+        await find_letter(queue, run_id, letter), await read_failed_page(queue, run_id, letter)
+    )
+
+
+@router.get("/{letter}/page", response_class=PlainTextResponse)
+async def page(context: Context, run_id: RunId, letter: Letter) -> Response:
+    """Return the page that failed, as plain text; 404 if it was not kept."""
+    return await failed_page_response(context.app.queue, run_id, letter)
 
 
 @router.post("/replay", response_model=action_responses.ReplayResponse)

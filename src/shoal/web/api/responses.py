@@ -162,13 +162,25 @@ class AttemptRow(ResponseModel):
     worker_id: str
     ended_at: str
     error: str
+    traceback: str | None
+
+
+class FailedPageRow(ResponseModel):
+    """The page that failed: its first part, if it was too large."""
+
+    url: str
+    status: int
+    bytes: int
+    cut: bool
 
 
 class DeadLetterDetail(DeadLetterResponse):
-    """A dead letter with its payload and all attempts."""
+    """A dead letter with its payload, its page and all attempts."""
 
     payload: dict[str, Any]
     request: str | None
+    traceback: str | None
+    page: FailedPageRow | None
     history: list[AttemptRow]
 
 

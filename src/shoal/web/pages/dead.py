@@ -18,9 +18,11 @@ from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.form import Form, form_field, read_form
 from shoal.web.views.paging import cursor_page, search_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
 ROWS = 25
@@ -83,7 +85,9 @@ async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
     """Show one dead letter with its attempts as a timeline."""
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
-        found = await find_letter(context_of(request).app.queue, run_id, letter)
+        queue = context_of(request).app.queue
+        found = await find_letter(queue, run_id, letter)
+        page = await read_failed_page(queue, run_id, letter)
     return await render_page(
         request,
         "dead_letter.html",
@@ -92,9 +96,17 @@ async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
         command=f"shoal dead show {run_id} {letter}",
         sample=sample,
         letter=found,
+        page=page,
         payload=dict(found.task.payload),
         **run_tab_data(run_id, "Dead letters", snapshot),
     )
+
+
+@router.get("/runs/{run_id}/dead/{letter}/page")
+async def failed_page(request: Request, run_id: RunId, letter: Letter) -> Response:
+    """Show the page that failed, as plain text."""
+    async with queue_timeout(context_of(request)):
+        return await failed_page_response(context_of(request).app.queue, run_id, letter)
 
 
 def _classes(base: str, letters: Sequence[DeadLetter]) -> list[tuple[str, int, str]]:

@@ -1,6 +1,6 @@
 """The fetchers of one worker: from a recording, from the cache, or from the hosts."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from shoal.core.model import MINUTE, Run
 from shoal.export.archive.warc import WarcWriter
@@ -19,6 +19,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.login import Login
 from shoal.scrape.settings.cache import CacheSettings
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.fetchers.browser import name_fetchers, with_browser
 from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
 from shoal.worker.fetchers.proxies import with_proxies
@@ -115,6 +116,15 @@ def open_revisits(settings: ScraperSettings, queue: Queue, run: Run) -> VisitSto
     if not (settings.recrawl or settings.again):
         return None
     return VisitStore(queue, run.scraper, run.id, again=settings.again is not None)
+
+
+def open_failed_pages(
+    settings: ScraperSettings, queue: Queue, run: Run, secrets: Iterable[str]
+) -> FailedPageStore | None:
+    """Return the store of the pages of dead letters; None if none are kept."""
+    if settings.failed_pages is None:
+        return None
+    return FailedPageStore(queue, run.id, settings.failed_pages, secrets)
 
 
 def _open_cache_store(cache: CacheSettings, queue: Queue) -> CacheStore:

@@ -65,6 +65,7 @@ class CallResult(msgspec.Struct, kw_only=True, frozen=True):
     follow: list[FollowedLink] = []
     rejected: int = 0
     error: str = ""
+    traceback: str = ""
 
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode  # payloads are read-only views of a dict

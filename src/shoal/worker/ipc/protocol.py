@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from enum import StrEnum
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -103,6 +104,7 @@ class SupervisorChannel:
     def __init__(self, sock: socket.socket | None) -> None:
         self._socket = sock
         self._next = 1
+        self._lock = Lock()  # the watch of the event loop sends from another thread
         self.on_claimed: Callable[[range, Sequence[Lease]], None] | None = None
 
     def report_claimed(self, leases: Sequence[Lease]) -> range:
@@ -119,7 +121,8 @@ class SupervisorChannel:
         if self._socket is None:
             return
         try:
-            self._socket.sendall(_encoder.encode(message) + b"\n")
+            with self._lock:
+                self._socket.sendall(_encoder.encode(message) + b"\n")
         except OSError:
             # The supervisor is gone: the worker finishes its tasks, and nothing reads the messages.
             self._socket = None

@@ -93,6 +93,11 @@ class StepMarkers:
         found = ((cell, self._read(cell)) for cell in range(CELLS))
         return [StepMarker(words[0], words[1] / 1e9, cell) for cell, words in found if words and words[0]]
 
+    def loop_step(self) -> StepMarker | None:
+        """Return the step that is running on the event loop, if one is."""
+        words = self._read(LOOP_CELL)
+        return StepMarker(words[0], words[1] / 1e9) if words and words[0] else None
+
     def beat(self) -> None:
         """Record that the event loop runs."""
         self._beats += 1

@@ -111,9 +111,9 @@ def result_of(outcome: Outcome, fate: Fate) -> CallResult:
         case Done(items=items, follow=follow, rejects=rejects):
             links = [FollowedLink(url=task.url, step=task.step) for task in follow]
             return CallResult(fate="done", items=list(items), follow=links, rejected=len(rejects))
-        case Retry(error=error):
-            return CallResult(fate="retry", error=error_text(error))
-        case Bury(error=error):
-            return CallResult(fate="dead", error=error_text(error))
+        case Retry(error=error, traceback=traceback):
+            return CallResult(fate="retry", error=error_text(error), traceback=traceback)
+        case Bury(error=error, traceback=traceback):
+            return CallResult(fate="dead", error=error_text(error), traceback=traceback)
         case Release():
             return CallResult(fate="released")

@@ -9,21 +9,27 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from typing import NoReturn
 
 import uvloop
 
 from shoal.core.errors import ShoalError
+from shoal.core.model import Lease, Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
+from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
-from shoal.worker.fetchers.chain import open_fetchers, open_revisits, open_robots
+from shoal.scrape.scraper import Scraper
+from shoal.worker.failures.breakpoints import refuse_breakpoints
+from shoal.worker.failures.tracebacks import TracebackFormatter
+from shoal.worker.fetchers.chain import open_failed_pages, open_fetchers, open_revisits, open_robots
 from shoal.worker.ipc.protocol import (
     STOP,
     ExitReason,
+    LoggedEvent,
     SupervisorChannel,
     WorkerConfig,
     WorkerEnded,
@@ -33,7 +39,8 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
-from shoal.worker.processor import ProcessorTools
+from shoal.worker.process.blocked_loop import BlockedLoopWatch
+from shoal.worker.processor import OnError, ProcessorTools
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
 from shoal.worker.worker import Stop, Worker
@@ -52,6 +59,7 @@ def main(descriptor: int, markers: int) -> NoReturn:
     channel = SupervisorChannel(sock)
     _exit_on_sigterm(channel)
     allow_many_files()
+    refuse_breakpoints()
     try:
         config = read_config(sock)
         # Unlike `uvloop.run` this does not wait for threads, and one of the user's functions may hang in one.
@@ -79,58 +87,13 @@ async def work(
     """Work on the run until it is drained or the supervisor stops the worker; report which."""
     scraper = load_scraper(config.scraper).replace(**config.overrides)
     beat_forever(markers)
-    settings = scraper.settings
-    agent = settings.user_agent or USER_AGENT
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(config.queue))
         run = await queue.run(config.run_id)
-        fetchers = await open_fetchers(
-            settings,
-            queue,
-            user_agent=agent,
-            run_id=run.id,
-            login=scraper.login_function,
-            wanted={step.fetch for step in scraper.steps.values()},
-            once=scraper.has_at_most_once,
-        )
-        for fetcher in fetchers.values():
-            stack.push_async_callback(fetcher.close)
-        revisits = open_revisits(settings, queue, run)
-        if revisits:
-            stack.push_async_callback(revisits.close)
-        robots = open_robots(settings, queue, fetchers["http"], user_agent=agent)
-        if robots:
-            stack.push_async_callback(robots.close)
-        telemetry = WorkerTelemetry(config, channel, scraper.steps)
-        stack.callback(telemetry.close)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
-        worker = Worker(
-            telemetry.observe_queue(queue),
-            run,
-            scraper,
-            ProcessorTools(
-                {name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
-                robots,
-                threads,
-                telemetry.observe_markers(markers),
-                revisits,
-                redactor(all_secrets(config.queue, settings, os.environ)),
-                telemetry.on_begin,
-            ),
-            worker_id=config.worker_id,
-            lease=config.lease,
-            at_once=config.at_once,
-            slow_requests=config.slow_requests,
-            batch=config.batch,
-            memory=config.memory,
-            steps=config.steps,
-            partitions=config.partitions,
-            share=PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None,
-            channel=channel,
-            standby=config.listening is not None,
-        )
-        worker.tally.measures = telemetry.measures
+        worker = await open_worker(stack, config, channel, queue, run, scraper, markers, threads)
         handle_stops(sock, worker.stop)
+        stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
         gc.collect()
         gc.freeze()
@@ -141,6 +104,95 @@ async def work(
             await stack.enter_async_context(listener)
         # Reported before anything is closed, because that may hang, and nothing is leased any more.
         channel.send(WorkerEnded(await worker.run()))
+
+
+async def open_worker(
+    stack: AsyncExitStack,
+    config: WorkerConfig,
+    channel: SupervisorChannel,
+    queue: Queue,
+    run: Run,
+    scraper: Scraper,
+    markers: StepMarkers,
+    threads: Executor,
+    *,
+    on_begin: Callable[[Lease], None] | None = None,
+    on_error: OnError | None = None,
+) -> Worker:
+    """Return the worker that a configuration describes; the stack closes what it works with."""
+    settings = scraper.settings
+    agent = settings.user_agent or USER_AGENT
+    fetchers = await open_fetchers(
+        settings,
+        queue,
+        user_agent=agent,
+        run_id=run.id,
+        login=scraper.login_function,
+        wanted={step.fetch for step in scraper.steps.values()},
+        once=scraper.has_at_most_once,
+    )
+    for fetcher in fetchers.values():
+        stack.push_async_callback(fetcher.close)
+    revisits = open_revisits(settings, queue, run)
+    if revisits:
+        stack.push_async_callback(revisits.close)
+    robots = open_robots(settings, queue, fetchers["http"], user_agent=agent)
+    if robots:
+        stack.push_async_callback(robots.close)
+    secrets = all_secrets(config.queue, settings, os.environ)
+    failed_pages = open_failed_pages(settings, queue, run, secrets)
+    if failed_pages:
+        stack.push_async_callback(failed_pages.close)
+    telemetry = WorkerTelemetry(config, channel, scraper.steps)
+    stack.callback(telemetry.close)
+    worker = Worker(
+        telemetry.observe_queue(queue),
+        run,
+        scraper,
+        ProcessorTools(
+            {name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
+            robots,
+            threads,
+            telemetry.observe_markers(markers),
+            revisits,
+            redactor(secrets),
+            on_begin or telemetry.on_begin,
+            on_error,
+            failed_pages,
+        ),
+        worker_id=config.worker_id,
+        lease=config.lease,
+        at_once=config.at_once,
+        slow_requests=config.slow_requests,
+        batch=config.batch,
+        memory=config.memory,
+        steps=config.steps,
+        partitions=config.partitions,
+        share=PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None,
+        channel=channel,
+        standby=config.listening is not None,
+    )
+    worker.tally.measures = telemetry.measures
+    return worker
+
+
+def watch_loop(
+    worker: Worker,
+    config: WorkerConfig,
+    channel: SupervisorChannel,
+    scraper: Scraper,
+    markers: StepMarkers,
+) -> BlockedLoopWatch:
+    """Start to watch for steps that block the event loop of this thread."""
+    redact = redactor(all_secrets(config.queue, scraper.settings, os.environ))
+    watch = BlockedLoopWatch(
+        markers,
+        worker.started_lease,
+        lambda event: channel.send(LoggedEvent(event)),
+        TracebackFormatter.for_code(scraper.first.filename, redact),
+    )
+    watch.start()
+    return watch
 
 
 def beat_forever(markers: StepMarkers) -> None:

@@ -22,6 +22,7 @@ from shoal.core.events import (
     TASK_DONE,
     TASK_FAILED,
     TASK_RELEASED,
+    TRACEBACK,
     Event,
     Level,
     event_of,
@@ -108,8 +109,16 @@ class EventReporter(Observer):
         again = {"again_in": outcome.after.total_seconds()} if isinstance(outcome, Retry) else {}
         about = _describe(outcome.lease) | took
         verdict = "retry" if isinstance(outcome, Retry) else "bury"
+        trace = {TRACEBACK: outcome.traceback} if outcome.traceback else {}
         self.report(
-            Level.WARNING, TASK_FAILED, **about, error=kind, message=message, outcome=verdict, **again
+            Level.WARNING,
+            TASK_FAILED,
+            **about,
+            error=kind,
+            message=message,
+            outcome=verdict,
+            **again,
+            **trace,
         )
         host = host_of(outcome.lease)
         if outcome.slow_host:

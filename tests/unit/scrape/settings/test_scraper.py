@@ -188,3 +188,17 @@ def test_settings_cannot_be_changed_behind_their_back():
     assert dict(settings.headers) == {"A": "1"}
     with pytest.raises(FrozenInstanceError):
         settings.retries = 5
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [("2d", timedelta(days=2)), ("on", timedelta(days=7)), ("off", None), (None, None), (False, None)],
+)
+def test_failed_pages_are_kept_for_a_while_or_not_at_all(given, wanted):
+    assert ScraperSettings.read(failed_pages=given).failed_pages == wanted
+    assert ScraperSettings.read().failed_pages == timedelta(days=7)
+
+
+def test_failed_pages_must_be_a_duration():
+    with pytest.raises(InvalidSetting, match="failed_pages"):
+        ScraperSettings.read(failed_pages="long")

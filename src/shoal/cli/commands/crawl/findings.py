@@ -1,6 +1,7 @@
 """The lines of a summary about errors, rejects, and items that are missing or empty."""
 
 import shlex
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from shoal.cli.console import counted
@@ -10,9 +11,9 @@ if TYPE_CHECKING:
     from shoal.fleet.status.findings import EmptyFields, RunFindings
 
 
-def error_lines(found: "RunFindings") -> list[str]:
-    """Return the first error of each class, in one line each."""
-    return [f"First {name}: {message}" for name, message in found.errors.items()]
+def error_lines(found: "RunFindings", *, shown: Collection[str]) -> list[str]:
+    """Return the first error of each class that is not shown already, in one line each."""
+    return [f"First {name}: {message}" for name, message in found.errors.items() if name not in shown]
 
 
 def item_lines(summary: "Summary") -> list[str]:

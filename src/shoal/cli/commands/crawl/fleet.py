@@ -125,6 +125,7 @@ def fleet(
 def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, silent: bool) -> Exit:
     """Print the summary and return the exit code; tasks that a test leaves unfinished are no failure."""
     from shoal.cli.commands.crawl.run import exit_code, summary_text
+    from shoal.cli.first_errors import first_error_lines
     from shoal.fleet.hints import command_on
 
     if not test:
@@ -137,6 +138,8 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
         say(f"Tested: {done}, {counted(stats.dead, 'dead letter')} in {duration(summary.seconds)}.")
         for failure in summary.ending.failures:
             print_error(failure)
+        for line in first_error_lines(summary.ending.tally):
+            say(line)
         look = command_on(job.queue_url, f"status {summary.run.id}")
         say(f"Details:  {look}\nFull run: the same command without --test")
     return Exit.FAILED if summary.ending.failed else Exit.PARTIAL if stats.dead else Exit.OK

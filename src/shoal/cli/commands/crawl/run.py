@@ -32,6 +32,7 @@ NEWEST = "newest"
 @takes_sources
 @takes_worker_options()
 def run(
+    context: typer.Context,
     scraper: common.Scraper,
     seeds: "Seeds",
     *,
@@ -49,6 +50,7 @@ def run(
     warc: common.Warc = None,
     replay: common.Replay = None,
     worker_options: WorkerOptions,
+    debug: common.Debug = False,
     as_json: common.Json = False,
 ) -> None:
     """Run a scraper on this machine: enqueue, scrape with live progress, write the items.
@@ -59,6 +61,10 @@ def run(
     from shoal.cli.options.job import fork_server_for
     from shoal.queue.namespace import shown_queue
 
+    if debug:
+        from shoal.cli.commands.crawl.debug import check_options
+
+        check_options(context)
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
     seeds = replayed_seeds(seeds, replay)
     if not (seeds or resume or again):
@@ -67,11 +73,27 @@ def run(
     job = worker_options.job(
         scraper,
         queue,
-        fork_server=fork_server_for(queue),
+        fork_server=None if debug else fork_server_for(queue),
         urls=list(seeds.urls),
         changes=[*kept, *common.setting("dedup", dedup)],
         has_data=as_json or out == "-",
     )
+    if debug:
+        from shoal.cli.commands.crawl.debug import debug as debug_run
+        from shoal.cli.commands.crawl.debug import is_typed
+
+        raise typer.Exit(
+            debug_run(
+                job,
+                seeds,
+                out=out,
+                rejects=rejects,
+                invalid=invalid,
+                resume=resume,
+                run_id=run_id,
+                keeps_queue=is_typed(context, "queue") or resume is not None,
+            )
+        )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
         # Its workers run elsewhere: print the command that starts them.
         report(
@@ -177,6 +199,7 @@ async def carry_out(
 
 def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
+    from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
     from shoal.fleet.hints import command_on
     from shoal.queue.namespace import shown_queue
@@ -200,7 +223,8 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     ):
         if counts:
             lines.append(f"{words}: {format_counts(counts)}.")
-    lines += error_lines(summary.findings)
+    lines += first_error_lines(tally)
+    lines += error_lines(summary.findings, shown=tally.first_errors)
     lines += item_lines(summary)
     lines += _links_not_followed(snapshot)
     if TOO_DEEP in snapshot.not_followed:

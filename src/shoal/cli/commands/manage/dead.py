@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import counted, put_json, put_rows, say
+from shoal.cli.console import counted, put_json, put_rows, put_text, say
 from shoal.cli.options import common
 from shoal.cli.session import first, say_more, with_run
 from shoal.fleet.hints import command_on
@@ -64,14 +64,25 @@ def list_(
 def show(
     run_id: common.RunId,
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    page: Annotated[
+        bool,
+        typer.Option("--page", help="Write the page that failed to a temporary file and print its path."),
+    ] = False,
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
-    """Show one dead letter with all its attempts."""
-    from shoal.fleet.status.rows import find_letter, letter_row, whole_letter_row
+    """Show one dead letter with its traceback and all its attempts."""
+    from shoal.cli.shell.failed_page import describe_page, find_failure, write_page
+    from shoal.fleet.status.rows import letter_row, whole_letter_row
 
-    _, letter = with_run(queue, run_id, lambda opened, run: find_letter(opened, run, letter_id))
-    row = whole_letter_row(letter)
+    run_id, (letter, failed) = with_run(
+        queue, run_id, lambda opened, run: find_failure(opened, run, letter_id)
+    )
+    row = whole_letter_row(letter, failed)
+    if page:
+        path = write_page(failed, letter_id)
+        put_json(row | {"path": str(path)}) if as_json else put_text(str(path))
+        return
     if as_json:
         put_json(row)
         return
@@ -79,10 +90,36 @@ def show(
         **letter_row(letter),
         "payload": row["payload"] or None,
         "request": row["request"],
+        "page": describe_page(failed),
     }.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
     columns = ("attempt", "ended_at", "worker_id", "error")
     put_rows(row["history"], columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
+    if letter.traceback:
+        put_text(f"Traceback of the last attempt:\n{letter.traceback}")
+    if failed:
+        say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter_id}')}")
+    say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter_id}')}")
+
+
+@app.command()
+def shell(
+    run_id: common.RunId,
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    scraper: Annotated[
+        str | None,
+        typer.Argument(metavar="[SCRAPER]", help="FILE[:NAME] of the scraper, unless shoal.toml has it."),
+    ] = None,
+    allow_private: common.AllowPrivate = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+) -> None:
+    """Open a Python shell with the page that failed; run() runs its step on it again.
+
+    Example: shoal dead shell 20260215_120000_ab12 09222d39dc5c4f33 books.py
+    """
+    from shoal.cli.shell.dead_letter import open_dead_shell
+
+    open_dead_shell(queue, run_id, letter_id, scraper, allow_private or [])
 
 
 @app.command()

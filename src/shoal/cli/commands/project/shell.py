@@ -1,25 +1,44 @@
-"""`shoal shell`: fetch one page and try selectors on it."""
+"""`shoal shell`: fetch pages, try selectors on them and run steps."""
 
-import code
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import put_json, put_text, say
+from shoal.cli.console import put_json, put_text
 from shoal.cli.options import common
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, InvalidSetting
 
 if TYPE_CHECKING:
     from shoal.scrape.page import Page
+    from shoal.scrape.scraper import Scraper
+
+BANNER = (
+    "Try: page.text('h1')   page.css('a')   page.xpath('//a')   page.links()   page.json()\n"
+    "     fetch('https://…', headers={…})   view(page)   run(step)"
+)
 
 
 def shell(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Page to fetch.")],
+    url: Annotated[str | None, typer.Argument(metavar="[URL]", help="Page to fetch.")] = None,
     css: Annotated[
         str | None,
         typer.Option(
             "--css", help="Print the text of all matches of this selector and exit.", metavar="SELECTOR"
+        ),
+    ] = None,
+    xpath: Annotated[
+        str | None,
+        typer.Option(
+            "--xpath", help="Print all matches of this XPath expression and exit.", metavar="EXPRESSION"
+        ),
+    ] = None,
+    scraper: Annotated[
+        str | None,
+        typer.Option(
+            "--scraper",
+            help="Scraper whose settings are used and whose steps run() runs: FILE[:NAME] or a name.",
+            metavar="SCRAPER",
         ),
     ] = None,
     robots: Annotated[bool, typer.Option(help="Obey robots.txt.")] = True,
@@ -38,51 +57,54 @@ def shell(
 
     Example: shoal shell https://example.com --css h1 --fetch browser
     """
-    import uvloop
+    from shoal.cli.shell.interact import interact
+    from shoal.cli.shell.session import ShellSession
+    from shoal.scrape.scraper import Scraper
 
-    given = {"robots": robots, "proxies": proxies, "tor": tor}
-    page = uvloop.run(_fetch(url, _read_fetch(fetch), given, allow_private or []))
-    if css is not None:
-        for node in page.css(css):
-            put_json(node.text()) if as_json else put_text(node.text())
+    if url is None and (css is not None or xpath is not None or as_json):
+        raise InvalidInput("Name the page: shoal shell https://…")
+    given = {"proxies": proxies, "tor": tor} | ({} if robots else {"robots": False})
+    changes = {name: value for name, value in given.items() if value is not None}
+
+    def load() -> Scraper:
+        loaded = _load(scraper) if scraper else Scraper("shell")
+        allowed = [*loaded.settings.allow_private, *(allow_private or [])]
+        return loaded.replace(**changes, allow_private=allowed)
+
+    session = ShellSession(load().settings, _read_fetch(fetch), load=load if scraper else None)
+    if url and (css is not None or xpath is not None):
+        _put_matches(session.load(url), css, xpath, as_json)
         return
-    if as_json:
+    if url and as_json:
+        page = session.load(url)
         put_json({"url": page.url, "status": page.status, "encoding": page.encoding, "bytes": len(page.body)})
         return
-    say(f"{page.status} {page.url}: {len(page.body):,} bytes, {page.encoding}")
-    code.interact(
-        banner="Try: page.text('h1')   page.css('a')   page.attr('a', 'href')   page.links()   page.json()",
-        local={"page": page},
-        exitmsg="",
-    )
+    if url:
+        session.fetch(url)
+    interact(session.names, BANNER)
+
+
+def _load(reference: str) -> "Scraper":
+    from shoal.fleet.jobs import load
+    from shoal.fleet.project.file import Project
+
+    return load(Project.find(Path.cwd()), reference).scraper
+
+
+def _put_matches(page: "Page", css: str | None, xpath: str | None, as_json: bool) -> None:
+    from shoal.scrape.node import Node
+
+    if css is not None and xpath is not None:
+        raise InvalidSetting("--xpath", "and --css cannot be combined; leave one of them out")
+    if css is not None:
+        found = [node.text() for node in page.css(css)]
+    else:
+        found = [one.text() if isinstance(one, Node) else str(one) for one in page.xpath(xpath or "")]
+    for text in found:
+        put_json(text) if as_json else put_text(text)
 
 
 def _read_fetch(fetch: str | None) -> str:
     if fetch not in (None, "http", "browser"):
         raise InvalidInput(f"--fetch must be http or browser here, got {fetch!r}")
     return fetch or "http"
-
-
-async def _fetch(url: str, fetch: str, given: dict[str, Any], allow_private: list[str]) -> "Page":
-    from shoal.cli.options.job import allowed_private_hosts
-    from shoal.core.http import Request
-    from shoal.core.model import Task
-    from shoal.core.urls import canonical
-    from shoal.fetch.robots.robots import Robots
-    from shoal.scrape.page import Page
-    from shoal.scrape.scraper import Scraper
-    from shoal.worker.fetchers.chain import open_fetcher
-    from shoal.worker.process.main import USER_AGENT
-
-    address = canonical(url)
-    allowed = [*allow_private, *allowed_private_hosts([address])]
-    settings = Scraper("shell", **given, allow_private=allowed).settings
-    fetcher = await open_fetcher(settings, user_agent=USER_AGENT, fetch=fetch)
-    try:
-        if settings.robots:
-            await Robots(fetcher, USER_AGENT).check(address)
-        render = (lambda live: None) if fetch == "browser" else None
-        response = await fetcher.fetch(Request(url=address, timeout=settings.timeout, render=render))
-        return Page(replace(response, live=None), Task(url=address))
-    finally:
-        await fetcher.close()

@@ -6,7 +6,8 @@ from typing import assert_never
 
 import msgspec
 
-from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, error_text
+from shoal.core.failures import failure_text
+from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry
 from shoal.queue.intake import Intake, QueuedTask, encode_item
 from shoal.queue.sqlite.encoding import as_json, micros, storable
 from shoal.queue.sqlite.store import Store
@@ -89,11 +90,11 @@ def _apply(batch: SettleBatch, held: LiveLease, settlement: PreparedOutcome) -> 
         case Done(pause_host=pause, slow_host=slow):
             batch.complete(held, settlement.items, settlement.rejects, settlement.follow)
             batch.treat_host(held, pause, slow)
-        case Retry(error=error, after=after, pause_host=pause, slow_host=slow):
-            batch.fail(held, storable(error_text(error)), bury=False, after=after)
+        case Retry(after=after, pause_host=pause, slow_host=slow) as retry:
+            batch.fail(held, storable(failure_text(retry)), bury=False, after=after)
             batch.treat_host(held, pause, slow)
-        case Bury(error=error, pause_host=pause, slow_host=slow):
-            batch.fail(held, storable(error_text(error)), bury=True)
+        case Bury(pause_host=pause, slow_host=slow) as burial:
+            batch.fail(held, storable(failure_text(burial)), bury=True)
             batch.treat_host(held, pause, slow)
         case Release(after=after):
             batch.release(held, after)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
+from shoal.core.failures import error_of
 from shoal.core.model import ZERO
 from shoal.queue.intake import QueuedTask
 from shoal.queue.sqlite.encoding import NO_HOST, as_json, micros
@@ -79,12 +80,12 @@ class SettleBatch:
         self._counters.add(held.lane, REJECTED, len(rejects))
         self._counters.credit(held.worker, completed=1, items=len(items))
 
-    def fail(self, held: LiveLease, error: str, *, bury: bool, after: timedelta = ZERO) -> None:
+    def fail(self, held: LiveLease, failure: str, *, bury: bool, after: timedelta = ZERO) -> None:
         """Record a failed attempt: the task becomes pending or delayed again, or dies."""
-        self._failures.append((held.place, held.token, held.attempt, held.worker, self._now, error))
+        self._failures.append((held.place, held.token, held.attempt, held.worker, self._now, failure))
         self._counters.credit(held.worker, failed=1)
         if bury or held.attempt >= held.max_attempts:
-            self._dead.append((held.run, held.place, held.attempt, self._now, error))
+            self._dead.append((held.run, held.place, held.attempt, self._now, error_of(failure)))
             self._end(held, DEAD)
         else:
             self._requeue(held, held.attempt, after)

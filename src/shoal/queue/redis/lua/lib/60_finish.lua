@@ -58,7 +58,9 @@ local function fail(run, id, lease, element, kind, message, after)
     count_worker(lease.worker, W_FAILED, 1)
     if kind == BURY or attempts >= run.max_attempts then
         count(lease.host, lease.section, DEAD, 1)
-        bury(id, lease.section, lease.priority, lease.host, attempts, now, message, element)
+        -- Below the first line is a traceback. Only the history has it: filters search the error alone.
+        local first = message:match('^[^\n]*')
+        bury(id, lease.section, lease.priority, lease.host, attempts, now, first, element)
     else
         enter(lease.host, lease.section, lease.priority, element, lease.expires, after > 0 and now + after or 0)
     end

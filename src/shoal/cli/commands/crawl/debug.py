@@ -1,0 +1,111 @@
+"""`shoal run --debug`: the whole run in this process and its terminal."""
+
+import sys
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from shoal.cli.commands.crawl.enqueue import fill
+from shoal.cli.console import counted, put_json, say
+from shoal.cli.exits import Exit
+from shoal.cli.session import with_queue
+from shoal.core.errors import InvalidSetting
+from shoal.fleet.run.debug import debug_session, temporary_queue
+from shoal.fleet.run.launch import open_run
+from shoal.fleet.run.results import ResultWriter
+
+if TYPE_CHECKING:
+    from shoal.core.model import Run, Stats
+    from shoal.fleet.job import Job
+    from shoal.fleet.sources.seeds import Seeds
+    from shoal.queue.contract import Queue
+
+
+def debug(
+    job: "Job",
+    seeds: "Seeds",
+    *,
+    out: str | None,
+    rejects: str | None,
+    invalid: str,
+    resume: str | None,
+    run_id: str | None,
+    keeps_queue: bool,
+) -> Exit:
+    """Enqueue, work in this process until the first error of a step, and write or print the items."""
+    with ExitStack() as stack:
+        if not keeps_queue:
+            job = replace(job, queue_url=stack.enter_context(temporary_queue()))
+        run = with_queue(
+            job.queue_url, lambda queue: _open(queue, job, seeds, rejects, invalid, resume, run_id)
+        )
+        session = debug_session(job, run, say)
+        if sys.stdin.isatty():
+            say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
+        with suppress(KeyboardInterrupt):
+            session.run()
+        stats = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
+    done = f"{counted(stats.completed, 'page')}, {counted(stats.items, 'item')}"
+    if session.failed:
+        say(f"Stopped at the first error of a step, after {done}.")
+        return Exit.PARTIAL
+    head = f"Stopped with {counted(stats.remaining, 'task')} left" if stats.remaining else "Done"
+    say(f"{head}: {done}, {counted(stats.dead, 'dead letter')}.")
+    return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK
+
+
+# Options that a run in one process cannot obey, by parameter.
+REFUSED = {
+    "workers": "--workers",
+    "at_once": "--at-once",
+    "slow_requests": "--slow-requests",
+    "log_dir": "--log-dir",
+    "metrics": "--metrics",
+    "trace": "--trace",
+    "again": "--again",
+    "as_json": "--json",
+}
+
+
+def check_options(context: typer.Context) -> None:
+    """Raise InvalidSetting for a typed option that would be ignored."""
+    for name, option in REFUSED.items():
+        if is_typed(context, name):
+            raise InvalidSetting("--debug", f"runs one task at a time in this process; leave out {option}")
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Return whether an option was typed; its value may also come from the environment or shoal.toml."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+async def _open(
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    invalid: str,
+    resume: str | None,
+    run_id: str | None,
+) -> "Run":
+    from shoal.cli.commands.crawl.run import NEWEST
+
+    if resume is None:
+        queued = await fill(queue, job, seeds, rejects, run_id, invalid)
+        return await queue.run(queued["run_id"])
+    return await open_run(queue, job.scraper, run_id=None if resume == NEWEST else resume, resume=True)
+
+
+async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Stats":
+    """Write the items to a file, or print them: a temporary queue does not keep them."""
+    stats = await queue.stats(run_id)
+    if out:
+        async with ResultWriter(queue, run_id, out) as results:
+            await results.finish(stats.items)
+    else:
+        async for item in queue.items(run_id):
+            put_json(item.data)
+    return stats

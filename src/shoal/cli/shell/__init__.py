@@ -1,0 +1,1 @@
+"""The Python shell: `shoal shell` and `shoal dead shell`."""

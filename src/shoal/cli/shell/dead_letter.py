@@ -1,0 +1,70 @@
+"""A Python shell with the page of a dead letter and the step that failed on it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.cli.console import say
+from shoal.cli.session import with_run
+from shoal.cli.shell.failed_page import describe_page, find_failure
+from shoal.cli.shell.interact import interact
+from shoal.cli.shell.session import ShellSession
+from shoal.core.errors import InvalidInput, UnknownScraper
+from shoal.fleet.jobs import job_of_run, load
+from shoal.fleet.project.file import Project
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import Scraper
+
+if TYPE_CHECKING:
+    from shoal.core.model import DeadLetter, Run
+    from shoal.queue.contract import Queue
+    from shoal.worker.failures.pages import FailedPage
+
+BANNER = (
+    "Edit your scraper and type run(): its step runs on the page again, and breakpoint() works in it.\n"
+    "Also: page, task, scraper, view(page), fetch('https://…')"
+)
+
+
+def open_dead_shell(
+    queue_url: str, run_id: str, letter_id: str, reference: str | None, allow_private: list[str]
+) -> None:
+    """Open the shell; raises UnknownLetter, and InvalidInput if the scraper is not known."""
+    _, (run, letter, failed) = with_run(queue_url, run_id, lambda queue, run: _find(queue, run, letter_id))
+
+    def load_scraper() -> Scraper:
+        loaded = _load(queue_url, run, letter_id, reference)
+        return loaded.replace(allow_private=[*loaded.settings.allow_private, *allow_private])
+
+    scraper = load_scraper()
+    step = scraper.handler(letter.task)
+    is_kept = failed is not None and step.fetch is not None
+    subject = Page(failed.response, letter.task) if failed and is_kept else letter.task
+    session = ShellSession(scraper.settings, _fetcher(step.fetch), load=load_scraper, subject=subject)
+    if is_kept:
+        say(f"Page as it failed: {describe_page(failed)}.")
+    elif step.fetch is not None and letter.task.url:
+        say("The page that failed was not kept; it is fetched again now, and may differ.")
+        session.load(letter.task.url, task=letter.task)
+    say(f"{letter.error}\n{letter.traceback}".rstrip())
+    interact(session.names, BANNER)
+
+
+async def _find(queue: "Queue", run_id: str, letter_id: str) -> "tuple[Run, DeadLetter, FailedPage | None]":
+    return await queue.run(run_id), *await find_failure(queue, run_id, letter_id)
+
+
+def _load(queue_url: str, run: "Run", letter_id: str, reference: str | None) -> Scraper:
+    project = Project.find(Path.cwd())
+    if reference:
+        return load(project, reference).scraper
+    try:
+        return job_of_run(project, queue_url, run).scraper
+    except UnknownScraper as error:
+        raise InvalidInput(
+            f"This folder has no shoal.toml with scraper {run.scraper!r}. Name its file: "
+            f"shoal dead shell {run.id} {letter_id} FILE.py"
+        ) from error
+
+
+def _fetcher(fetch: str | None) -> str:
+    return "browser" if fetch == "browser" else "http"

@@ -1,0 +1,46 @@
+"""The page of a dead letter, for commands."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import DeadLetter
+from shoal.fleet.status.rows import find_letter
+from shoal.queue.contract import Queue
+from shoal.worker.failures.pages import MAX_KEPT_BYTES, MAX_PER_KIND, FailedPage, read_failed_page
+
+SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "application/json": ".json"}
+
+
+async def find_failure(queue: Queue, run_id: str, letter_id: str) -> tuple[DeadLetter, FailedPage | None]:
+    """Return a dead letter and the page that was kept of it; raises UnknownLetter."""
+    return await find_letter(queue, run_id, letter_id), await read_failed_page(queue, run_id, letter_id)
+
+
+def describe_page(page: FailedPage | None) -> str:
+    """Return what was kept of a page, in one line."""
+    if page is None:
+        return "not kept"
+    cut = f", the first {MAX_KEPT_BYTES:,} were kept" if page.is_cut else ""
+    return f"status {page.status}, {page.size:,} bytes{cut}"
+
+
+def write_page(page: FailedPage | None, letter_id: str) -> Path:
+    """Write a page to a file that only this user can read, and return its path; raises if none was kept."""
+    if page is None:
+        raise InvalidInput(
+            f"The page of dead letter {letter_id} was not kept. Pages are kept for as long as the setting "
+            f"failed_pages says, {MAX_PER_KIND} of each error class and worker. To fetch it again, run: "
+            "shoal shell URL"
+        )
+    return write_file(page.body, page.response.headers.get("content-type", ""), f"shoal-{letter_id[:12]}-")
+
+
+def write_file(body: bytes, media_type: str, prefix: str) -> Path:
+    """Write a body to a new temporary file with the suffix of its type, and return its path."""
+    suffix = SUFFIXES.get(media_type.partition(";")[0].strip().lower(), ".txt")
+    descriptor, path = tempfile.mkstemp(suffix, prefix)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(body)
+    return Path(path)

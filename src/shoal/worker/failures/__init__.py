@@ -1,0 +1,1 @@
+"""What is recorded of failed steps: their tracebacks and their pages."""

@@ -1,0 +1,87 @@
+"""Names a step that blocks the event loop, with its stack: every other task of the worker waits for it."""
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+
+from shoal.core.events import LOOP_BLOCKED, TRACEBACK, Event, Level
+from shoal.core.model import Lease
+from shoal.core.redact import bare_url
+from shoal.scrape import step
+from shoal.worker.failures.tracebacks import TracebackFormatter
+from shoal.worker.ipc.step_markers import StepMarkers
+
+LIMIT = 1.0  # seconds that a step may block the loop unnoticed
+POLL_INTERVAL = 0.5  # seconds
+
+
+class BlockedLoopWatch:
+    """A thread that looks at the step markers now and then, and reports each step that blocks once.
+
+    Tasks cost nothing: the markers are there for the supervisor. Code that holds the GIL all the time, such
+    as a search by a regular expression, also stops this thread; the supervisor ends it at its time limit.
+    """
+
+    def __init__(
+        self,
+        markers: StepMarkers,
+        lease_of: Callable[[int], Lease | None],
+        report: Callable[[Event], None],
+        tracebacks: TracebackFormatter,
+    ) -> None:
+        """Watch the event loop of the calling thread; `report` is called in another one."""
+        self._markers, self._lease_of, self._report = markers, lease_of, report
+        self._tracebacks, self._loop_thread = tracebacks, threading.get_ident()
+        self._reported: set[str] = set()
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="blocked loop watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the thread, without waiting for it."""
+        self._over.set()
+
+    def look(self, now: float) -> None:
+        """Report the step that runs on the event loop for too long by now, if it was not reported yet."""
+        marker = self._markers.loop_step()
+        if marker is None or now - marker.since < LIMIT:
+            return
+        lease = self._lease_of(marker.number)
+        frame = sys._current_frames().get(self._loop_thread)
+        # The step may have ended in the meantime: then the stack is that of another one.
+        if lease is None or frame is None or self._markers.loop_step() != marker:
+            return
+        if lease.task.step in self._reported:
+            return
+        self._reported.add(lease.task.step)
+        stack = self._tracebacks.format_frames(_from_step(traceback.extract_stack(frame)))
+        self._report(_event(lease, now - marker.since, "\n".join(stack)))
+
+    def _run(self) -> None:
+        while not self._over.wait(POLL_INTERVAL):
+            self.look(time.monotonic())
+
+
+def _from_step(stack: Sequence[traceback.FrameSummary]) -> Sequence[traceback.FrameSummary]:
+    """Return the frames that the step has called; below them is what started the process."""
+    callers = [index for index, frame in enumerate(stack) if frame.filename == step.__file__]
+    return stack[callers[-1] + 1 :] if callers else stack
+
+
+def _event(lease: Lease, seconds: float, stack: str) -> Event:
+    name, url = lease.task.step, lease.task.url
+    message = (
+        f"Step {name!r} has blocked the event loop for {seconds:.1f} s so far: all other tasks of the worker "
+        "wait. Await the call, or define the step with 'def' instead of 'async def'."
+    )
+    fields = {"task": lease.task_id, "step": name, "url": bare_url(url) if url else None}
+    return Event(
+        at=time.time(),
+        level=Level.WARNING,
+        name=LOOP_BLOCKED,
+        fields=fields | {"message": message, TRACEBACK: stack},
+    )

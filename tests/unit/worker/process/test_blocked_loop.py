@@ -1,0 +1,60 @@
+"""A step that blocks the event loop is named once, with its stack."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.events import LOOP_BLOCKED, TRACEBACK, Event
+from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.worker.failures.tracebacks import TracebackFormatter
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.process.blocked_loop import LIMIT, BlockedLoopWatch
+
+TASK = Task(url="https://example.com/a?token=secret", step="book")
+LEASE = Lease(run_id="r", task_id="t", token=1, task=TASK, attempt=1, start_in=ZERO, deadline_in=MINUTE)
+
+
+@pytest.fixture
+def markers() -> Iterator[StepMarkers]:
+    file = make_file()
+    found = StepMarkers(file)
+    os.close(file)
+    yield found
+    found.close()
+
+
+def watch(markers: StepMarkers, reports: list[Event]) -> BlockedLoopWatch:
+    return BlockedLoopWatch(markers, {7: LEASE}.get, reports.append, TracebackFormatter())
+
+
+def test_a_step_that_blocks_the_loop_is_reported_once_with_its_stack(markers: StepMarkers) -> None:
+    reports: list[Event] = []
+    watching = watch(markers, reports)
+
+    def look() -> None:
+        for _ in range(2):
+            watching.look(time.monotonic() + LIMIT)
+
+    with markers.mark_loop(7):
+        looking = threading.Thread(target=look)
+        looking.start()
+        looking.join()
+    (event,) = reports
+    assert event.name == LOOP_BLOCKED
+    assert "Step 'book' has blocked the event loop for 1.0 s" in event.fields["message"]
+    assert "in test_a_step_that_blocks_the_loop" in event.fields[TRACEBACK]
+    assert event.fields["url"] == "https://example.com/a"
+
+
+def test_a_short_step_and_an_idle_loop_are_not_reported(markers: StepMarkers) -> None:
+    reports: list[Event] = []
+    watching = watch(markers, reports)
+    watching.look(time.monotonic() + LIMIT)
+    with markers.mark_loop(7):
+        watching.look(time.monotonic())
+    with markers.mark_loop(8):  # of a task that has just ended
+        watching.look(time.monotonic() + LIMIT)
+    assert not reports
