@@ -210,7 +210,9 @@ class Scraper:
             )
         return retries
 
-    def _unknown_step(self, name: str) -> str:
+    def _unknown_step(self, name: Any) -> str:
+        if not isinstance(name, str):
+            return f"step must be a step of {self.name!r} or its name, got {shorten(repr(name))}"
         close = get_close_matches(name, self.steps, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
         return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
