@@ -23,12 +23,12 @@ from shoal.fleet.job import Job
 from shoal.fleet.jobs import job_of_run, load, make_job
 from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
-from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, standing_run, until_listening
+from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening
 from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
-from shoal.fleet.run.args import bind_args, store_args
+from shoal.fleet.run.args import bind_args, bound_standing_run, store_args
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
 from shoal.fleet.run.launch import lock_of, open_run
 from shoal.fleet.run.lifecycle import is_new
@@ -314,11 +314,13 @@ class App:
         at: str = ANY_PORT,
         announce: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
     ) -> RunHandle:
         """Start workers here that scrape on demand while the app is open; return their run."""
         changes = dict(settings or {}) | {"mode": "distributed"}
-        job = listening_job(self.job(scraper, settings=changes, workers=workers), at, announce)
-        run = await standing_run(self.queue, job.scraper)
+        job = self.job(scraper, settings=changes, workers=workers, args=dict(args or {}))
+        job = listening_job(job, at, announce)
+        run = await bound_standing_run(self.queue, job)
         listening = AppWorkers(self.queue, run, job, lock_of(self.queue, job, run.id))
         await self._stack.enter_async_context(listening)
         await until_listening(self.queue, job.scraper.name, workers)

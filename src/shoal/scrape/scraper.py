@@ -213,7 +213,7 @@ class Scraper:
 
         If the content is None, the step gets a task with the payload instead of a page.
         """
-        values = self.declared_args.read(args) if args else self.args
+        values = self.args if self.args is not None and not args else self.declared_args.read(args)
         name = self.first.name if step is None else step_name(step)
         task = Task(url=None if content is None else canonical(url), step=name, payload=payload)
         subject = task if content is None else _make_page(content, task, status, headers, values)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import Run
 from shoal.fleet.job import Job
+from shoal.fleet.ondemand.standing_run import standing_run, standing_run_id
 from shoal.fleet.run.launch import open_run
 from shoal.fleet.sources.declared import run_being_seeded
 from shoal.queue.contract import Queue
@@ -49,6 +50,14 @@ async def open_bound_run(
         return await bind_args(queue, job, run.id), run
     await store_args(queue, run, job.scraper)
     return job, run
+
+
+async def bound_standing_run(queue: Queue, job: Job) -> Run:
+    """Return the run for a scraper's on-demand calls, with its arguments stored."""
+    job = await bind_args(queue, job, standing_run_id(job.scraper.name))
+    run = await standing_run(queue, job.scraper)
+    await store_args(queue, run, job.scraper)
+    return run
 
 
 async def store_args(queue: Queue, run: Run, scraper: Scraper) -> None:

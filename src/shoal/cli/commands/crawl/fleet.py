@@ -182,7 +182,7 @@ async def prepare(
     from shoal.fleet.run.launch import lock_of
     from shoal.fleet.run.lifecycle import discard, discarded_if_refused, is_new
     from shoal.fleet.scale.preview import preview_launch
-    from shoal.fleet.sources.declared import seeds_left
+    from shoal.fleet.sources.declared import mark_seeded, seeds_left
     from shoal.fleet.status.doctor import partitions_complete
 
     fresh = not resume and await is_new(queue, run_id)
@@ -196,6 +196,8 @@ async def prepare(
             async with refused.feed(queue, job, seeds, run) as feed:
                 tasks = first(aiter(feed), TEST_PAGES) if test else feed
                 enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
+        if test:
+            await mark_seeded(queue, run.id)  # the rest is left out on purpose
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
         ready = Prepared(await preview_launch(queue, job, run), enqueued, refused.count, findings, fresh)
