@@ -136,4 +136,6 @@ def _explain_errors(name: str, path: str) -> Iterator[None]:
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
         line = f", line {lines[-1]}" if lines else ""
         reason = shorten(f"{type(error).__name__}: {error}", 300)
+        if isinstance(error, RuntimeError) and "asyncio.run" in reason:
+            reason += '. Put what starts a run under: if __name__ == "__main__":'
         raise InvalidInput(f"{name} could not be imported{line}: {reason}") from error

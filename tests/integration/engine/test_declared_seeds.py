@@ -9,7 +9,9 @@ import pytest
 
 from shoal import connect
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.fleet.run.lifecycle import purge
 from shoal.queue.open import open_queue
+from shoal.queue.run_args import stored_args
 from tests.integration.engine.shell import typed
 
 SHOP = """
@@ -60,6 +62,7 @@ async def test_a_run_that_was_killed_while_it_was_seeded_goes_on_with_its_argume
 
     resumed = await typed("run", "shop.py", "--resume", "newest", "--out", "items.jsonl", folder=shop)
     assert resumed.code == 0, resumed.err
+    assert "Seeds: shop.py. Enqueueing them was interrupted" in resumed.err
     numbers, rows = items_of(shop)
     assert numbers == ["0", "1", "2"] and {"pages": 3} in rows
     assert {row["category"] for row in rows if "url" in row} == {"lamps"}
@@ -67,6 +70,25 @@ async def test_a_run_that_was_killed_while_it_was_seeded_goes_on_with_its_argume
 
     again = await typed("run", "shop.py", "--resume", "newest", folder=shop)
     assert "found no unfinished run" in again.err  # what was seeded to the end is not seeded again
+
+
+LISTING = """
+    shop = Scraper("shop", rate=None, robots=False, args={"category": str, "pages": 3})
+
+    @shop.step
+    async def listing(page: Page):
+        yield {"category": page.args.category, "pages": page.args.pages}
+"""
+
+
+async def test_a_resumed_run_has_its_arguments_on_every_queue_until_it_is_purged(any_bench, origin):
+    first = await any_bench.run(LISTING, [f"{origin.url}/1"], args=["category=lamps", "pages=7"])
+    again = await any_bench.run(LISTING, [f"{origin.url}/2"], run_id=first.run.id, resume=True)
+    assert again.snapshot.stats.completed == 2
+    assert await any_bench.items(first.run.id) == 2 * [{"category": "lamps", "pages": 7}]
+    async with open_queue(any_bench.queue_url) as queue:
+        await purge(queue, first.run.id)
+        assert await stored_args(queue, first.run.id) is None
 
 
 async def test_sources_that_are_typed_replace_those_that_are_declared(shop, origin):

@@ -5,8 +5,9 @@ from pathlib import Path
 from shoal.cli.console import say
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
-from shoal.fleet.sources.declared import declared_seeds
+from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.seeds import Seeds
+from shoal.queue.contract import Queue
 
 
 def choose_seeds(typed: Seeds, job: Job, *, again: bool = False, resume: bool = False) -> Seeds:
@@ -19,3 +20,11 @@ def choose_seeds(typed: Seeds, job: Job, *, again: bool = False, resume: bool = 
     if declared and not resume:
         say(f"Seeds: {declared.declared_in}")
     return declared
+
+
+async def resumed_seeds(queue: Queue, run_id: str, seeds: Seeds) -> Seeds:
+    """Return the seeds to enqueue when a run is resumed, and say if declared ones are enqueued again."""
+    left = await seeds_left(queue, run_id, seeds)
+    if left.declared_in:
+        say(f"Seeds: {left.declared_in}. Enqueueing them was interrupted; duplicates are not added.")
+    return left

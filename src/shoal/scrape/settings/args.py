@@ -4,6 +4,7 @@ import dataclasses
 import keyword
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
@@ -36,11 +37,6 @@ class DeclaredArgs:
 
     def __bool__(self) -> bool:
         return bool(self._hints)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the arguments."""
-        return list(self._hints)
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the given values, each converted to its type; raises InvalidSetting."""
@@ -131,8 +127,14 @@ def _field(name: Any, one: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
         raise InvalidSetting("args", f"have a name that is not a Python name: {shorten(repr(name), 60)}")
     if isinstance(one, type) or get_origin(one) is not None:
         return name, one
-    kind = str | None if one is None else type(one)
-    return name, kind, msgspec.field(default_factory=lambda: one)
+    return name, _type_of(one), msgspec.field(default_factory=lambda: deepcopy(one))
+
+
+def _type_of(default: Any) -> Any:
+    """Return the type that a default stands for; the elements of a list have the type of the first."""
+    if default is None:
+        return str | None
+    return list[type(default[0])] if isinstance(default, list) and default else type(default)  # type: ignore[misc]
 
 
 def _required_names(kind: Any) -> list[str]:

@@ -49,6 +49,7 @@ def test_they_are_declared_as_a_mapping_a_dataclass_or_a_struct():
         assert (args.category, args.pages) == ("lamps", 3)
     optional = declare({"query": None, "ids": [1, 2]}).read({"query": "x"})
     assert (optional.query, optional.ids) == ("x", [1, 2])
+    assert declare({"ids": [1]}).read({"ids": ["4", "5"]}).ids == [4, 5]
 
 
 @pytest.mark.parametrize(

@@ -177,19 +177,20 @@ async def prepare(
     invalid: str = "skip",
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
+    from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.refusals import RefusedSeeds
     from shoal.fleet.run.args import open_bound_run
     from shoal.fleet.run.launch import lock_of
     from shoal.fleet.run.lifecycle import discard, discarded_if_refused, is_new
     from shoal.fleet.scale.preview import preview_launch
-    from shoal.fleet.sources.declared import mark_seeded, seeds_left
+    from shoal.fleet.sources.declared import mark_seeded
     from shoal.fleet.status.doctor import partitions_complete
 
     fresh = not resume and await is_new(queue, run_id)
     async with AsyncExitStack() as stack:
         lock = await stack.enter_async_context(lock_of(queue, job, run_id))
         job, run = await open_bound_run(queue, job, run_id=run_id, resume=resume)
-        seeds = await seeds_left(queue, run.id, seeds) if resume else seeds
+        seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         await lock.name_run(run.id)
         with RefusedSeeds(rejects, invalid) as refused:

@@ -105,6 +105,7 @@ async def carry_out(
     invalid: str = "skip",
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
+    from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.progress import ProgressView
     from shoal.cli.refusals import RefusedSeeds
     from shoal.cli.signals import obey_signals
@@ -113,7 +114,6 @@ async def carry_out(
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
     from shoal.fleet.run.pool import WorkerPool
     from shoal.fleet.run.results import ResultWriter
-    from shoal.fleet.sources.declared import seeds_left
     from shoal.fleet.sources.recrawl import recrawl_tasks
 
     wanted = run_id if resume is None or resume == NEWEST else resume
@@ -123,7 +123,7 @@ async def carry_out(
         # Take the lock first: a start that the lock refuses must create no run.
         lock = await stack.enter_async_context(lock_of(queue, job, wanted))
         job, run = await open_bound_run(queue, job, run_id=wanted, resume=resume is not None)
-        seeds = await seeds_left(queue, run.id, seeds) if resume else seeds
+        seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         await lock.name_run(run.id)
         results = ResultWriter(queue, run.id, out)
