@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from shoal.core.version import VERSION
+
 if TYPE_CHECKING:
     from shoal.core.model import Reject, Task
     from shoal.core.request_options import RequestOptions
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Page", "Reject", "RequestOptions", "Scraper", "Task", "connect", "open_queue"]
 
+__version__ = VERSION
+
 _HOMES = {
     "RequestOptions": "shoal.core.request_options",
     "Page": "shoal.scrape.page",
@@ -22,6 +26,10 @@ _HOMES = {
     "connect": "shoal.fleet.app",
     "open_queue": "shoal.queue.open",
 }
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
 
 
 # Fetched when first asked for: nobody needs all that these bring with them, least of all a worker.

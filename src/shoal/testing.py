@@ -52,19 +52,20 @@ def page(
     status: int = 200,
     headers: Mapping[str, str] = NOTHING,
     payload: Mapping[str, Any] = NOTHING,
+    args: Any = None,
 ) -> Page:
     """Return a page without fetching it; text is HTML in UTF-8 unless the headers say otherwise."""
     fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
     body = content.encode() if isinstance(content, str) else content
     address = canonical(url)
     response = Response(url=address, status=status, headers=Headers({**fields, **headers}.items()), body=body)
-    return Page(response, Task(url=address, payload=payload))
+    return Page(response, Task(url=address, payload=payload), args)
 
 
 async def run_step(step: Step, subject: Page | Task) -> Harvest:
     """Run one step on a page or a task; return its results, or raise its error."""
     if isinstance(subject, Page) and subject.task.step == SEED_STEP:
-        subject = Page(subject.response, replace(subject.task, step=step.name))
+        subject = Page(subject.response, replace(subject.task, step=step.name), subject.args)
     if step.is_async:
         return await step.harvest_async(subject)
     return await asyncio.to_thread(step.harvest, subject)
@@ -95,13 +96,16 @@ def replay(
     *,
     urls: Iterable[str] = (),
     tasks: Iterable[Task] = (),
+    args: Mapping[str, Any] = NOTHING,
     most: int = MAX_TASKS,
 ) -> Replayed:
     """Run a scraper on a recording of `shoal run --warc`, task by task; make no network requests.
 
     It starts with the given URLs and tasks, or by default with the first recorded page.
     """
-    first = scraper.first.name
+    first, scraper = scraper.first.name, scraper.replace()
+    if args or scraper.args is None:
+        scraper.args = scraper.declared_args.read(args)
     seeds = [*tasks, *(Task(url=url, step=first) for url in urls)]
     # In a separate thread without a running event loop: the caller may be inside one.
     with ThreadPoolExecutor(1) as thread:

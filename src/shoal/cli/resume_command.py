@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shoal.fleet.job import Job
 
 # Left out, as are the seeds, which are in the queue by now: not needed, or added with a new value.
-NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "allow_private", "as_json", "yes", "rejects")
+NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "allow_private", "as_json", "yes", "rejects")
 SETTINGS = "changes"
 
 

@@ -30,6 +30,7 @@ ShoalError
 ├── DutyFailed                a background task of Shoal failed unexpectedly
 ├── TaskDied                  an awaited task became a dead letter
 ├── TaskExpired               an awaited task expired, was dropped, or was never done
+├── SeedsFailed               the scraper's seeds function failed
 ├── StepTimeout               a step timed out
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
@@ -433,6 +434,10 @@ class TaskExpired(ShoalError):
         self.run_id, self.task_id, self.state = run_id, task_id, state
         self.results: dict[str, list[Any]] = {}
         super().__init__(f"Task {task_id} of run {run_id} was {state} and has no result")
+
+
+class SeedsFailed(ShoalError):
+    """The function that yields the seeds of a scraper failed."""
 
 
 class StepTimeout(ShoalError):

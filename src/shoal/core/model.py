@@ -21,7 +21,7 @@ MAX_ERROR = 2_000  # characters of an error's text that are stored
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of work: a URL to fetch, or a payload without one."""
+    """One unit of work: a URL to fetch, or a payload without one. `step` is a step or its name."""
 
     url: str | None = None
     step: str = "main"
@@ -33,6 +33,12 @@ class Task:
     delay: timedelta = ZERO
     depth: int = 0
     request: RequestOptions | None = None  # for more than a plain GET
+
+    def __post_init__(self) -> None:
+        # A step itself stands for its name; anything else is refused when the task is queued.
+        given: Any = self.step
+        if not isinstance(given, str) and isinstance(name := getattr(given, "name", None), str):
+            object.__setattr__(self, "step", name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

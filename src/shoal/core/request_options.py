@@ -1,5 +1,6 @@
 """Request options of a task, for more than a plain GET."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -9,9 +10,14 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from shoal.core.errors import InvalidInput, shorten
+
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 SENT_ON = frozenset({307, 308})  # redirects that repeat a POST; others turn it into a GET
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+_COOKIE_NAME = re.compile(r"[^\s=;,\x00-\x1f\x7f]+")
+_NOT_IN_COOKIES = re.compile(r"[;\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,33 @@ class RequestOptions:
         body = msgspec.json.encode(data, order="deterministic")
         return cls(post=body, headers=_named(JSON, headers))
 
+    @classmethod
+    def read(
+        cls,
+        *,
+        method: str | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        cookies: Mapping[str, str] | None = None,
+        form: Mapping[str, Any] | None = None,
+        json: Any = None,
+        body: bytes | None = None,
+    ) -> Self | None:
+        """Return the options of a request as steps write them, None for a plain GET; raises InvalidInput.
+
+        A form, JSON or bytes make it a POST.
+        """
+        if sum(one is not None for one in (form, json, body)) > 1:
+            raise InvalidInput("A request sends one of form=, json= and body=; leave the others out")
+        is_post = _is_post(method, has_body=not (form is json is body is None))
+        fields = _with_cookies(headers, cookies)
+        if form is not None:
+            return cls.form(form, headers=fields)
+        if json is not None:
+            return cls.json(json, headers=fields)
+        if not is_post and not fields:
+            return None
+        return cls(post=(body or b"") if is_post else None, headers=fields)
+
 
 def _named(kind: str, headers: Mapping[str, str]) -> dict[str, str]:
     """Return header fields with this content type, unless they set another, in any case."""
@@ -49,3 +82,35 @@ def asked_for(url: str, post: bytes | None) -> str:
     """Return the identity of a request: its URL, and a hash of its body."""
     # The URL comes first: keys are grouped by their beginning, and so by host.
     return url if post is None else f"{url} POST {blake2b(post, digest_size=16).hexdigest()}"
+
+
+def _is_post(method: str | None, has_body: bool) -> bool:
+    word = "" if method is None else str(method).upper()
+    if word not in ("", "GET", "POST"):
+        raise InvalidInput(
+            f"method must be GET or POST, got {shorten(repr(method))}. "
+            "For another one, use a client of your own in a step with fetch=None"
+        )
+    if word == "GET" and has_body:
+        raise InvalidInput(
+            "A GET sends no form, JSON or bytes: put the values into the URL, or leave method out"
+        )
+    return word == "POST" or has_body
+
+
+def _with_cookies(headers: Mapping[str, str], cookies: Mapping[Any, Any] | None) -> Mapping[str, str]:
+    if not isinstance(headers, Mapping):
+        raise InvalidInput("headers must be names and values, such as headers={'Accept': 'text/html'}")
+    if not cookies:
+        return headers
+    if not isinstance(cookies, Mapping):
+        raise InvalidInput("cookies must be names and values, such as cookies={'lang': 'en'}")
+    if any(name.lower() == "cookie" for name in headers):
+        raise InvalidInput("The request has cookies= and a Cookie header; leave one of them out")
+    for name, value in cookies.items():
+        if not isinstance(name, str) or not _COOKIE_NAME.fullmatch(name):
+            raise InvalidInput(f"cookies have a name that cannot be sent: {shorten(repr(name))}")
+        if not isinstance(value, str) or _NOT_IN_COOKIES.search(value):
+            # The value may be a secret.
+            raise InvalidInput(f"The cookie {name!r} must be text without semicolons and control characters")
+    return {**headers, "cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}

@@ -23,13 +23,16 @@ from shoal.fleet.job import Job
 from shoal.fleet.jobs import job_of_run, load, make_job
 from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
-from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, standing_run, until_listening
+from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening
 from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
+from shoal.fleet.run.args import bind_args, bound_standing_run, store_args
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
 from shoal.fleet.run.launch import lock_of, open_run
+from shoal.fleet.run.lifecycle import is_new
+from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds, Stream
@@ -39,6 +42,8 @@ from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
+from shoal.scrape.load import locate_scraper
+from shoal.scrape.scraper import Scraper
 from shoal.worker.partitions import HEARTBEAT
 
 
@@ -98,7 +103,7 @@ class App:
 
     async def start(
         self,
-        scraper: str,
+        scraper: str | Scraper,
         *,
         urls: Stream = (),
         tasks: Stream = (),
@@ -107,6 +112,7 @@ class App:
         on_invalid: OnInvalid = "skip",
         rejects: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
         again: str | None = None,
         steps: Sequence[str] | None = None,
         at_once: int | None = None,
@@ -128,6 +134,10 @@ class App:
         An existing run id is resumed: duplicates are not enqueued again. `again` names an earlier run whose
         pages are recrawled; `compared` then returns how many are new, changed and gone.
 
+        `scraper` is a name or a file, or the scraper itself if workers can load it from its file or module.
+        `args` are the arguments of the run. Without any source the run gets the seeds that the project or the
+        scraper declares.
+
         `urls` and `tasks` may be any iterables, also async ones, and are never held in memory as a whole.
         `sources` are the other sources by their names in `shoal run`: urls_file, sitemap, combine, axis,
         from_run. What cannot be queued is skipped and counted; `on_invalid` may be "dead" for dead letters,
@@ -142,6 +152,7 @@ class App:
             scraper,
             workers=workers,
             settings=dict(settings or {}) | ({"again": again} if again else {}),
+            args=dict(args or {}),
             partitions=[partitions] if isinstance(partitions, str) else partitions,
             homes=read_table(partition_table, "partition_table") if partition_table else None,
             steps=list(steps) if steps else None,
@@ -154,6 +165,8 @@ class App:
         if not workers and (logs or metrics or trace):
             raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
         job = replace(job, **open_telemetry(logs, metrics, trace, key="metrics"))
+        if not (seeds or again):
+            seeds = declared_seeds(self._project, job)
         return await self._start(job, seeds, run_id, workers, on_invalid, rejects)
 
     async def _start(
@@ -172,6 +185,9 @@ class App:
             # Everything that can be refused is refused before the run is created.
             lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
             refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
+            job = await bind_args(self.queue, job, run_id)
+            if run_id and not await is_new(self.queue, run_id):
+                seeds = await seeds_left(self.queue, run_id, seeds)
             known = await recrawl_tasks(self.queue, job.scraper, but=run_id)
             enqueuer = await stack.enter_async_context(
                 open_enqueuer(
@@ -185,6 +201,7 @@ class App:
             )
             await enqueuer.begin(strict=on_invalid == "raise")
             run = await open_run(self.queue, job.scraper, run_id=run_id)
+            await store_args(self.queue, run, job.scraper)
             with _add_run_to_errors(run):
                 report = await enqueue_all(self.queue, run, enqueuer, refusals, known)
                 check = None
@@ -205,7 +222,7 @@ class App:
         """Return all runs, the newest first."""
         return [self._handle(run) for run in await self.queue.runs()]
 
-    async def stats(self, scraper: str, run_id: str | None = None) -> Stats:
+    async def stats(self, scraper: str | Scraper, run_id: str | None = None) -> Stats:
         """Return the counts of a scraper's run, the newest by default.
 
         Raises UnknownRun, and RunConflict for a run of another scraper.
@@ -214,7 +231,7 @@ class App:
         if run_id is None:
             newest = next((run for run in await self.queue.runs() if run.scraper == name), None)
             if newest is None:
-                raise UnknownRun(f"of {scraper}")
+                raise UnknownRun(f"of {name}")
             return await self.queue.stats(newest.id)
         run = await self.queue.run(run_id)
         if run.scraper != name:
@@ -237,7 +254,7 @@ class App:
         """Keep at least this delay between two requests to a host, in any run; zero removes it."""
         await self.queue.slow_host(host.lower(), delay)
 
-    async def forget(self, scraper: str) -> int:
+    async def forget(self, scraper: str | Scraper) -> int:
         """Forget what runs of a scraper with `dedup` have queued, and return how many tasks were known.
 
         The next run queues them again; earlier runs keep theirs.
@@ -250,7 +267,7 @@ class App:
 
     async def gather(
         self,
-        scraper: str,
+        scraper: str | Scraper,
         payloads: Sequence[Mapping[str, Any]],
         *,
         step: str | None = None,
@@ -292,17 +309,19 @@ class App:
 
     async def listen(
         self,
-        scraper: str,
+        scraper: str | Scraper,
         *,
         workers: int = 1,
         at: str = ANY_PORT,
         announce: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
     ) -> RunHandle:
         """Start workers here that scrape on demand while the app is open; return their run."""
         changes = dict(settings or {}) | {"mode": "distributed"}
-        job = listening_job(self.job(scraper, settings=changes, workers=workers), at, announce)
-        run = await standing_run(self.queue, job.scraper)
+        job = self.job(scraper, settings=changes, workers=workers, args=dict(args or {}))
+        job = listening_job(job, at, announce)
+        run = await bound_standing_run(self.queue, job)
         listening = AppWorkers(self.queue, run, job, lock_of(self.queue, job, run.id))
         await self._stack.enter_async_context(listening)
         await until_listening(self.queue, job.scraper.name, workers)
@@ -312,7 +331,7 @@ class App:
 
     async def scrape(
         self,
-        scraper: str,
+        scraper: str | Scraper,
         url: str,
         *,
         timeout: timedelta = TIMEOUT,
@@ -327,13 +346,18 @@ class App:
         return (await self.call(scraper, task, timeout=timeout, strategy=strategy)).items
 
     async def call(
-        self, scraper: str, task: Task, *, timeout: timedelta = TIMEOUT, strategy: str = "least_loaded"
+        self,
+        scraper: str | Scraper,
+        task: Task,
+        *,
+        timeout: timedelta = TIMEOUT,
+        strategy: str = "least_loaded",
     ) -> Scraped:
         """Have a listening worker process a task now, and return the full result; raises like `scrape`."""
         balancer = await self._balancers.of(await self._name(scraper), strategy)
         return await balancer.call(task, timeout=timeout)
 
-    def job(self, scraper: str, *, workers: int | None = None, **more: Any) -> Job:
+    def job(self, scraper: str | Scraper, *, workers: int | None = None, **more: Any) -> Job:
         """Return the job of a scraper, for `WorkerHost` and others of `shoal.fleet`; `more` are Job fields.
 
         The project's worker settings are the defaults.
@@ -341,11 +365,14 @@ class App:
         plan = self._project.cluster.workers
         defaults = {"at_once": plan.at_once, "batch": plan.batch_size}
         fields = {name: value for name, value in defaults.items() if value is not None} | more
+        name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
         return make_job(
-            scraper, load(self._project, scraper), queue_url=self._url, workers=max(workers or 1, 1), **fields
+            name, load(self._project, name), queue_url=self._url, workers=max(workers or 1, 1), **fields
         )
 
-    async def _name(self, scraper: str) -> str:
+    async def _name(self, scraper: str | Scraper) -> str:
+        if not isinstance(scraper, str):
+            return scraper.name
         if scraper not in self._names:
             self._names[scraper] = (await asyncio.to_thread(load, self._project, scraper)).scraper.name
         return self._names[scraper]

@@ -32,6 +32,8 @@ class Job:
     queue_url: str
     overrides: dict[str, Any] = field(default_factory=dict)  # settings that differ from the scraper's file
     typed: dict[str, Any] = field(default_factory=dict)  # the part of `overrides` that was typed
+    args: dict[str, Any] = field(default_factory=dict)  # the arguments of a new run, as they were given
+    typed_args: dict[str, Any] = field(default_factory=dict)  # the part of `args` that was typed
     workers: int = 1
     at_once: int | None = None  # requests in flight and running steps per worker; None: AT_ONCE
     slow_requests: int | None = None  # in addition; None: SLOW_REQUESTS, or 0 if `at_once` is set

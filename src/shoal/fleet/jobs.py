@@ -30,6 +30,7 @@ def make_job(
     *,
     queue_url: str,
     settings: Mapping[str, Any] = NOTHING,
+    args: Mapping[str, Any] = NOTHING,
     partitions: Sequence[str] | None = None,
     homes: Mapping[str, int] | None = None,
     **more: Any,
@@ -43,6 +44,7 @@ def make_job(
     if homes is None:
         homes = NOTHING if named and not is_mode(named) else loaded.homes
     typed = dict(settings)
+    loaded.scraper.declared_args.check(args)
     return Job(
         scraper=loaded.scraper.replace(**typed),
         name=name,
@@ -50,6 +52,8 @@ def make_job(
         queue_url=queue_url,
         overrides=loaded.overrides | typed,
         typed=typed,
+        args={**loaded.args, **args},
+        typed_args=dict(args),
         partitions=read_partitions(named, bool(homes)),
         homes=dict(homes),
         **more,
@@ -74,12 +78,17 @@ def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] 
 
 
 def project_job(
-    project: Project, queue_url: str, name: str, settings: Mapping[str, Any] | None = None
+    project: Project,
+    queue_url: str,
+    name: str,
+    settings: Mapping[str, Any] | None = None,
+    args: Mapping[str, Any] = NOTHING,
 ) -> Job:
     """Return the job of a scraper by its name in the project; files and modules are not accepted."""
     if name not in project.scrapers:
         raise UnknownScraper(name, list(project.scrapers))
-    return make_job(name, load(project, name), queue_url=queue_url, settings=settings or NOTHING)
+    loaded = load(project, name)
+    return make_job(name, loaded, queue_url=queue_url, settings=settings or NOTHING, args=args)
 
 
 def job_of_run(project: Project, queue_url: str, run: Run) -> Job:

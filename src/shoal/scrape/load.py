@@ -26,6 +26,32 @@ def load_scraper(where: str) -> Scraper:
     return _find_by_name(place, name, found) if name else _only(place, found)
 
 
+def locate_scraper(scraper: Scraper) -> str:
+    """Return where `load_scraper` finds a scraper of this process, such as "/work/books.py:books".
+
+    Raises InvalidInput if workers could not load it: it must be a name of a file or a module.
+    """
+    if not isinstance(scraper, Scraper):
+        raise InvalidInput(f"A scraper is a name, a file or a Scraper, got {shorten(repr(scraper))}")
+    homes = {step.function.__module__ for step in scraper.steps.values()} & sys.modules.keys()
+    for module in [sys.modules[name] for name in homes]:
+        for name, value in vars(module).items():
+            if value is scraper:
+                file = getattr(module, "__file__", None)
+                if module.__package__ and module.__name__ != "__main__":
+                    return f"{module.__name__}:{name}"  # as a file it could not import its neighbours
+                if file and Path(file).is_file():
+                    return f"{Path(file).resolve()}:{name}"
+                raise InvalidInput(
+                    f"Workers load {scraper.name!r} from a file, and it was defined without one, as in a "
+                    f"notebook. Write it to {scraper.name}.py, then pass that: app.start('{scraper.name}.py')"
+                )
+    raise InvalidInput(
+        f"Workers load {scraper.name!r} by its name from a file, and no module that defines its steps has it "
+        f"as a variable. Write {scraper.name} = Scraper(…) at the top level, or pass the file's name"
+    )
+
+
 def _split(where: str) -> tuple[str, str]:
     place, colon, name = where.rpartition(":")
     if not colon or "/" in name or "\\" in name:  # the colon follows a drive letter
@@ -110,4 +136,6 @@ def _explain_errors(name: str, path: str) -> Iterator[None]:
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
         line = f", line {lines[-1]}" if lines else ""
         reason = shorten(f"{type(error).__name__}: {error}", 300)
+        if isinstance(error, RuntimeError) and "asyncio.run" in reason:
+            reason += '. Put what starts a run under: if __name__ == "__main__":'
         raise InvalidInput(f"{name} could not be imported{line}: {reason}") from error

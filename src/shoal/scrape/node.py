@@ -7,6 +7,7 @@ from turbohtml import Element, SelectorSyntaxError
 from turbohtml import Node as Raw
 
 from shoal.core.errors import InvalidInput, shorten
+from shoal.scrape.scrapy_words import missing_attribute, selector_instead_of
 from shoal.scrape.text import text_of
 
 
@@ -41,9 +42,9 @@ class Node(msgspec.Struct, eq=False):  # a Struct, because creating one is four 
         raw = select_first(self._raw, one)
         return None if raw is None else raw.attr(two)
 
-    def css(self, selector: str) -> list["Node"]:
+    def css(self, selector: str) -> "NodeList":
         """Return the elements in this one that match a CSS selector, in document order."""
-        return list(map(Node, select(self._raw, selector)))
+        return NodeList(map(Node, select(self._raw, selector)))
 
     def css_first(self, selector: str) -> "Node | None":
         """Return the first element in this one that matches a CSS selector."""
@@ -62,6 +63,18 @@ class Node(msgspec.Struct, eq=False):  # a Struct, because creating one is four 
 
     def __repr__(self) -> str:
         return f"<Node {self.tag} {shorten(self.text(), 60)!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("Node", name)
+
+
+class NodeList(list[Node]):
+    """The elements that a selector matches: a list, which says what to write for methods of Scrapy's."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("NodeList", name)
 
 
 def select(raw: Raw, selector: str) -> list[Element]:
@@ -96,4 +109,6 @@ def _wrap(found: Any) -> "Node | str":
 
 
 def _invalid_query(kind: str, text: object, error: Exception) -> InvalidInput:
-    return InvalidInput(f"Not {kind}: {shorten(repr(text))}: {str(error).rpartition(': ')[2]}")
+    instead = selector_instead_of(text)
+    reason = f"write {instead}" if instead else str(error).rpartition(": ")[2]
+    return InvalidInput(f"Not {kind}: {shorten(repr(text))}: {reason}")

@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -12,12 +13,13 @@ from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed, shorten
 from shoal.core.http import Headers, LiveTab, Response
-from shoal.core.model import Task
+from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
 from shoal.scrape.forms import fields_of
-from shoal.scrape.node import Node, evaluate_xpath, select, select_first
+from shoal.scrape.node import Node, NodeList, evaluate_xpath, select, select_first
+from shoal.scrape.scrapy_words import missing_attribute, refuse_options
 from shoal.scrape.text import text_of
 from shoal.scrape.tree import parse_html
 
@@ -43,14 +45,16 @@ class Page:
         "_failure",
         "_html",
         "_links",
+        "args",
         "dropped",
         "response",
         "task",
     )
 
-    def __init__(self, response: Response, task: Task) -> None:
+    def __init__(self, response: Response, task: Task, args: Any = None) -> None:
         self.response = response
         self.task = task
+        self.args = args  # the arguments of the run, as the scraper declares them
         self.dropped = defaultdict[str, int](int)  # number of links of this page that gave no task, by reason
         self._html: str | None = None
         self._encoding = ""
@@ -114,9 +118,9 @@ class Page:
             self._base = self._find_base()
         return self._base
 
-    def css(self, selector: str) -> list[Node]:
+    def css(self, selector: str) -> NodeList:
         """Return the elements that match a CSS selector, in document order."""
-        return list(map(Node, select(self._tree(), selector)))
+        return NodeList(map(Node, select(self._tree(), selector)))
 
     def css_first(self, selector: str) -> Node | None:
         """Return the first element that matches a CSS selector."""
@@ -166,13 +170,29 @@ class Page:
         url: str | Node | None,
         step: Named | str | None = None,
         priority: int | None = None,
-        **payload: Any,
+        *,
+        method: str | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        cookies: Mapping[str, str] | None = None,
+        form: Mapping[str, Any] | None = None,
+        json: Any = None,
+        body: bytes | None = None,
+        payload: Mapping[str, Any] = NOTHING,
+        **more: Any,
     ) -> Task | None:
         """Return a task for a link of this page, for the same step unless you name another.
 
-        Returns None for None and for anything that is not a web address; a step may yield None.
+        Other keyword arguments become payload. A form, JSON or bytes make the request a POST; cookies are
+        sent like header fields, with this request only. Returns None for None and for anything that is not a
+        web address; a step may yield None.
         """
-        return self._task(url.attr("href") if isinstance(url, Node) else url, step, priority, payload, None)
+        href = url.attr("href") if isinstance(url, Node) else url
+        if not (method or headers or cookies or payload or more) and form is json is body is None:
+            return self._task(href, step, priority, NOTHING, None)
+        options = RequestOptions.read(
+            method=method, headers=headers, cookies=cookies, form=form, json=json, body=body
+        )
+        return self._task(href, step, priority, merge_payload(payload, more), options)
 
     def post(
         self,
@@ -182,9 +202,11 @@ class Page:
         json: Any = None,
         body: bytes | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
+        cookies: Mapping[str, str] | None = None,
         step: Named | str | None = None,
         priority: int | None = None,
-        **payload: Any,
+        payload: Mapping[str, Any] = NOTHING,
+        **more: Any,
     ) -> Task | None:
         """Return a task that sends a form, JSON or bytes; otherwise like `follow`.
 
@@ -193,15 +215,12 @@ class Page:
         """
         if sum(one is not None for one in (form, json, body)) != 1:
             raise InvalidInput("A POST sends a form, JSON or bytes: page.post(url, form={'q': …})")
-        if form is not None:
-            options = RequestOptions.form(form, headers=headers)
-        elif body is not None:
-            options = RequestOptions(post=body, headers=headers)
-        else:
-            options = RequestOptions.json(json, headers=headers)
+        options = RequestOptions.read(
+            method="POST", headers=headers, cookies=cookies, form=form, json=json, body=body
+        )
         # A form without an action is sent to the page that contains it.
         href = (url.attr("action") or self.url) if isinstance(url, Node) else url
-        return self._task(href, step, priority, payload, options)
+        return self._task(href, step, priority, merge_payload(payload, more), options)
 
     def form(self, selector: str = "form") -> dict[str, Any]:
         """Return the fields of the first form that matches, as a browser would submit it unchanged."""
@@ -243,8 +262,20 @@ class Page:
         with suppress(ParseFailed):
             self._tree()
 
+    def resolve(self, task: Task) -> Task:
+        """Return a task that a step has made itself, with a relative URL resolved against this page."""
+        if task.depth or not task.url or task.url.startswith(("http://", "https://")):
+            return task
+        try:
+            return replace(task, url=join(self.base, task.url))
+        except InvalidUrl:
+            return task  # refused with the reason when it is queued
+
     def __repr__(self) -> str:
         return f"<Page {self.status} {self.url}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("Page", name)
 
     @property
     def _is_json(self) -> bool:
@@ -294,6 +325,15 @@ def _is_in_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def merge_payload(payload: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the payload of a task from a mapping and keyword arguments; raises InvalidInput."""
+    if more:
+        refuse_options(more)
+    if not isinstance(payload, Mapping):
+        raise InvalidInput(f"payload must be names and values, got {shorten(repr(payload))}")
+    return {**payload, **more}
 
 
 def step_name(step: Named | str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
@@ -19,6 +19,8 @@ from shoal.scrape.items import validator_for
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login
 from shoal.scrape.page import Named, Page, step_name
+from shoal.scrape.seeds import SeedFunction, check_seed_function, read_start
+from shoal.scrape.settings.args import DeclaredArgs
 from shoal.scrape.settings.scraper import ScraperSettings, read_delivery, read_fetch
 from shoal.scrape.step import Step
 
@@ -30,12 +32,22 @@ _SCRAPER_DEFAULT: Any = object()
 
 
 class Scraper:
-    """The user's code: a name, settings and steps."""
+    """The user's code: a name, settings and steps.
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    `start` are the URLs and tasks of a run for which no other seeds are named. `args` declares the arguments
+    of a run, as names with types or defaults, or as a dataclass.
+    """
+
+    def __init__(
+        self, name: str, *, start: str | Task | Iterable[str | Task] = (), args: Any = None, **settings: Any
+    ) -> None:
         self.name = _check_name("The name of a scraper", name)
         self.settings = ScraperSettings.read(**settings)
         self.steps: dict[str, Step] = {}
+        self.start = read_start(start)
+        self.seed_function: SeedFunction | None = None
+        self.declared_args = DeclaredArgs(self.name, args)
+        self.args: Any = self.declared_args.defaults()  # of the run; in a worker, known when it starts
         self.login_function: Login | None = None
         self._link_filter = LinkFilter(self.settings)
 
@@ -99,6 +111,21 @@ class Scraper:
         self.login_function = function
         return function
 
+    def seeds(self, function: SeedFunction) -> SeedFunction:
+        """Register the function that yields the URLs and tasks of a run for which no other seeds are named.
+
+        It may be async, and may have one parameter, the arguments of the run.
+        """
+        if self.seed_function:
+            raise InvalidSetting(f"seeds of {self.name!r}", "are already defined; a scraper has one function")
+        self.seed_function = check_seed_function(function)
+        return function
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether the scraper itself has seeds."""
+        return bool(self.start or self.seed_function)
+
     @property
     def first(self) -> Step:
         """The step that handles seeds; raises InvalidInput if the scraper has no step."""
@@ -161,6 +188,8 @@ class Scraper:
         other.settings = self.settings.replace(**changes)
         other.settings.retry.check_classes()
         other.login_function = self.login_function
+        other.start, other.seed_function = self.start, self.seed_function
+        other.declared_args, other.args = self.declared_args, self.args
         other._link_filter = LinkFilter(other.settings)
         for name, step in self.steps.items():
             fetch = other.settings.fetch if step.as_scraper else step.fetch
@@ -178,14 +207,16 @@ class Scraper:
         status: int = 200,
         headers: Mapping[str, str] = NOTHING,
         payload: Mapping[str, Any] = NOTHING,
+        args: Mapping[str, Any] = NOTHING,
     ) -> Harvest:
         """Run one step on the content you pass in, without network access: for tests of your scraper.
 
         If the content is None, the step gets a task with the payload instead of a page.
         """
+        values = self.args if self.args is not None and not args else self.declared_args.read(args)
         name = self.first.name if step is None else step_name(step)
         task = Task(url=None if content is None else canonical(url), step=name, payload=payload)
-        subject = task if content is None else _make_page(content, task, status, headers)
+        subject = task if content is None else _make_page(content, task, status, headers, values)
         return _run(self.replace().handler(task), subject)
 
     def __repr__(self) -> str:
@@ -210,7 +241,9 @@ class Scraper:
             )
         return retries
 
-    def _unknown_step(self, name: str) -> str:
+    def _unknown_step(self, name: Any) -> str:
+        if not isinstance(name, str):
+            return f"step must be a step of {self.name!r} or its name, got {shorten(repr(name))}"
         close = get_close_matches(name, self.steps, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
         return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
@@ -238,11 +271,12 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
 
-def _make_page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str]) -> Page:
+def _make_page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str], args: Any) -> Page:
     body = content.encode(errors="replace") if isinstance(content, str) else content
     fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
     fields |= headers
-    return Page(Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body), task)
+    response = Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body)
+    return Page(response, task, args)
 
 
 def _run(step: Step, subject: Page | Task) -> Harvest:

@@ -89,9 +89,11 @@ class Step:
         return result
 
     def _filter_links(self, harvest: Harvest, subject: Subject) -> Harvest:
+        tasks: Iterable[Task] = harvest.follow
+        if isinstance(subject, Page):
+            if subject.dropped:
+                harvest.dropped.update(subject.dropped)
+            tasks = map(subject.resolve, tasks)
         parent = subject.task if isinstance(subject, Page) else subject
-        if isinstance(subject, Page) and subject.dropped:
-            harvest.dropped.update(subject.dropped)
-        tasks = map(self.route, harvest.follow)
-        harvest.follow = self.link_filter.filter(tasks, parent, harvest.dropped)
+        harvest.follow = self.link_filter.filter(map(self.route, tasks), parent, harvest.dropped)
         return harvest

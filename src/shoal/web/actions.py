@@ -5,15 +5,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
-from shoal.core.errors import InvalidSetting, UnknownScraper
-from shoal.core.model import DeadFilter, EnqueueReport, Run, Task
+from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
+from shoal.core.model import NOTHING, DeadFilter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.run import lifecycle
+from shoal.fleet.run.args import open_bound_run
 from shoal.fleet.run.enqueue import InvalidPolicy, fill, filled_row
-from shoal.fleet.run.launch import open_run
+from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.web.audit import record_action
 from shoal.web.auth.credentials import Principal, check_operator
@@ -142,19 +143,23 @@ async def start(
     urls: Sequence[str] = (),
     tasks: Sequence[Task] = (),
     settings: Mapping[str, Any] | None = None,
+    args: Mapping[str, Any] = NOTHING,
     run_id: str | None = None,
     invalid: InvalidPolicy = "skip",
 ) -> dict[str, Any]:
     """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
 
-    An existing run id is continued: tasks that are already in the run are not added again.
+    An existing run id is continued: tasks that are already in the run are not added again. Without URLs and
+    tasks the run gets the seeds that the project or the scraper declares.
     """
     check_operator(context, principal)
     _check_settings(settings or {})
     app = context.app
-    job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings)
-    run = await open_run(app.queue, job.scraper, run_id=run_id)
-    seeds = read_sources(urls, tasks, {})
+    job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
+    seeds = read_sources(urls, tasks, {}) or declared_seeds(app.project, job)
+    if not seeds:
+        raise InvalidInput(f"{scraper!r} declares no seeds: give urls or tasks")
+    job, run = await open_bound_run(app.queue, job, run_id=run_id)
     report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
     await record_action(app.queue, principal, "start", run.id, scraper=scraper, **_enqueue_counts(report))
     return filled_row(job, run, report)

@@ -243,10 +243,10 @@ class TaskProcessor:
     def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:
         also, block = self._settings.statuses, self._settings.block
         if block is None:
-            return Page(accepted(response, also=also), attempt.task)
+            return Page(accepted(response, also=also), attempt.task, self._scraper.args)
         # A regex search can take long on a hostile page: then its task is charged, as with a step that hangs.
         with self._tools.markers.mark_loop(attempt.number):
-            return Page(accepted(response, also=also, block=block), attempt.task)
+            return Page(accepted(response, also=also, block=block), attempt.task, self._scraper.args)
 
     async def _fetch(
         self, fetch: str, step: Step, attempt: TaskAttempt, headers: Mapping[str, str]

@@ -42,6 +42,7 @@ class Origin:
         self.visits: Counter[str] = Counter()
         self.moments: list[tuple[float, str]] = []
         self.visitors: list[str] = []  # the address of each visitor, beside `moments`
+        self.on_head: Callable[[str, str], object] = lambda path, head: None  # called with each request
         self.posts: list[tuple[str, bytes, str]] = []  # path, body and head of each POST
 
     async def __aenter__(self) -> Self:
@@ -61,6 +62,7 @@ class Origin:
                 head = await reader.readuntil(b"\r\n\r\n")
                 path = head.split(b" ", 2)[1].decode()
                 self.visits[path] += 1
+                self.on_head(path, head.decode())
                 self.moments.append((time.monotonic(), path))
                 self.visitors.append(writer.get_extra_info("peername")[0])
                 if head.startswith(b"POST "):

@@ -4,7 +4,8 @@ import json
 from collections import Counter
 from urllib.parse import parse_qs
 
-from tests.integration.engine.origin import Answer
+from shoal.queue.open import open_queue
+from tests.integration.engine.origin import Answer, Origin
 
 PAGES = 5
 SEARCH = """
@@ -85,3 +86,41 @@ async def test_a_recording_knows_what_was_answered_to_which_post(bench, origin, 
         {item["number"]: item["said"] for item in await bench.items(run.run.id)} for run in (first, again)
     ]
     assert by_number[0] == by_number[1] and sorted(by_number[0].values()) == ["a", "b", "c"]
+
+
+OPTIONS = """
+    shop = Scraper("shop", rate=None, robots=False, scope="any", retries=0)
+
+    @shop.step
+    async def start(page: Page):
+        headers = {"X-One": "1", "Authorization": "Bearer hush-hush"}
+        options = {"headers": headers, "cookies": {"sid": "s3cr3t-value"}}
+        yield page.follow("/away", step=found, **options)
+        yield Task(url="relative", step=found)
+        yield page.follow("/broken", step=found, **options)
+
+    @shop.step
+    async def found(page: Page):
+        if page.url.endswith("/broken"):
+            raise ValueError("failed with hush-hush and s3cr3t-value")
+        yield {"url": page.url}
+"""
+
+
+async def test_options_of_followed_links_reach_their_host_only_and_stay_secret(bench, origin):
+    heads = {}
+    async with Origin(lambda path: Answer(), address="127.0.0.2") as other:
+        for site in (origin, other):
+            site.on_head = lambda path, head, site=site: heads.update({(site.port, path): head.lower()})
+        away = Answer(status=302, headers={"Location": f"{other.url}/landed"})
+        origin.answer = lambda path: away if path == "/away" else Answer()
+        changes = ["allow_private=127.0.0.0/8"]
+        summary = await bench.run(OPTIONS, [f"{origin.url}/"], changes=changes)
+    sent, landed = heads[origin.port, "/away"], heads[other.port, "/landed"]
+    assert "x-one: 1" in sent and "authorization: bearer hush-hush" in sent and "sid=s3cr3t-value" in sent
+    assert "x-one" not in landed and "hush-hush" not in landed and "s3cr3t" not in landed
+    assert "sid" not in heads[origin.port, "/relative"]
+    assert summary.snapshot.stats.completed == 3
+    async with open_queue(bench.queue_url) as queue:
+        (dead,) = [letter async for letter in queue.dead(summary.run.id)]
+    assert "hush-hush" not in dead.error and "s3cr3t-value" not in dead.error and "failed with" in dead.error

@@ -1,5 +1,8 @@
 """Request options, and the identity of a request."""
 
+import pytest
+
+from shoal.core.errors import InvalidInput
 from shoal.core.request_options import RequestOptions, asked_for
 
 URL = "https://a.example/search"
@@ -41,3 +44,34 @@ def test_its_description_contains_no_secret():
     assert ask.words == "POST of 13 bytes, with content-type, authorization"
     assert RequestOptions(headers={"accept": "text/plain"}).words == "GET, with accept"
     assert RequestOptions(post=b"").words == "POST of 0 bytes"
+
+
+def test_options_are_read_as_a_step_writes_them():
+    read = RequestOptions.read
+    assert read() is read(method="get") is None
+    assert read(headers={"X-One": "1"}) == RequestOptions(headers={"X-One": "1"})
+    assert read(method="POST") == RequestOptions(post=b"")
+    assert read(form={"q": "1"}) == RequestOptions.form({"q": "1"})
+    assert read(json={"q": 1}, method="post") == RequestOptions.json({"q": 1})
+    assert read(body=b"x").post == b"x"
+    assert read(cookies={"a": "1", "b": "2"}, headers={"X": "1"}).headers == {"X": "1", "cookie": "a=1; b=2"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"method": "PUT"}, "GET or POST, got 'PUT'.*fetch=None"),
+        ({"method": "GET", "json": {}}, "A GET sends no form"),
+        ({"form": {}, "json": {}}, "one of form=, json= and body="),
+        ({"headers": [("a", "b")]}, "headers must be names and values"),
+        ({"cookies": [{"name": "a"}]}, "cookies must be names and values"),
+        ({"cookies": {"a b": "1"}}, "a name that cannot be sent: 'a b'"),
+        ({"cookies": {"a": "hush; b=2"}}, "cookie 'a' must be text"),
+        ({"cookies": {"a": "hush\r\nX: 1"}}, "cookie 'a' must be text"),
+        ({"cookies": {"a": "1"}, "headers": {"Cookie": "b=2"}}, "leave one of them out"),
+    ],
+)
+def test_options_that_cannot_be_sent_are_refused_without_their_values(given, says):
+    with pytest.raises(InvalidInput, match=says) as refused:
+        RequestOptions.read(**given)
+    assert "hush" not in str(refused.value)

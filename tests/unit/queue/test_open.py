@@ -5,6 +5,7 @@ import pytest
 
 import shoal
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
+from shoal.core.version import VERSION
 from shoal.queue.open import open_queue
 
 
@@ -46,3 +47,8 @@ async def test_a_missing_driver_names_its_extra(url, monkeypatch):
 def test_the_root_exports_few_names_and_all_of_them_are_there():
     assert shoal.__all__ == ["Page", "Reject", "RequestOptions", "Scraper", "Task", "connect", "open_queue"]
     assert all(hasattr(shoal, name) for name in shoal.__all__)
+
+
+def test_the_package_shows_its_public_names_and_its_version():
+    assert dir(shoal) == sorted([*shoal.__all__, "__version__"])
+    assert shoal.__version__ == VERSION

@@ -184,6 +184,24 @@ def test_follow_takes_another_step_a_priority_and_a_payload():
     assert page.follow(page.css_first("h3 a")).url == "https://example.com/shop/book/1.html"
 
 
+def test_follow_takes_request_options_beside_the_payload(page):
+    task = page.follow(
+        "/x", step="book", headers={"X-One": "1"}, cookies={"s": "abc"}, json={"page": 2}, rank=3
+    )
+    assert task.request.post == b'{"page":2}'
+    assert task.request.headers["x-one"] == "1" and task.request.headers["cookie"] == "s=abc"
+    assert task.payload == {"rank": 3}
+    assert page.follow("/x", method="POST").request.post == b""
+    assert page.post("/x", form={"a": "1"}, cookies={"s": "abc"}).request.headers["cookie"] == "s=abc"
+
+
+def test_a_payload_may_be_given_as_a_mapping_under_any_name(page):
+    assert page.follow("/x", payload={"headers": 1}, rank=3).payload == {"headers": 1, "rank": 3}
+    assert page.post("/x", body=b"", payload={"meta": 1}).payload == {"meta": 1}
+    with pytest.raises(InvalidInput, match="payload must be names and values, got 5"):
+        page.follow("/x", payload=5)
+
+
 def test_follow_of_no_link_is_none(page):
     assert page.follow(None) is None
     assert page.follow(page.attr(".missing", "href")) is None

@@ -219,7 +219,7 @@ async def test_a_task_for_a_step_that_is_not_there_is_an_error_with_a_hint():
 
 async def test_a_task_that_cannot_be_queued_is_an_error():
     with pytest.raises(InvalidTask, match="Cannot fetch URL"):
-        await harvest_of(lambda page: Task(url="not a url"))
+        await harvest_of(lambda page: Task(url="http://not a url"))
 
 
 async def test_a_step_without_a_page_is_handed_its_task():

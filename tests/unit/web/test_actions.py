@@ -4,6 +4,7 @@ import pytest
 
 from shoal.core.errors import UnknownRun
 from shoal.fleet.hints import worker_command
+from shoal.queue.run_args import stored_args
 from shoal.web import actions
 from shoal.web.auth.credentials import Principal
 from shoal.web.errors import ApiError
@@ -121,6 +122,33 @@ async def test_a_run_is_started_like_the_command_does(dashboard, operator):
     again = await operator.post("/api/runs/mine/enqueue", json={"urls": ["https://a.example.com/2"]})
     assert (again.status_code, again.json()["enqueued"]) == (200, 1)
     assert [action for _, _, action, _ in await read_audit_log(operator)] == ["enqueue", "start"]
+
+
+async def test_a_run_without_urls_gets_the_seeds_and_arguments_of_its_scraper(dashboard, operator):
+    nothing = await operator.post("/api/runs", json={"scraper": "books"})
+    assert (nothing.status_code, nothing.json()["message"]) == (
+        422,
+        "'books' declares no seeds: give urls or tasks",
+    )
+    file = dashboard.folder / "books.py"
+    declared = """
+books.declared_args = Scraper("books", args={"tag": str, "pages": 2}).declared_args
+
+@books.seeds
+def seeds(args):
+    yield from (f"https://a.example.com/{args.tag}/{number}" for number in range(args.pages))
+"""
+    file.write_text(file.read_text() + declared)
+    missing = await operator.post("/api/runs", json={"scraper": "books"})
+    assert missing.status_code == 422 and "argument 'tag' of 'books' is missing" in missing.json()["message"]
+    wrong = await operator.post("/api/runs", json={"scraper": "books", "args": {"tg": "x"}})
+    assert wrong.status_code == 422 and "Did you mean 'tag'?" in wrong.json()["message"]
+    assert await dashboard.queue.runs() == []
+    body = {"scraper": "books", "args": {"tag": "x", "pages": 3}, "run_id": "mine"}
+    assert (await operator.post("/api/runs", json=body)).json()["enqueued"] == 3
+    assert await stored_args(dashboard.queue, "mine") == {"tag": "x", "pages": 3}
+    await operator.delete("/api/runs/mine")
+    assert await stored_args(dashboard.queue, "mine") is None
 
 
 async def test_tasks_that_other_runs_have_queued_are_skipped_and_can_be_forgotten(dashboard, operator):

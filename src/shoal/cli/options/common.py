@@ -167,6 +167,15 @@ Settings = Annotated[
         "--set", "-s", help="Override a scraper setting, such as rate=5/s; repeatable.", metavar="KEY=VALUE"
     ),
 ]
+Args = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        "-a",
+        help="Argument of the run, as the scraper declares it, such as category=books; repeatable.",
+        metavar="NAME=VALUE",
+    ),
+]
 
 Debug = Annotated[
     bool,

@@ -15,6 +15,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.jobs import load, make_job
 from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.file import Project
+from shoal.fleet.sources.declared import start_urls
 from shoal.queue.open import load_backend
 from shoal.worker.process.forkserver import ForkServer
 
@@ -26,6 +27,7 @@ def read_job(
     changes: list[str] | None = None,
     urls: list[str] | None = None,
     allow_private: list[str] | None = None,
+    args: list[str] | None = None,
     memory: str = DEFAULT_MEMORY,
     partitions: list[str] | None = None,
     partition_table: str | None = None,
@@ -34,12 +36,13 @@ def read_job(
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises an error of either."""
-    loaded = load(Project.find(Path.cwd()), reference)
+    project = Project.find(Path.cwd())
+    loaded = load(project, reference)
     typed = dict(read_change(change) for change in changes or [])
     allowed = [
         *loaded.scraper.settings.allow_private,
         *(allow_private or []),
-        *allowed_private_hosts(urls or []),
+        *allowed_private_hosts([*(urls or []), *start_urls(project, reference, loaded.scraper)]),
     ]
     if allowed:
         typed["allow_private"] = list(dict.fromkeys(allowed))
@@ -48,6 +51,7 @@ def read_job(
         loaded,
         queue_url=queue,
         settings=typed,
+        args=read_args(args or []),
         memory=read_size("--memory", memory),
         partitions=partitions,
         homes=read_table_file(Path(partition_table)) if partition_table else None,
@@ -72,6 +76,19 @@ def read_change(text: str) -> tuple[str, Any]:
         return key.strip(), msgspec.json.decode(value)
     except msgspec.DecodeError:
         return key.strip(), value.strip()
+
+
+def read_args(texts: Iterable[str]) -> dict[str, Any]:
+    """Read NAME=VALUE for each argument; one that is given several times is a list."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InvalidSetting("-a", f"takes NAME=VALUE such as category=books, not {text!r}")
+        before = found.get(name.strip())
+        listed = before if isinstance(before, list) else [] if before is None else [before]
+        found[name.strip()] = [*listed, value] if listed else value
+    return found
 
 
 def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:

@@ -35,7 +35,7 @@ VARIABLES = {
 }
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
-NO_SETTINGS = ("module", "seeds", "partitions")  # other keys of a scraper's table change its settings
+NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
 TABLES = ("queue", "coordinator", "workers", "storage", "logs", "scrapers", "routes")
 
 
@@ -49,11 +49,13 @@ class ProjectScraper:
     where: str = "shoal.toml"
     seeds: Mapping[str, Any] = field(default_factory=dict)  # the sources of its runs, as written
     homes: Mapping[str, int] = field(default_factory=dict)  # the worker number of each partition
+    args: Mapping[str, Any] = field(default_factory=dict)  # the arguments of its runs
 
     def load(self, folder: Path) -> "Scraper":
         """Load the scraper with the project's settings; an error names the file and the key."""
         scraper = _load_scraper(self.reference(folder))
         try:
+            scraper.declared_args.check(self.args)
             return scraper.replace(**self.overrides)
         except InvalidSetting as error:
             raise InvalidSetting(f"{self.where}: scrapers.{self.name}.{error.key}", error.reason) from error
@@ -70,6 +72,7 @@ class LoadedScraper(NamedTuple):
     reference: str
     overrides: dict[str, Any]
     homes: Mapping[str, int] = NOTHING
+    args: Mapping[str, Any] = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class Project:
         if entry is None:
             return LoadedScraper(_load_scraper(name), name, {})
         reference, changes = entry.reference(self.folder), dict(entry.overrides)
-        return LoadedScraper(entry.load(self.folder), reference, changes, entry.homes)
+        return LoadedScraper(entry.load(self.folder), reference, changes, entry.homes, entry.args)
 
 
 def _load_scraper(reference: str) -> "Scraper":
@@ -169,8 +172,9 @@ def _entry(file: Path, name: str, given: Any) -> ProjectScraper:
     seeds = _table(file, "seeds", given, f"{key}.")
     where = f"{file.name}: {key}.partitions"
     homes = read_table(given["partitions"], where) if "partitions" in given else {}
+    args = _table(file, "args", given, f"{key}.")
     return ProjectScraper(
-        name, _text(file, f"{key}.module", given["module"]), overrides, file.name, seeds, homes
+        name, _text(file, f"{key}.module", given["module"]), overrides, file.name, seeds, homes, args
     )
 
 

@@ -20,6 +20,7 @@ from shoal.fleet.hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
 from shoal.fleet.sources.dead_seeds import DeadSeeds
+from shoal.fleet.sources.declared import mark_seeded, mark_seeding
 from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
 from shoal.queue.contract import Queue
 from shoal.queue.intake import Intake
@@ -60,8 +61,16 @@ class RunEnqueuer:
     """Streams the tasks of all sources: `enqueue(run.id, enqueuer, on_invalid=enqueuer.invalid)`."""
 
     def __init__(
-        self, feed: Feed, scraper: Scraper, seeds: Seeds, routes: Routes, dead: DeadSeeds | None
+        self,
+        queue: Queue,
+        feed: Feed,
+        scraper: Scraper,
+        seeds: Seeds,
+        routes: Routes,
+        dead: DeadSeeds | None,
     ) -> None:
+        self._queue = queue
+        self._run: Run | None = None
         self._feed, self._scraper, self._seeds, self._routes, self._dead = feed, scraper, seeds, routes, dead
         self._stream: AsyncIterator[Task] = aiter(feed)
         self._first: Task | None = None
@@ -77,6 +86,7 @@ class RunEnqueuer:
 
     def into(self, run: Run) -> "RunEnqueuer":
         """Set the target run; dead letters for refused seeds go there too."""
+        self._run = run
         if self._dead:
             self._dead.run = run
         return self
@@ -94,6 +104,9 @@ class RunEnqueuer:
                 self.invalid(0, error)
 
     async def __aiter__(self) -> AsyncGenerator[Task]:
+        declared_for = self._run if self._seeds.declared_in else None
+        if declared_for:
+            await mark_seeding(self._queue, declared_for.id)
         if self._first:
             yield self._first
         async for task in self._stream:
@@ -102,6 +115,8 @@ class RunEnqueuer:
                 await self._dead.flush(when_many=True)
         if self._dead:
             await self._dead.flush()
+        if declared_for:
+            await mark_seeded(self._queue, declared_for.id)
 
     def ids(self, run: Run) -> list[str | None]:
         """Return the ids, in a run, of the tasks that were passed as lists."""
@@ -146,7 +161,7 @@ async def open_enqueuer(
             on_invalid(refusal)
 
     async with seeds.feed(queue, scraper, routes, refuse, on_report) as feed:
-        yield RunEnqueuer(feed, scraper, seeds, routes, dead)
+        yield RunEnqueuer(queue, feed, scraper, seeds, routes, dead)
 
 
 @dataclass(slots=True)

@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager, suppress
 
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
 from shoal.core.model import Run, RunState, Stats
+from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
+from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
 from shoal.worker.limits import PageLimit, raise_page_limit
 from shoal.worker.skipped_links import forget_links
@@ -60,6 +62,8 @@ async def purge(queue: Queue, run_id: str) -> None:
     """Delete a run with all that belongs to it."""
     await queue.purge(run_id)
     await forget_links(queue, run_id)
+    await write_args(queue, run_id, None)
+    await mark_seeded(queue, run_id)
 
 
 async def is_new(queue: Queue, run_id: str | None) -> bool:

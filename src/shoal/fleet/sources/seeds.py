@@ -21,6 +21,7 @@ from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.labels import NO_LABELS, Labels
 from shoal.discover.routing import Routes
 from shoal.discover.source import Found, Refusal, Source, shown
+from shoal.fleet.sources.scraper_seeds import iterate_scraper_seeds
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
 
@@ -52,9 +53,22 @@ class Seeds:
     from_run: str | None = None
     from_items: str | None = None  # STEP or STEP.FIELD; without it, the dead letters of the run
     step: str | None = None
+    of_scraper: bool = False  # the seeds that the scraper itself has
+    declared_in: str | None = None  # the file that declares them; None if they were typed or passed
 
     def __bool__(self) -> bool:
-        return any((self.urls, self.given, self.file, self.sitemaps, self.template, self.axes, self.from_run))
+        return any(
+            (
+                self.urls,
+                self.given,
+                self.file,
+                self.sitemaps,
+                self.template,
+                self.axes,
+                self.from_run,
+                self.of_scraper,
+            )
+        )
 
     @asynccontextmanager
     async def feed(
@@ -66,6 +80,9 @@ class Seeds:
             self.labels.label(GivenTasks(name, stream, step, scraper.steps)) for name, stream in self.given
         ]
         sources = [*given, *self._local(step), *self._previous(queue, step)]
+        if self.of_scraper:
+            stream = iterate_scraper_seeds(scraper)
+            sources.append(self.labels.label(GivenTasks("seeds", stream, step, scraper.steps)))
         async with AsyncExitStack() as stack:
             if self.sitemaps:
                 # Each kind of source is imported on use: a run has one of them, rarely two.

@@ -27,6 +27,7 @@ from shoal.core.values import (
     read_words,
 )
 from shoal.scrape.scope import Scope
+from shoal.scrape.scrapy_words import setting_instead_of
 from shoal.scrape.settings.browser import read_browser
 from shoal.scrape.settings.cache import CacheSettings, read_cache, read_replay, read_warc
 from shoal.scrape.settings.dedup import DedupSettings, read_dedup
@@ -155,6 +156,8 @@ Reader = Callable[[str, Any], Any]
 def _find_reader(key: str) -> Reader:
     if key in _READERS:
         return _READERS[key]
+    if instead := setting_instead_of(key):
+        raise InvalidSetting(key, f"is a word of Scrapy. Write {instead}")
     close = get_close_matches(key, _READERS, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(_READERS))}."
     raise InvalidSetting(key, f"is not a setting of a scraper. {hint}")

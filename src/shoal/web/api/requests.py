@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 
 from shoal.core.model import ZERO, DeadFilter, Task
 from shoal.scrape.scraper import SEED_STEP
+from shoal.scrape.settings.args import MAX_ARGS
 
 MAX_URLS, MAX_TASKS, MAX_IDS = 500_000, 100_000, 10_000
 MAX_PAUSE = timedelta(days=30)
@@ -55,12 +56,16 @@ class TaskBody(RequestBody):
         )
 
 
-class EnqueueBody(RequestBody):
+class SeedsBody(RequestBody):
     """URLs for the scraper's first step, and tasks for any step."""
 
     urls: list[Url] = Field(default_factory=list, max_length=MAX_URLS)
     tasks: list[TaskBody] = Field(default_factory=list, max_length=MAX_TASKS)
     invalid: Literal["skip", "dead"] = "skip"
+
+
+class EnqueueBody(SeedsBody):
+    """Seeds to add to a run; at least one."""
 
     @model_validator(mode="after")
     def _check_not_empty(self) -> Self:
@@ -69,11 +74,12 @@ class EnqueueBody(RequestBody):
         return self
 
 
-class StartRunBody(EnqueueBody):
-    """A new run of a project scraper."""
+class StartRunBody(SeedsBody):
+    """A new run of a project scraper; without URLs and tasks it gets the seeds that the scraper declares."""
 
     scraper: Name
     settings: dict[str, Any] = Field(default_factory=dict, max_length=50)
+    args: dict[str, Any] = Field(default_factory=dict, max_length=MAX_ARGS)
     run_id: str | None = Field(default=None, max_length=100)
 
 

@@ -47,6 +47,7 @@ async def start(context: Context, principal: Operator, body: StartRunBody) -> di
         urls=body.urls,
         tasks=[task.task() for task in body.tasks],
         settings=body.settings,
+        args=body.args,
         run_id=body.run_id,
         invalid=body.invalid,
     )

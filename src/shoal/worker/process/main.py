@@ -21,6 +21,7 @@ from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
+from shoal.queue.run_args import stored_args
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.breakpoints import refuse_breakpoints
@@ -85,11 +86,16 @@ async def work(
     config: WorkerConfig, channel: SupervisorChannel, sock: socket.socket, markers: StepMarkers
 ) -> None:
     """Work on the run until it is drained or the supervisor stops the worker; report which."""
-    scraper = load_scraper(config.scraper).replace(**config.overrides)
+    loaded = load_scraper(config.scraper)
+    scraper = loaded.replace(**config.overrides)
     beat_forever(markers)
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(config.queue))
         run = await queue.run(config.run_id)
+        if scraper.declared_args:
+            # The scraper of the user's module gets them too: its login function may read them there.
+            args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
+            loaded.args = scraper.args = args
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         worker = await open_worker(stack, config, channel, queue, run, scraper, markers, threads)
         handle_stops(sock, worker.stop)

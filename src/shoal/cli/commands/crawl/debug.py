@@ -12,8 +12,8 @@ from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.session import with_queue
 from shoal.core.errors import InvalidSetting
+from shoal.fleet.run.args import open_bound_run
 from shoal.fleet.run.debug import debug_session, temporary_queue
-from shoal.fleet.run.launch import open_run
 from shoal.fleet.run.results import ResultWriter
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def debug(
     with ExitStack() as stack:
         if not keeps_queue:
             job = replace(job, queue_url=stack.enter_context(temporary_queue()))
-        run = with_queue(
+        job, run = with_queue(
             job.queue_url, lambda queue: _open(queue, job, seeds, rejects, invalid, resume, run_id)
         )
         session = debug_session(job, run, say)
@@ -90,13 +90,13 @@ async def _open(
     invalid: str,
     resume: str | None,
     run_id: str | None,
-) -> "Run":
+) -> "tuple[Job, Run]":
     from shoal.cli.commands.crawl.run import NEWEST
 
     if resume is None:
         queued = await fill(queue, job, seeds, rejects, run_id, invalid)
-        return await queue.run(queued["run_id"])
-    return await open_run(queue, job.scraper, run_id=None if resume == NEWEST else resume, resume=True)
+        return await open_bound_run(queue, job, run_id=queued["run_id"], resume=True)
+    return await open_bound_run(queue, job, run_id=None if resume == NEWEST else resume, resume=True)
 
 
 async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Stats":

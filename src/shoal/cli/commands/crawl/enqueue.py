@@ -24,6 +24,7 @@ def enqueue(
     scraper: common.Scraper,
     seeds: "Seeds",
     *,
+    args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
     dedup: common.Dedup = None,
@@ -43,11 +44,14 @@ def enqueue(
 
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
+    from shoal.cli.options.declared import choose_seeds
+
+    changes = common.setting("dedup", dedup)
+    job = worker_options.job(scraper, queue, urls=list(seeds.urls), args=args, changes=changes)
+    seeds = choose_seeds(seeds, job)
     if not seeds:
         print_error(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
         raise typer.Exit(Exit.USAGE)
-    changes = common.setting("dedup", dedup)
-    job = worker_options.job(scraper, queue, urls=list(seeds.urls), changes=changes)
     report(with_queue(queue, lambda opened: fill(opened, job, seeds, rejects, run_id, invalid)), as_json)
 
 
@@ -80,6 +84,7 @@ async def fill(
     """Create the run and stream its tasks in."""
     from shoal.cli.refusals import RefusedSeeds
     from shoal.core.errors import InvalidInput
+    from shoal.fleet.run.args import bind_args, store_args
     from shoal.fleet.run.enqueue import queued_row
     from shoal.fleet.run.launch import open_run
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
@@ -87,12 +92,14 @@ async def fill(
 
     if run_id == NEWEST:
         run_id = (await find_run(queue, scraper=job.scraper.name)).id
+    job = await bind_args(queue, job, run_id)
     fresh = await is_new(queue, run_id)
     with RefusedSeeds(rejects, invalid) as refused:
         async with refused.feed(queue, job, seeds) as feed:
             # An unreadable source creates no run, not even for a moment: workers may be waiting for one.
             await feed.begin(strict=invalid == "raise")
             run = await open_run(queue, job.scraper, run_id=run_id)
+            await store_args(queue, run, job.scraper)
             async with discarded_if_refused(queue, run, is_new=fresh):
                 report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
                 nothing = not (report.added or report.known)

@@ -57,6 +57,7 @@ def fleet(
         str,
         typer.Option("--stagger", help="Delay between the starts of two workers.", metavar="TIME"),
     ] = DEFAULT_STAGGER,
+    args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
     dedup: common.Dedup = None,
@@ -73,13 +74,11 @@ def fleet(
 
     Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
     """
+    from shoal.cli.options.declared import choose_seeds
     from shoal.cli.options.job import fork_server_for
     from shoal.core.values import read_duration
     from shoal.fleet.run.results import check_output, output_mode
 
-    if not (seeds or resume):
-        print_error(f"No URLs to start with. Run: shoal fleet {scraper} --workers 10 --url https://…")
-        raise typer.Exit(Exit.USAGE)
     # The real run must not skip what the test queued.
     changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)
     few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1}
@@ -88,11 +87,16 @@ def fleet(
         queue,
         fork_server=fork_server_for(queue),
         urls=list(seeds.urls),
+        args=args,
         stagger=read_duration("--stagger", stagger),
         has_data=as_json or out == "-",
         changes=changes,
         **(few if test else {}),
     )
+    seeds = choose_seeds(seeds, job, resume=resume is not None)
+    if not (seeds or resume):
+        print_error(f"No URLs to start with. Run: shoal fleet {scraper} --workers 10 --url https://…")
+        raise typer.Exit(Exit.USAGE)
     exit_if_unfit(run_checks(job), as_json)
     wanted = run_id if resume is None or resume == NEWEST else resume
 
@@ -196,16 +200,20 @@ async def prepare(
     check: "Callable[[bool], None]" = lambda is_new: None,
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
+    from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.refusals import RefusedSeeds
-    from shoal.fleet.run.launch import lock_of, open_run
+    from shoal.fleet.run.args import open_bound_run
+    from shoal.fleet.run.launch import lock_of
     from shoal.fleet.run.lifecycle import discard, discarded_if_refused, is_new
     from shoal.fleet.scale.preview import preview_launch
+    from shoal.fleet.sources.declared import mark_seeded
     from shoal.fleet.status.doctor import partitions_complete
 
     fresh = not resume and await is_new(queue, run_id)
     async with AsyncExitStack() as stack:
         lock = await stack.enter_async_context(lock_of(queue, job, run_id))
-        run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
+        job, run = await open_bound_run(queue, job, run_id=run_id, resume=resume)
+        seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         check(fresh)
         await lock.name_run(run.id)
@@ -213,6 +221,8 @@ async def prepare(
             async with refused.feed(queue, job, seeds, run) as feed:
                 tasks = first(aiter(feed), TEST_PAGES) if test else feed
                 enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
+        if test:
+            await mark_seeded(queue, run.id)  # the rest is left out on purpose
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
         ready = Prepared(await preview_launch(queue, job, run), enqueued, refused.count, findings, fresh)

@@ -50,6 +50,7 @@ def listen(
             metavar="URL",
         ),
     ] = None,
+    args: common.Args = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     worker_options: WorkerOptions,
     as_json: common.Json = False,
@@ -64,7 +65,12 @@ def listen(
     from shoal.fleet.ondemand.standing_run import listening_job
 
     job = worker_options.job(
-        scraper, queue, fork_server=fork_server_for(queue), changes=["mode=distributed"], has_data=as_json
+        scraper,
+        queue,
+        fork_server=fork_server_for(queue),
+        args=args,
+        changes=["mode=distributed"],
+        has_data=as_json,
     )
     listening = listening_job(job, at, announce)
     summary = with_queue(queue, lambda opened: _listen(opened, listening, as_json))
@@ -158,10 +164,11 @@ def _summary_text(summary: "Summary", job: "Job") -> str:
 async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
     from shoal.cli.progress import ProgressView
     from shoal.cli.signals import obey_signals
-    from shoal.fleet.ondemand.standing_run import outdated_notice, standing_run
+    from shoal.fleet.ondemand.standing_run import outdated_notice
+    from shoal.fleet.run.args import bound_standing_run
     from shoal.fleet.run.launch import launch
 
-    run = await standing_run(queue, job.scraper)
+    run = await bound_standing_run(queue, job)
     with ProgressView(as_json=as_json, logs=job.logs) as show:
         if words := outdated_notice(run, job.scraper):
             show.on_message(words)

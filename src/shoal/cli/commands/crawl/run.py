@@ -36,6 +36,7 @@ def run(
     scraper: common.Scraper,
     seeds: "Seeds",
     *,
+    args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
     dedup: common.Dedup = None,
@@ -58,6 +59,7 @@ def run(
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
     from shoal.cli.commands.crawl.exchanges import as_changes, fill_again, replayed_seeds
+    from shoal.cli.options.declared import choose_seeds
     from shoal.cli.options.job import fork_server_for
     from shoal.queue.namespace import shown_queue
 
@@ -66,18 +68,20 @@ def run(
 
         check_options(context)
     kept = as_changes(cache, warc, replay, again, resume=resume is not None)
-    seeds = replayed_seeds(seeds, replay)
-    if not (seeds or resume or again):
-        print_error(f"No URLs to start with. Run: shoal run {scraper} --url https://…")
-        raise typer.Exit(Exit.USAGE)
+    typed, seeds = seeds, replayed_seeds(seeds, replay)
     job = worker_options.job(
         scraper,
         queue,
         fork_server=None if debug else fork_server_for(queue),
         urls=list(seeds.urls),
+        args=args,
         changes=[*kept, *common.setting("dedup", dedup)],
         has_data=as_json or out == "-",
     )
+    seeds = choose_seeds(typed, job, again=again is not None, resume=resume is not None) or seeds
+    if not (seeds or resume or again):
+        print_error(f"No URLs to start with. Run: shoal run {scraper} --url https://…")
+        raise typer.Exit(Exit.USAGE)
     if debug:
         from shoal.cli.commands.crawl.debug import debug as debug_run
         from shoal.cli.commands.crawl.debug import is_typed
@@ -145,10 +149,12 @@ async def carry_out(
     append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
+    from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.progress import ProgressView
     from shoal.cli.refusals import RefusedSeeds
     from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import launch, lock_of, open_run
+    from shoal.fleet.run.args import open_bound_run
+    from shoal.fleet.run.launch import launch, lock_of
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
     from shoal.fleet.run.pool import WorkerPool
     from shoal.fleet.run.results import ResultWriter, output_mode
@@ -160,7 +166,8 @@ async def carry_out(
     async with AsyncExitStack() as stack:
         # Take the lock first: a start that the lock refuses must create no run.
         lock = await stack.enter_async_context(lock_of(queue, job, wanted))
-        run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
+        job, run = await open_bound_run(queue, job, run_id=wanted, resume=resume is not None)
+        seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         await lock.name_run(run.id)
         existing = output_mode(is_new=fresh, overwrite=overwrite, append=append)

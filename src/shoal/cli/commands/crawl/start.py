@@ -105,13 +105,25 @@ def chosen(project: "Project", names: list[str] | None, role: Role) -> list["Pro
     if listed := names or plan.scrapers:
         table = "coordinator" if is_coordinator else "workers"
         return _known(project, listed, "NAME" if names else f"{_file(project)}: {table}.scrapers")
-    entries = [entry for entry in project.scrapers.values() if entry.seeds or not is_coordinator]
+    entries = [
+        entry for entry in project.scrapers.values() if not is_coordinator or _has_seeds(project, entry)
+    ]
     if not entries:
         first = next(iter(project.scrapers))
         raise _missing(
             project, f"scrapers.{first}.seeds", f'[scrapers.{first}.seeds] and url = ["https://…"]'
         )
     return entries
+
+
+def _has_seeds(project: "Project", entry: "ProjectScraper") -> bool:
+    """Return whether the project or the scraper itself declares seeds; not for one that cannot be loaded."""
+    from shoal.fleet.jobs import load
+
+    try:
+        return bool(entry.seeds) or load(project, entry.name).scraper.has_seeds
+    except InvalidInput:
+        return False
 
 
 def _known(project: "Project", names: Sequence[str], key: str) -> list["ProjectScraper"]:

@@ -23,10 +23,11 @@ from shoal.fleet.job import Job
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.file import Project, ProjectScraper
 from shoal.fleet.roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
+from shoal.fleet.run.args import bind_args, store_args
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.lifecycle import discarded_if_empty
 from shoal.fleet.run.pool import PoolExit
-from shoal.fleet.sources.names import seeds_of
+from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
 
@@ -63,8 +64,7 @@ class RolePrinter:
 
 def job_of(entry: ProjectScraper, queue: str, **more: Any) -> Job:
     """Return the job of a scraper in a cluster, where machines share a run unless it is in single mode."""
-    urls = list(seeds_of(entry).urls)
-    job = read_job(entry.name, queue=queue, urls=urls, joins=True, **more)
+    job = read_job(entry.name, queue=queue, joins=True, **more)
     # One machine may serve several scrapers at once, each with its own log folder.
     return replace(job, logs=job.logs and job.logs.within(entry.name))
 
@@ -127,13 +127,15 @@ async def _coordinate(
 async def _carry_out(
     queue: Queue, project: Project, entry: ProjectScraper, job: Job, run_id: str | None, teller: RolePrinter
 ) -> Ended:
-    plan, seeds = project.cluster, seeds_of(entry)
+    plan, seeds = project.cluster, declared_seeds(project, job)
     async with AsyncExitStack() as stack:
         # Take the lock first: a start that the lock refuses must create no run.
         lock = await stack.enter_async_context(enqueue_lock(queue, job.scraper.name, run_id))
         run = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
         is_empty = run_id is None and not (await queue.stats(run.id)).tasks
         await stack.enter_async_context(discarded_if_empty(queue, run, is_new=is_empty))
+        job = await bind_args(queue, job, run.id)
+        await store_args(queue, run, job.scraper)
         await lock.name_run(run.id)
         out = _place(plan.storage.results, entry, run)
         coordinator = Coordinator(queue, job, run, teller, out, lock)

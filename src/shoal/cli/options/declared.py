@@ -1,0 +1,30 @@
+"""Chooses the seeds of a command: the typed sources, or those that the scraper or its project declares."""
+
+from pathlib import Path
+
+from shoal.cli.console import say
+from shoal.fleet.job import Job
+from shoal.fleet.project.file import Project
+from shoal.fleet.sources.declared import declared_seeds, seeds_left
+from shoal.fleet.sources.seeds import Seeds
+from shoal.queue.contract import Queue
+
+
+def choose_seeds(typed: Seeds, job: Job, *, again: bool = False, resume: bool = False) -> Seeds:
+    """Return the typed sources, else the declared ones, and say which; `again` is a source of its own."""
+    declared = declared_seeds(Project.find(Path.cwd()), job)
+    if typed or again:
+        if declared and not resume:
+            say(f"The typed sources replace the seeds of {declared.declared_in}.")
+        return typed
+    if declared and not resume:
+        say(f"Seeds: {declared.declared_in}")
+    return declared
+
+
+async def resumed_seeds(queue: Queue, run_id: str, seeds: Seeds) -> Seeds:
+    """Return the seeds to enqueue when a run is resumed, and say if declared ones are enqueued again."""
+    left = await seeds_left(queue, run_id, seeds)
+    if left.declared_in:
+        say(f"Seeds: {left.declared_in}. Enqueueing them was interrupted; duplicates are not added.")
+    return left

@@ -1,0 +1,66 @@
+"""Reads the seeds of a scraper: its start URLs, and what its function yields."""
+
+import asyncio
+import time
+import traceback
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from shoal.core.errors import SeedsFailed, ShoalError
+from shoal.scrape.scraper import Scraper
+from shoal.scrape.seeds import iterate_seeds
+
+BATCH, BATCH_SECONDS = 500, 0.1
+
+
+async def iterate_scraper_seeds(scraper: Scraper) -> AsyncIterator[Any]:
+    """Yield the seeds of a scraper; raises SeedsFailed if its function fails."""
+    for one in scraper.start:
+        yield one
+    if scraper.seed_function is None:
+        return
+    count = 0
+    try:
+        async for one in iterate_seeds(scraper.seed_function, scraper.args, _iterate_in_thread):
+            yield one
+            count += 1
+    except ShoalError:
+        raise
+    except Exception as error:
+        raise SeedsFailed(
+            f"The seeds function of {scraper.name!r} failed after {count:,} seeds: {_describe(error)}. "
+            "Fix it and repeat the command; a run that has tasks already continues with --resume newest"
+        ) from error
+
+
+async def _iterate_in_thread(found: Iterable[Any]) -> AsyncIterator[Any]:
+    """Yield from an iterable that may block, such as one that reads a database."""
+    iterator = iter(found)
+    while True:
+        batch, error = await asyncio.to_thread(_take, iterator)
+        for one in batch:
+            yield one
+        if error:
+            raise error
+        if not batch:
+            return
+
+
+def _take(iterator: Iterator[Any]) -> tuple[list[Any], Exception | None]:
+    """Return the next few, and the error that ended them."""
+    until, batch = time.monotonic() + BATCH_SECONDS, list[Any]()
+    try:
+        for one in iterator:
+            batch.append(one)
+            if len(batch) >= BATCH or time.monotonic() > until:
+                break
+    except Exception as error:
+        return batch, error
+    return batch, None
+
+
+def _describe(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
