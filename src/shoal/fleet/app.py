@@ -30,6 +30,7 @@ from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
 from shoal.fleet.run.launch import lock_of, open_run
+from shoal.fleet.run.local_workers import LocalWorkers
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds, Stream
@@ -78,6 +79,7 @@ class App:
         self._url, self._project = queue_url, project
         self._stack, self._workers = AsyncExitStack(), list[AppWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
+        self.local_workers = LocalWorkers(queue)
 
     @property
     def queue_url(self) -> str:
@@ -92,6 +94,7 @@ class App:
     async def close(self) -> None:
         """Stop the workers started here, and close the queue."""
         await self._balancers.close()
+        await self.local_workers.close()
         await self._stack.aclose()
         await self.queue.close()
 
@@ -195,6 +198,16 @@ class App:
                     self._workers = [one for one in self._workers if one.is_working] + [started]
                     check = started.check
         return RunHandle(self.queue, run, report, routes, lambda run: job, check)
+
+    async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
+        """Start workers here on an existing run of a project scraper, as `shoal work` does.
+
+        They end when the run is drained or the app is closed, or earlier by `local_workers.stop(run_id)`.
+        """
+        handle = await self.run(run_id)
+        job = await asyncio.to_thread(handle.job_of, handle.info)
+        await self.local_workers.start(handle.info, job, workers)
+        return handle
 
     async def run(self, run_id: str) -> RunHandle:
         """Return a handle to an existing run; raises UnknownRun."""

@@ -2,19 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from shoal.core.errors import InvalidSetting, UnknownScraper
+from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
 from shoal.core.model import DeadFilter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
+from shoal.fleet.project.file import Project
 from shoal.fleet.run import lifecycle
-from shoal.fleet.run.enqueue import InvalidPolicy, fill, filled_row
+from shoal.fleet.run.enqueue import InvalidPolicy, RunEnqueueReport, fill, filled_row
 from shoal.fleet.run.launch import open_run
-from shoal.fleet.sources.names import read_sources
+from shoal.fleet.sources.names import read_sources, seeds_of
+from shoal.fleet.sources.seeds import Seeds
 from shoal.web.audit import record_action
 from shoal.web.auth.credentials import Principal, check_operator
 from shoal.web.context import WebContext
@@ -142,22 +145,52 @@ async def start(
     urls: Sequence[str] = (),
     tasks: Sequence[Task] = (),
     settings: Mapping[str, Any] | None = None,
+    sitemaps: Sequence[str] = (),
     run_id: str | None = None,
     invalid: InvalidPolicy = "skip",
+    workers: int = 0,
+    needs_tasks: bool = False,
 ) -> dict[str, Any]:
     """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
 
-    An existing run id is continued: tasks that are already in the run are not added again.
+    Without URLs, tasks and sitemaps, the tasks are those of the project's seeds. An existing run id is
+    continued: tasks that are already in the run are not added again. `workers` start on this machine; with
+    them, or with `needs_tasks`, a new run that gets no task is deleted, and InvalidInput says why.
     """
     check_operator(context, principal)
-    _check_settings(settings or {})
+    check_settings(settings or {})
+    check_workers(context, workers)
     app = context.app
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings)
+    seeds = read_sources(urls, tasks, {"sitemap": list(sitemaps)}) or project_seeds(app.project, scraper)
+    is_new = await lifecycle.is_new(app.queue, run_id)
     run = await open_run(app.queue, job.scraper, run_id=run_id)
-    seeds = read_sources(urls, tasks, {})
-    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-    await record_action(app.queue, principal, "start", run.id, scraper=scraper, **_enqueue_counts(report))
+    async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
+        report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+        if is_new and not report.added and (workers or needs_tasks):
+            raise InvalidInput(_nothing_queued(report))
+        if workers:
+            await app.local_workers.start(run, job, workers)
+    details = _enqueue_counts(report) | ({"workers": workers} if workers else {})
+    await record_action(app.queue, principal, "start", run.id, scraper=scraper, **details)
     return filled_row(job, run, report)
+
+
+async def start_workers(context: WebContext, principal: Principal, run_id: str, workers: int) -> int:
+    """Start workers on this machine for a run of a project scraper; return how many it has here now."""
+    check_operator(context, principal)
+    check_workers(context, workers)
+    await context.app.work(run_id, workers=workers)
+    await record_action(context.app.queue, principal, "start workers", run_id, workers=workers)
+    return context.app.local_workers.count(run_id)
+
+
+async def stop_workers(context: WebContext, principal: Principal, run_id: str) -> int:
+    """Let the workers that this server runs for a run finish their tasks and end; return how many."""
+    check_operator(context, principal)
+    stopped = context.app.local_workers.stop(run_id)
+    await record_action(context.app.queue, principal, "stop workers", run_id, workers=stopped)
+    return stopped
 
 
 async def enqueue(
@@ -209,7 +242,39 @@ def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:
     return {"enqueued": report.added} | ({"known": report.known} if report.known else {})
 
 
-def _check_settings(settings: Mapping[str, Any]) -> None:
+def _nothing_queued(report: RunEnqueueReport) -> str:
+    known = f" {report.known:,} are known from earlier runs (dedup)." if report.known else ""
+    first = f" {report.refused[0].where}: {report.refused[0].reason}" if report.refused else ""
+    return f"Nothing could be queued, so no run was started.{known}{first}"
+
+
+def check_workers(context: WebContext, workers: int) -> None:
+    """Raise InvalidSetting if this server may not run that many workers more."""
+    most, running = context.settings.max_workers, context.app.local_workers.count()
+    if running + workers > most:
+        raise InvalidSetting(
+            "workers",
+            f"must be at most {most - running}: this server runs {running} of at most {most} workers. "
+            "Start others elsewhere with `shoal work`, or serve with a larger --max-workers",
+        )
+
+
+def project_seeds(project: Project, scraper: str) -> Seeds:
+    """Return the seeds of a scraper in the project file; raises InvalidInput if it has none."""
+    entry = project.scrapers[scraper]
+    if not entry.seeds:
+        raise InvalidInput(
+            f"Give URLs or a sitemap, or add seeds to {entry.where}: "
+            f'[scrapers.{scraper}.seeds] and url = ["https://…"]'
+        )
+    seeds = seeds_of(entry)
+    return replace(seeds, file=str(project.folder / seeds.file)) if seeds.file else seeds
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise InvalidSetting for a setting that users of the server may not change."""
     for key in settings:
         if key not in SETTINGS:
-            raise InvalidSetting(f"settings.{key}", f"cannot be set through the API. {hint(key, SETTINGS)}")
+            raise InvalidSetting(
+                f"settings.{key}", f"cannot be set through the API or the pages. {hint(key, SETTINGS)}"
+            )

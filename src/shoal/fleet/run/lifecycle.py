@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
 from shoal.core.model import Run, RunState, Stats
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.limits import PageLimit, raise_page_limit
@@ -60,6 +61,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     """Delete a run with all that belongs to it."""
     await queue.purge(run_id)
     await forget_links(queue, run_id)
+    await forget_rates(queue, run_id)
 
 
 async def is_new(queue: Queue, run_id: str | None) -> bool:

@@ -9,6 +9,7 @@ from shoal.core.model import ZERO, DeadFilter, Task
 from shoal.scrape.scraper import SEED_STEP
 
 MAX_URLS, MAX_TASKS, MAX_IDS = 500_000, 100_000, 10_000
+MAX_SITEMAPS, MAX_STARTED = 100, 1_000
 MAX_PAUSE = timedelta(days=30)
 MAX_CALL_TIMEOUT = timedelta(minutes=5)
 CENTURY = 36_500 * 86_400
@@ -64,17 +65,31 @@ class EnqueueBody(RequestBody):
 
     @model_validator(mode="after")
     def _check_not_empty(self) -> Self:
-        if not self.urls and not self.tasks:
+        if self._is_empty():
             raise ValueError("give urls or tasks")
         return self
 
+    def _is_empty(self) -> bool:
+        return not self.urls and not self.tasks
+
 
 class StartRunBody(EnqueueBody):
-    """A new run of a project scraper."""
+    """A new run of a project scraper; without URLs, tasks and sitemaps, of the project's seeds."""
 
     scraper: Name
+    sitemaps: list[Url] = Field(default_factory=list, max_length=MAX_SITEMAPS)
     settings: dict[str, Any] = Field(default_factory=dict, max_length=50)
     run_id: str | None = Field(default=None, max_length=100)
+    workers: int = Field(default=0, ge=0, le=MAX_STARTED)
+
+    def _is_empty(self) -> bool:
+        return False
+
+
+class WorkersBody(RequestBody):
+    """How many workers to start on the server's machine."""
+
+    workers: int = Field(default=1, ge=1, le=MAX_STARTED)
 
 
 class DeadLetterFilterBody(RequestBody):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from shoal.web.api.params import Label, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import load_run, page_links, path_of_run, run_tab_data
-from shoal.web.views.format import cells_of, columns_of
+from shoal.web.views.format import cells_of, columns_of, count_of
 from shoal.web.views.paging import id_page, take
 from shoal.web.views.render import queue_timeout, render_page, root_of
 
@@ -62,7 +62,7 @@ async def _records(
     return await render_page(
         request,
         "records.html",
-        title=f"{count:,} {tab.lower()} · {snapshot.run.scraper}",
+        title=f"{count_of(count, tab.lower().removesuffix('s'))} · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
         sample=sample,
         rows=[(row, cells_of(row.data, columns)) for row in found.rows],

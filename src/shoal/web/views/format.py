@@ -26,6 +26,11 @@ def number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
+def count_of(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: "1 item", "1,204 items"."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def duration(value: float | timedelta | None) -> str:
     """Format a duration in its two largest units: "3 s", "2 min 10 s", "4 h 5 min", "3 d 2 h"."""
     if value is None:
@@ -47,6 +52,13 @@ def duration(value: float | timedelta | None) -> str:
 def timestamp(value: datetime | None) -> str:
     """Format a time to the second, in UTC."""
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if value else NOTHING
+
+
+def setting(value: Any) -> str:
+    """Format the value of a setting as it is typed."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def megabytes(value: Any) -> str:
@@ -137,9 +149,11 @@ def cells_of(record: Any, columns: Iterable[str]) -> list[dict[str, Any]]:
 
 FILTERS = {
     "number": number,
+    "count_of": count_of,
     "duration": duration,
     "timestamp": timestamp,
     "megabytes": megabytes,
+    "setting": setting,
     "join_names": join_names,
     "safe_href": safe_href,
     "display_url": display_url,
