@@ -30,7 +30,7 @@ from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
 from shoal.fleet.run.launch import lock_of, open_run
-from shoal.fleet.run.local_workers import LocalWorkers
+from shoal.fleet.run.local_pools import LocalPools
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds, Stream
@@ -79,7 +79,7 @@ class App:
         self._url, self._project = queue_url, project
         self._stack, self._workers = AsyncExitStack(), list[AppWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
-        self.local_workers = LocalWorkers(queue)
+        self.local_workers = LocalPools(queue)
 
     @property
     def queue_url(self) -> str:

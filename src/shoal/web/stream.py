@@ -25,7 +25,7 @@ from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
 KEEP_ALIVE = 15.0  # seconds
 MAX_STREAM = 3_600.0  # seconds; then the browser reconnects and is authenticated again
 MAX_CLIENTS = 200
-HISTORY_TIMEOUT = 3.0  # seconds to read the stored rates of a run
+READ_TIMEOUT = 3.0  # seconds to read what no sample has: the rates and the dead letters of a run
 RETRY_AFTER = "10"
 HEADERS = {"X-Accel-Buffering": "no"}
 
@@ -111,7 +111,7 @@ async def _history(context: WebContext, sample: Sample, run_id: str | None) -> l
         return sampled
     stored: list[tuple[float, float | None]] = []
     with suppress(QueueError, TimeoutError):
-        async with asyncio.timeout(HISTORY_TIMEOUT):
+        async with asyncio.timeout(READ_TIMEOUT):
             stored = (await read_rates(context.app.queue, run_id)).rates()
     return merge_rates(stored, sampled, is_over=_is_over(sample, run_id))
 
@@ -131,8 +131,9 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
     if snapshot is None:
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
     values = common | run_tab_data(run_id, "Run", snapshot)
-    with suppress(QueueError):  # the next sample reports it
-        values |= await run_data(context, sample, snapshot)
+    with suppress(QueueError, TimeoutError):  # the next sample reports it
+        async with asyncio.timeout(READ_TIMEOUT):
+            values |= await run_data(context, sample, snapshot)
         events = {name: render_part(template, **values) for name, template in RUN_PARTS.items()}
         events["title"] = _json(run_title(snapshot))
         # The chart of a run that is over ends where it ended.

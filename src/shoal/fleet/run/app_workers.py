@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
 from shoal.core.model import Run
+from shoal.core.redact import redactor
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.run.launch import GRACE, open_logs, open_pool
@@ -15,6 +17,7 @@ from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
+from shoal.worker.secrets import all_secrets
 
 log = logging.getLogger(__name__)
 END_TIMEOUT = 10.0  # seconds
@@ -116,7 +119,8 @@ class AppWorkers:
     async def _work(self, pool: WorkerPool) -> None:
         try:
             ending = await pool.run()
-            self._failures = ending.failures
+            redact = redactor(all_secrets(self._job.queue_url, self._job.scraper.settings, os.environ))
+            self._failures = [redact(failure) for failure in ending.failures]  # with lines of their output
             for failure in ending.failures:
                 log.error("Could not continue run %s: %s", self._run.id, failure)
         finally:

@@ -9,14 +9,19 @@
 
   // Copy buttons
 
-  for (const button of document.querySelectorAll("button[data-copy]")) {
-    button.hidden = !navigator.clipboard;
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(button.dataset.copy);
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
-    });
+  function showCopyButtons() {
+    for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard;
   }
+
+  showCopyButtons();
+  document.addEventListener("htmx:sseMessage", showCopyButtons);
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
 
   // A text file whose lines are added to a text area, without being uploaded as a file
 

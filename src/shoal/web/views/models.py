@@ -36,9 +36,8 @@ def overview_data(sampler: Sampler, sample: Sample) -> dict[str, Any]:
 async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     """Return the data of a run page, except its hosts."""
     dead = await context.dead_errors.read(snapshot.run.id, snapshot.stats.dead)
-    return (
-        _run_data(sample, snapshot) | _dead_data(snapshot.run, dead) | worker_data(context, sample, snapshot)
-    )
+    workers = worker_data(context, sample, snapshot) | {"are_listed": True}
+    return _run_data(sample, snapshot) | _dead_data(snapshot.run, dead) | workers
 
 
 def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
@@ -48,6 +47,7 @@ def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict
     states = [state_of(worker) for worker in sample.overview.workers if worker.run_id == run.id]
     here = local.count(run.id)
     return {
+        "are_listed": False,  # whether the page lists the workers too
         "working": max(states.count(RUNNING), here),
         "here": here,
         "is_stopping": local.is_stopping(run.id),

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 MAX_FAILURES = 50  # runs whose last failure is remembered
 
 
-class LocalWorkers:
+class LocalPools:
     """The workers of this process by run; they end when their run is drained, or at `close`."""
 
     def __init__(self, queue: Queue) -> None:
