@@ -201,6 +201,6 @@ def _shown(value: Any) -> str:
     return shorten(repr(value), 60)
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 page", "1,204 pages"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

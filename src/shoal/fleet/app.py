@@ -32,6 +32,7 @@ from shoal.fleet.run.args import bind_args, bound_standing_run, store_args
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
 from shoal.fleet.run.launch import lock_of, open_run
 from shoal.fleet.run.lifecycle import is_new
+from shoal.fleet.run.local_pools import LocalPools
 from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import recrawl_tasks
@@ -84,6 +85,7 @@ class App:
         self._url, self._project = queue_url, project
         self._stack, self._workers = AsyncExitStack(), list[AppWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
+        self.local_workers = LocalPools(queue)
 
     @property
     def queue_url(self) -> str:
@@ -98,6 +100,7 @@ class App:
     async def close(self) -> None:
         """Stop the workers started here, and close the queue."""
         await self._balancers.close()
+        await self.local_workers.close()
         await self._stack.aclose()
         await self.queue.close()
 
@@ -213,6 +216,16 @@ class App:
                     self._workers = [one for one in self._workers if one.is_working] + [started]
                     check = started.check
         return RunHandle(self.queue, run, report, routes, lambda run: job, check)
+
+    async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
+        """Start workers here on an existing run of a project scraper, as `shoal work` does.
+
+        They end when the run is drained or the app is closed, or earlier by `local_workers.stop(run_id)`.
+        """
+        handle = await self.run(run_id)
+        job = await asyncio.to_thread(handle.job_of, handle.info)
+        await self.local_workers.start(handle.info, job, workers)
+        return handle
 
     async def run(self, run_id: str) -> RunHandle:
         """Return a handle to an existing run: its id, the start of it, or `newest`; raises UnknownRun."""

@@ -112,6 +112,11 @@ class ScraperRows:
         with _loading:
             return [self._row(entry) for entry in self._project.scrapers.values()]
 
+    def name_of(self, scraper: str) -> str | None:
+        """Return the project's name for a run's scraper, if `all` has loaded it."""
+        rows = [known.row for known in self._known.values()]
+        return next((row["name"] for row in rows if row["scraper"] == scraper), None)
+
     def _row(self, entry: ProjectScraper) -> dict[str, Any]:
         known, stamp = self._known.get(entry.name), _stamp(entry, self._project.folder)
         if known and known.stamp == stamp and time.monotonic() < known.until:

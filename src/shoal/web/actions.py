@@ -9,13 +9,16 @@ from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
 from shoal.core.model import NOTHING, DeadFilter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
+from shoal.fleet.job import Job
 from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
+from shoal.fleet.project.file import Project
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.args import open_bound_run
-from shoal.fleet.run.enqueue import InvalidPolicy, fill, filled_row
+from shoal.fleet.run.enqueue import InvalidPolicy, RunEnqueueReport, fill, filled_row
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
+from shoal.fleet.sources.seeds import Seeds
 from shoal.web.audit import record_action
 from shoal.web.auth.credentials import Principal, check_operator
 from shoal.web.context import WebContext
@@ -144,25 +147,53 @@ async def start(
     tasks: Sequence[Task] = (),
     settings: Mapping[str, Any] | None = None,
     args: Mapping[str, Any] = NOTHING,
+    sitemaps: Sequence[str] = (),
     run_id: str | None = None,
     invalid: InvalidPolicy = "skip",
+    workers: int = 0,
+    needs_tasks: bool = False,
 ) -> dict[str, Any]:
     """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
 
-    An existing run id is continued: tasks that are already in the run are not added again. Without URLs and
-    tasks the run gets the seeds that the project or the scraper declares.
+    Without URLs, tasks and sitemaps the run gets the seeds that the project or the scraper declares. An
+    existing run id is continued: tasks that are already in the run are not added again. `workers` start on
+    this machine; with them, or with `needs_tasks`, a new run that gets no task is deleted, and InvalidInput
+    says why.
     """
     check_operator(context, principal)
-    _check_settings(settings or {})
+    check_settings(settings or {})
+    check_workers(context, workers)
     app = context.app
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
-    seeds = read_sources(urls, tasks, {}) or declared_seeds(app.project, job)
-    if not seeds:
-        raise InvalidInput(f"{scraper!r} declares no seeds: give urls or tasks")
+    seeds = read_sources(urls, tasks, {"sitemap": list(sitemaps)}) or seeds_of_job(app.project, job)
+    is_new = await lifecycle.is_new(app.queue, run_id)
     job, run = await open_bound_run(app.queue, job, run_id=run_id)
-    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-    await record_action(app.queue, principal, "start", run.id, scraper=scraper, **_enqueue_counts(report))
+    async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
+        report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+        if is_new and not report.added and (workers or needs_tasks):
+            raise InvalidInput(_nothing_queued(report))
+        if workers:
+            await app.local_workers.start(run, job, workers)
+    details = _enqueue_counts(report) | ({"workers": workers} if workers else {})
+    await record_action(app.queue, principal, "start", run.id, scraper=scraper, **details)
     return filled_row(job, run, report)
+
+
+async def start_workers(context: WebContext, principal: Principal, run_id: str, workers: int) -> int:
+    """Start workers on this machine for a run of a project scraper; return how many it has here now."""
+    check_operator(context, principal)
+    check_workers(context, workers)
+    await context.app.work(run_id, workers=workers)
+    await record_action(context.app.queue, principal, "start workers", run_id, workers=workers)
+    return context.app.local_workers.count(run_id)
+
+
+async def stop_workers(context: WebContext, principal: Principal, run_id: str) -> int:
+    """Let the workers that this server runs for a run finish their tasks and end; return how many."""
+    check_operator(context, principal)
+    stopped = context.app.local_workers.stop(run_id)
+    await record_action(context.app.queue, principal, "stop workers", run_id, workers=stopped)
+    return stopped
 
 
 async def enqueue(
@@ -214,7 +245,38 @@ def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:
     return {"enqueued": report.added} | ({"known": report.known} if report.known else {})
 
 
-def _check_settings(settings: Mapping[str, Any]) -> None:
+def _nothing_queued(report: RunEnqueueReport) -> str:
+    known = f" {report.known:,} are known from earlier runs (dedup)." if report.known else ""
+    first = f" {report.refused[0].where}: {report.refused[0].reason}" if report.refused else ""
+    return f"Nothing could be queued, so no run was started.{known}{first}"
+
+
+def check_workers(context: WebContext, workers: int) -> None:
+    """Raise InvalidSetting if this server may not run that many workers more."""
+    most, running = context.settings.max_workers, context.app.local_workers.count()
+    if running + workers > most:
+        raise InvalidSetting(
+            "workers",
+            f"must be at most {most - running}: this server runs {running} of at most {most} workers. "
+            "Start others elsewhere with `shoal work`, or serve with a larger --max-workers",
+        )
+
+
+def seeds_of_job(project: Project, job: Job) -> Seeds:
+    """Return the seeds that are declared for a job; raises InvalidInput if there are none."""
+    seeds = declared_seeds(project, job)
+    if not seeds:
+        raise InvalidInput(
+            f"Give URLs or a sitemap, or add seeds to {project.scrapers[job.name].where}: "
+            f'[scrapers.{job.name}.seeds] and url = ["https://…"]'
+        )
+    return seeds
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise InvalidSetting for a setting that users of the server may not change."""
     for key in settings:
         if key not in SETTINGS:
-            raise InvalidSetting(f"settings.{key}", f"cannot be set through the API. {hint(key, SETTINGS)}")
+            raise InvalidSetting(
+                f"settings.{key}", f"cannot be set through the API or the pages. {hint(key, SETTINGS)}"
+            )

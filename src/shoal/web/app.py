@@ -60,11 +60,14 @@ def make_app(context: WebContext) -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    sampler = app.state.context.sampler
+    context: WebContext = app.state.context
+    sampler = context.sampler
     sampling = watched(asyncio.create_task(restarted("Sampling the queue", sampler.run, log.error)))
     try:
         yield
     finally:
         sampler.close()
-        sampling.cancel()
-        await asyncio.wait([sampling])
+        ending = [sampling, *context.starts.values()]
+        for task in ending:
+            task.cancel()
+        await asyncio.wait(ending)

@@ -1,10 +1,11 @@
 """Settings of the web server, and the context that every request handler gets."""
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Self
+from typing import Any, Self
 
 from starlette.requests import Request
 
@@ -12,10 +13,12 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact, redactor
 from shoal.fleet.app import App
 from shoal.fleet.jobs import ScraperRows
+from shoal.web.dead_errors import DeadErrorReader
 from shoal.web.sampler import Sampler
 from shoal.worker.secrets import secrets_of
 
 MIN_TOKEN_LENGTH = 20
+MAX_WORKERS = 8  # that users may start on the server's machine, by default
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HTTP, HTTPS = 80, 443
 
@@ -32,6 +35,7 @@ class WebSettings:
     is_chosen: bool = True  # False if the operator token was generated
     read_only: bool = False
     is_behind_https: bool = False
+    max_workers: int = MAX_WORKERS  # on this machine, of all runs together; 0 for none
 
     @classmethod
     def read(
@@ -44,6 +48,7 @@ class WebSettings:
         reader_token: str | None = None,
         read_only: bool = False,
         is_behind_https: bool = False,
+        max_workers: int = MAX_WORKERS,
     ) -> Self:
         """Validate the settings; generates a missing token, on loopback only. Raises InvalidSetting."""
         if operator_token is None and not is_loopback(host):
@@ -65,6 +70,7 @@ class WebSettings:
             is_chosen=operator_token is not None,
             read_only=read_only,
             is_behind_https=is_behind_https,
+            max_workers=max_workers,
         )
 
     @property
@@ -97,9 +103,12 @@ class WebContext:
     sampler: Sampler
     settings: WebSettings
     scraper_rows: ScraperRows = field(init=False)
+    dead_errors: DeadErrorReader = field(init=False)
+    starts: dict[str, asyncio.Task[Any]] = field(default_factory=dict, init=False)  # in progress, by run id
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scraper_rows", ScraperRows(self.app.project))
+        object.__setattr__(self, "dead_errors", DeadErrorReader(self.app.queue))
 
     @property
     def redact(self) -> Redact:

@@ -71,6 +71,22 @@ def columns(points: list[Point]) -> list[list[float | None]]:
     return table
 
 
+def merge_rates(
+    stored: list[tuple[float, float | None]], sampled: list[list[float | None]], *, is_over: bool
+) -> list[list[float | None]]:
+    """Return times and rates: the stored ones, then those that were sampled later.
+
+    The samples of a run that is over only show that nothing happens any more.
+    """
+    if not stored:
+        return sampled
+    last = stored[-1][0]
+    later = [] if is_over else [pair for pair in zip(*sampled, strict=True) if (pair[0] or 0) > last]
+    gap = [(last + 0.1, None)] if later and (later[0][0] or 0) - last > GAP else []
+    pairs = [*stored, *gap, *later]
+    return [[at for at, _ in pairs], [rate for _, rate in pairs]]
+
+
 def _append(table: list[list[float | None]], row: tuple[float | None, ...]) -> None:
     for column, value in zip(table, row, strict=True):
         column.append(value)

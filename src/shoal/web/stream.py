@@ -11,11 +11,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from shoal.core.errors import QueueUnavailable
+from shoal.core.errors import QueueError, QueueUnavailable
+from shoal.fleet.status.rates import read_rates
 from shoal.web.api.params import RunId
 from shoal.web.auth.credentials import may_act
 from shoal.web.context import WebContext, context_of
-from shoal.web.history import columns
+from shoal.web.history import columns, merge_rates
+from shoal.web.pages.runs import run_tab_data
 from shoal.web.sampler import FLEET, Sample
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
 from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
@@ -23,6 +25,7 @@ from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
 KEEP_ALIVE = 15.0  # seconds
 MAX_STREAM = 3_600.0  # seconds; then the browser reconnects and is authenticated again
 MAX_CLIENTS = 200
+READ_TIMEOUT = 3.0  # seconds to read what no sample has: the rates and the dead letters of a run
 RETRY_AFTER = "10"
 HEADERS = {"X-Accel-Buffering": "no"}
 
@@ -34,7 +37,9 @@ RUN_PARTS = {
     "steps": "steps",
     "partitions": "partitions",
     "workers": "workers",
-    "errors": "errors",
+    "who_works": "who_works",
+    "errors": "run_errors",
+    "tabs": "tabs",
 }
 
 Events = dict[str, str]  # text by event name
@@ -75,9 +80,9 @@ async def _stream_events(context: WebContext, run_id: str | None, viewer: Viewer
     sampler.clients += 1
     try:
         sample = await sampler.fresh_sample()
-        yield _event("history", _json(columns(sampler.history(run_id or FLEET))))
+        yield _event("history", _json(await _history(context, sample, run_id)))
         while not sampler.is_closed and time.monotonic() < ends_at:
-            events = _events(context, sample, run_id, viewer)
+            events = await _events(context, sample, run_id, viewer)
             yield b"".join(_event(name, text) for name, text in _changed(before, events))
             before = events
             async for _ in _wait_for_sample(context, sample, run_id):
@@ -99,7 +104,24 @@ async def _wait_for_sample(context: WebContext, sample: Sample, run_id: str | No
         yield
 
 
-def _events(context: WebContext, sample: Sample, run_id: str | None, viewer: Viewer) -> Events:
+async def _history(context: WebContext, sample: Sample, run_id: str | None) -> list[list[float | None]]:
+    """Return the chart so far: for a run, what its worker pools have stored, then what was sampled."""
+    sampled = columns(context.sampler.history(run_id or FLEET))[:2]
+    if run_id is None:
+        return sampled
+    stored: list[tuple[float, float | None]] = []
+    with suppress(QueueError, TimeoutError):
+        async with asyncio.timeout(READ_TIMEOUT):
+            stored = (await read_rates(context.app.queue, run_id)).rates()
+    return merge_rates(stored, sampled, is_over=_is_over(sample, run_id))
+
+
+def _is_over(sample: Sample, run_id: str) -> bool:
+    snapshot = sample.snapshot(run_id)
+    return snapshot is not None and snapshot.is_over
+
+
+async def _events(context: WebContext, sample: Sample, run_id: str | None, viewer: Viewer) -> Events:
     common: dict[str, Any] = {"sample": sample, "queue": queue_of(context), **viewer}
     if run_id is None:
         values = common | overview_data(context.sampler, sample)
@@ -108,9 +130,15 @@ def _events(context: WebContext, sample: Sample, run_id: str | None, viewer: Vie
     snapshot = sample.snapshot(run_id)
     if snapshot is None:
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
-    values = common | run_data(sample, snapshot)
-    events = {name: render_part(template, **values) for name, template in RUN_PARTS.items()}
-    return events | {"title": _json(run_title(snapshot))} | _point(context, run_id)
+    values = common | run_tab_data(run_id, "Run", snapshot)
+    with suppress(QueueError, TimeoutError):  # the next sample reports it
+        async with asyncio.timeout(READ_TIMEOUT):
+            values |= await run_data(context, sample, snapshot)
+        events = {name: render_part(template, **values) for name, template in RUN_PARTS.items()}
+        events["title"] = _json(run_title(snapshot))
+        # The chart of a run that is over ends where it ended.
+        return events if snapshot.is_over else events | _point(context, run_id)
+    return {name: render_part(name, **common) for name in ("status", "queue_error")}
 
 
 def _point(context: WebContext, run_id: str) -> Events:

@@ -217,7 +217,7 @@ async def test_a_setting_that_names_a_file_a_secret_or_a_private_network_is_reje
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({"scraper": "books"}, "urls or tasks"),
+        ({"scraper": "books"}, "URLs or a sitemap"),
         ({"scraper": "books", "urls": ["https://a.example/"], "file": "x"}, "file is not known"),
         ({"scraper": "books", "tasks": [{"url": "https://a.example/", "priority": 10}]}, "tasks[0].priority"),
         ({"scraper": "books", "tasks": [{"url": "https://a.example/", "proirity": 1}]}, "tasks[0].proirity"),

@@ -3,14 +3,17 @@
 import re
 from pathlib import Path
 
+from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import sampler, stream
 from shoal.web.audit import AUDIT_TTL
-from shoal.web.pages import dead, fleet, overview, records, runs, tasks
+from shoal.web.pages import dead, fleet, local_workers, overview, records, runs, start, tasks
 from shoal.web.views import models
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/dashboard.md").read_text()
-PARTS = (dead, fleet, overview, records, runs, tasks)
-CONFIRMATIONS = {"/runs/{run_id}/cancel", "/runs/{run_id}/replay", "/runs/{run_id}/drop"}
+PARTS = (dead, fleet, local_workers, overview, records, runs, start, tasks)
+CONFIRMATIONS = {
+    f"/runs/{{run_id}}/{verb}" for verb in ("cancel", "replay", "drop", "start-workers", "stop-workers")
+}
 
 
 def test_it_lists_every_page():
@@ -27,3 +30,4 @@ def test_its_numbers_are_those_of_the_code():
     assert f"{records.ROWS} at a time" in PAGE
     assert "the last five minutes" in PAGE and models.RECENT.total_seconds() == 300
     assert f"for {AUDIT_TTL.days} days" in PAGE
+    assert f"{MAX_POINTS} points at most" in PAGE

@@ -57,6 +57,8 @@ def test_the_numbers_are_those_of_the_code():
     assert f"{middleware.MAX_BODY >> 20} MB at most, {middleware.MAX_TASKS_BODY >> 20} MB" in API
     assert f"the first {MAX_REPORTED} that" in API
     assert f"newest {MAX_RUNS} runs" in API
+    assert f"{context.MAX_WORKERS} at a time, or `--max-workers N`" in SERVE
+    assert f"`--max-workers N` ({context.MAX_WORKERS})" in CLI
 
 
 def test_the_documented_options_exist():

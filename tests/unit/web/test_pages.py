@@ -17,8 +17,11 @@ from shoal.web.views.render import environment
 from shoal.worker.failures.pages import FailedPageStore
 from tests.unit.web.tokens import HERE, OPERATOR, READER
 
-RUN_PATHS = ("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/cancel", "/replay?all=1")
-GLOBAL_PATHS = ("/", "/runs", "/workers", "/hosts", "/actions")
+RUN_PATHS = (
+    *("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/cancel", "/replay?all=1"),
+    *("/start-workers", "/stop-workers"),
+)
+GLOBAL_PATHS = ("/", "/runs", "/scrapers", "/start", "/workers", "/hosts", "/actions")
 BUTTONS = ("Pause", "Cancel", "Replay", "Drop")
 
 
@@ -95,14 +98,14 @@ async def test_pause_resume_and_cancel_redirect_to_the_run(dashboard):
             assert (await dashboard.queue.run(run.id)).state == state
             assert f"state {state}" in (await client.get(f"/runs/{run.id}")).text  # visible immediately
         text = (await client.get("/actions")).text
-    assert [text.count(f"<td>{action}</td>") for action in ("pause", "resume", "cancel")] == [1, 1, 1]
+    assert [text.count(f">{action}</td>") for action in ("pause", "resume", "cancel")] == [1, 1, 1]
 
 
 async def test_cancel_asks_for_confirmation_and_shows_what_is_lost(dashboard):
     run = await dashboard.make_run()
     async with dashboard.client(OPERATOR) as client:
         text = (await client.get(f"/runs/{run.id}/cancel")).text
-    assert "1 remaining tasks" in text
+    assert "1 remaining task will" in text
     assert (await dashboard.queue.run(run.id)).state == "running"
 
 

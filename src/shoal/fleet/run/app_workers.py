@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
 from shoal.core.model import Run
+from shoal.core.redact import redactor
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
-from shoal.fleet.run.launch import open_logs, open_pool
+from shoal.fleet.run.launch import GRACE, open_logs, open_pool
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
+from shoal.worker.secrets import all_secrets
 
 log = logging.getLogger(__name__)
 END_TIMEOUT = 10.0  # seconds
@@ -30,6 +33,7 @@ class AppWorkers:
         self._task: asyncio.Task[Any] | None = None
         self._telemetry = AsyncExitStack()
         self._error_was_raised = False
+        self._failures: list[str] = []
 
     async def __aenter__(self) -> None:
         queue, job, run = self._queue, self._job, self._run
@@ -49,9 +53,7 @@ class AppWorkers:
     ) -> None:
         assert self._pool is not None and self._task is not None
         async with self._telemetry:
-            if not self._task.done():
-                self._pool.stop()
-                self._pool.stop()
+            self.release()
             with suppress(QueueError):
                 await asyncio.wait([self._task])
                 if not self._error_was_raised:
@@ -69,6 +71,40 @@ class AppWorkers:
         """Whether the workers are still running."""
         return self._task is not None and not self._task.done()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the workers were told to stop and have not ended yet."""
+        return self.is_working and self._pool is not None and self._pool.stops > 0
+
+    @property
+    def run_id(self) -> str:
+        """The run they work on."""
+        return self._run.id
+
+    @property
+    def workers(self) -> int:
+        """How many workers were started."""
+        return self._job.workers
+
+    @property
+    def failure(self) -> str:
+        """Why the workers ended early; empty if they did not."""
+        error = failure_of(self._task) if self._task and self._task.done() else None
+        return str(error) if error else "\n".join(self._failures)
+
+    def stop(self) -> None:
+        """Let the workers finish their running tasks and end; after a while the tasks are released."""
+        assert self._pool is not None
+        if self.is_working and not self._pool.stops:
+            self._pool.stop()
+            asyncio.get_running_loop().call_later(GRACE.total_seconds(), self.release)
+
+    def release(self) -> None:
+        """Let the workers end as soon as they can; their running tasks are released."""
+        assert self._pool is not None
+        while self.is_working and self._pool.stops < 2:
+            self._pool.stop()
+
     async def wait_if_drained(self, scraper: str) -> None:
         """Wait for workers on a drained run of this scraper to end: they hold its lock until then."""
         if self._task is None or self._task.done() or self._job.scraper.name != scraper:
@@ -83,6 +119,8 @@ class AppWorkers:
     async def _work(self, pool: WorkerPool) -> None:
         try:
             ending = await pool.run()
+            redact = redactor(all_secrets(self._job.queue_url, self._job.scraper.settings, os.environ))
+            self._failures = [redact(failure) for failure in ending.failures]  # with lines of their output
             for failure in ending.failures:
                 log.error("Could not continue run %s: %s", self._run.id, failure)
         finally:

@@ -8,6 +8,7 @@ from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState, Stats
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
@@ -64,6 +65,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     await forget_links(queue, run_id)
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)
+    await forget_rates(queue, run_id)
 
 
 async def is_new(queue: Queue, run_id: str | None) -> bool:

@@ -16,6 +16,7 @@ from shoal.fleet.lock import ScraperLock
 from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker
 from shoal.fleet.run.maintenance import maintained
+from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog
 from shoal.queue.contract import Queue
@@ -124,6 +125,7 @@ class WorkerPool:
             self._lock.when_lost(self._stop_without_lock)
             fork_server = stack.enter_context(self._fork_server or ForkServer())
             await stack.enter_async_context(maintained(self._queue))
+            await stack.enter_async_context(recorded_rates(self._queue, self._config.run_id))
             await admit(self._queue, self._config.run_id, self._config.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)

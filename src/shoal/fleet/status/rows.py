@@ -1,6 +1,7 @@
 """Rows of every report, under the field names that commands, API and Python share."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,24 @@ from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
+    from shoal.scrape.settings.scraper import ScraperSettings
+
+# Numbers, durations and words: none of them can contain an address, a path or a secret.
+SHOWN_SETTINGS = (
+    "delay",
+    "per_host",
+    "retries",
+    "timeout",
+    "lease",
+    "ttl",
+    "robots",
+    "max_depth",
+    "max_pages",
+    "max_per_pattern",
+    "fetch",
+    "delivery",
+    "max_body",
+)
 
 
 def run_row(run: Run, stats: Stats, *, at_work: bool = True) -> dict[str, Any]:
@@ -122,12 +141,29 @@ def expired_row(expired: ExpiredTask) -> dict[str, Any]:
 
 def scraper_row(entry: "ProjectScraper", folder: Path) -> dict[str, Any]:
     """Return a scraper of the project as in `shoal scrapers --json`; `says` is why it cannot be loaded."""
-    row = {"name": entry.name, "module": entry.module, "mode": None, "steps": None, "says": None}
+    row = dict.fromkeys(("name", "module", "mode", "steps", "says", "scraper", "settings"))
+    row |= {"name": entry.name, "module": entry.module}
     try:
         scraper = entry.load(folder)
-        return row | {"mode": scraper.settings.mode, "steps": ", ".join(scraper.steps)}
     except ShoalError as error:
         return row | {"says": str(error)}
+    return row | {
+        "mode": scraper.settings.mode,
+        "steps": ", ".join(scraper.steps),
+        "scraper": scraper.name,
+        "settings": changed_settings(scraper.settings),
+    }
+
+
+def changed_settings(settings: "ScraperSettings") -> dict[str, Any]:
+    """Return the settings that differ from the defaults, without those that may contain a secret."""
+    default = type(settings)()
+    found = {name: getattr(settings, name) for name in SHOWN_SETTINGS}
+    return {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in found.items()
+        if value != getattr(default, name)
+    }
 
 
 def _labels(task: Task | None) -> Mapping[str, Any]:

@@ -33,6 +33,20 @@ class RunStateResponse(ResponseModel):
     state: str
 
 
+class LocalWorkersResponse(ResponseModel):
+    """How many workers of a run are on the server's machine."""
+
+    run_id: str
+    here: int
+
+
+class StoppedWorkersResponse(ResponseModel):
+    """How many workers on the server's machine were told to stop."""
+
+    run_id: str
+    stopped: int
+
+
 class PurgeResponse(ResponseModel):
     """A deleted run."""
 

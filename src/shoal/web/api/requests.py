@@ -10,6 +10,7 @@ from shoal.scrape.scraper import SEED_STEP
 from shoal.scrape.settings.args import MAX_ARGS
 
 MAX_URLS, MAX_TASKS, MAX_IDS = 500_000, 100_000, 10_000
+MAX_SITEMAPS, MAX_STARTED = 100, 1_000
 MAX_PAUSE = timedelta(days=30)
 MAX_CALL_TIMEOUT = timedelta(minutes=5)
 CENTURY = 36_500 * 86_400
@@ -75,12 +76,20 @@ class EnqueueBody(SeedsBody):
 
 
 class StartRunBody(SeedsBody):
-    """A new run of a project scraper; without URLs and tasks it gets the seeds that the scraper declares."""
+    """A new run of a project scraper; without URLs, tasks and sitemaps it gets the declared seeds."""
 
     scraper: Name
+    sitemaps: list[Url] = Field(default_factory=list, max_length=MAX_SITEMAPS)
     settings: dict[str, Any] = Field(default_factory=dict, max_length=50)
     args: dict[str, Any] = Field(default_factory=dict, max_length=MAX_ARGS)
     run_id: str | None = Field(default=None, max_length=100)
+    workers: int = Field(default=0, ge=0, le=MAX_STARTED)
+
+
+class WorkersBody(RequestBody):
+    """How many workers to start on the server's machine."""
+
+    workers: int = Field(default=1, ge=1, le=MAX_STARTED)
 
 
 class DeadLetterFilterBody(RequestBody):

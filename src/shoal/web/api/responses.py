@@ -305,6 +305,8 @@ class ScraperRow(ResponseModel):
     mode: str | None
     steps: str | None
     says: str | None
+    scraper: str | None  # the name that its runs have
+    settings: dict[str, Any] | None  # that differ from the defaults; durations in seconds
 
 
 class ActionRow(ResponseModel):

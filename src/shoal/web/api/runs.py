@@ -11,7 +11,7 @@ from shoal.fleet.status.rows import run_row
 from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
-from shoal.web.api.requests import EnqueueBody, StartRunBody
+from shoal.web.api.requests import EnqueueBody, StartRunBody, WorkersBody
 from shoal.web.views.paging import as_async, scan_page
 from shoal.worker.skipped_links import links_not_followed
 
@@ -39,17 +39,22 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)
 async def start(context: Context, principal: Operator, body: StartRunBody) -> dict[str, Any]:
-    """Start a run of a project scraper and enqueue its tasks; an existing run id is continued."""
+    """Start a run of a project scraper and enqueue its tasks; an existing run id is continued.
+
+    `workers` start on the server's machine when the tasks are queued.
+    """
     return await actions.start(
         context,
         principal,
         body.scraper,
         urls=body.urls,
         tasks=[task.task() for task in body.tasks],
+        sitemaps=body.sitemaps,
         settings=body.settings,
         args=body.args,
         run_id=body.run_id,
         invalid=body.invalid,
+        workers=body.workers,
     )
 
 
@@ -60,6 +65,20 @@ async def enqueue(context: Context, principal: Operator, run_id: RunId, body: En
     return await actions.enqueue(
         context, principal, run_id, urls=body.urls, tasks=tasks, invalid=body.invalid
     )
+
+
+@router.post("/runs/{run_id}/workers", response_model=action_responses.LocalWorkersResponse)
+async def start_workers(
+    context: Context, principal: Operator, run_id: RunId, body: WorkersBody
+) -> dict[str, Any]:
+    """Start workers on the server's machine; they end with the run's tasks, or with the server."""
+    return {"run_id": run_id, "here": await actions.start_workers(context, principal, run_id, body.workers)}
+
+
+@router.delete("/runs/{run_id}/workers", response_model=action_responses.StoppedWorkersResponse)
+async def stop_workers(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+    """Let the workers of a run on the server's machine finish their running tasks, and end."""
+    return {"run_id": run_id, "stopped": await actions.stop_workers(context, principal, run_id)}
 
 
 @router.post("/runs/{run_id}/pause", response_model=action_responses.RunStateResponse)

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from shoal.web.pages import dead, fleet, overview, records, runs, tasks
+from shoal.web.pages import dead, fleet, local_workers, overview, records, runs, start, tasks
 
 router = APIRouter()
-for part in (overview, runs, records, dead, tasks, fleet):
+for part in (overview, runs, local_workers, records, dead, tasks, start, fleet):
     router.include_router(part.router)

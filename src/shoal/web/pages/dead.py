@@ -17,16 +17,17 @@ from shoal.fleet.status.rows import find_letter
 from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
 from shoal.web.context import context_of
-from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.dead_errors import MAX_CLASSIFIED, class_of
+from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
 from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.form import Form, form_field, read_form
+from shoal.web.views.models import worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
 from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
 ROWS = 25
-MAX_CLASSIFIED = 500  # letters that the counts by error class cover
 
 
 Text = Annotated[Label, Query()]
@@ -52,6 +53,9 @@ async def dead(
     """List the dead letters that match, or search a few thousand of them for part of a URL."""
     queue, fields = context_of(request).app.queue, as_fields(where)
     sample, snapshot = await load_run(request, run_id)
+    is_replayed = request.query_params.get("done") == "replayed"
+    if is_replayed:
+        await load_names(context_of(request))
     source = queue.dead(run_id, where, after=after or None)
     async with queue_timeout(context_of(request)):
         search = (
@@ -73,8 +77,10 @@ async def dead(
         filter=urlencode(fields),
         classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", classified),
         classes_cut=len(classified) >= MAX_CLASSIFIED,
+        is_replayed=is_replayed,
         **(
             run_tab_data(run_id, "Dead letters", snapshot)
+            | worker_data(context_of(request), sample, snapshot)
             | page_links(request, found.next, {**fields, "part": part})
         ),
     )
@@ -119,16 +125,9 @@ def _classes(base: str, letters: Sequence[DeadLetter]) -> list[tuple[str, int, s
     ]
 
 
-def class_of(error: str) -> str:
-    """Return the class name at the start of an error, else its first words."""
-    name, colon, _ = error.partition(":")
-    return name if colon and name.isidentifier() else error[:60]
-
-
 def count_words(letters: int, is_more: bool) -> str:
     """Return the number of dead letters in words, as far as they were counted."""
-    noun = "dead letter" if letters == 1 else "dead letters"
-    return f"{'more than ' if is_more else ''}{letters:,} {noun}"
+    return f"{'more than ' if is_more else ''}{counted(letters, 'dead letter')}"
 
 
 def fields_of(ids: Sequence[str], where: DeadFilter) -> list[tuple[str, Any]]:

@@ -97,7 +97,13 @@ def _cookie_options(request: Request) -> _CookieOptions:
 
 
 def _form(request: Request, next: str, error: str = "", status: int = 200) -> Response:
-    page = render_standalone("login.html", root=_root(request), next=own_path(next), error=error)
+    page = render_standalone(
+        "login.html",
+        root=_root(request),
+        next=own_path(next),
+        error=error,
+        is_chosen=context_of(request).settings.is_chosen,
+    )
     return HTMLResponse(page, status)
 
 

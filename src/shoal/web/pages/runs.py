@@ -1,5 +1,6 @@
 """The page of one run, with its tabs, steps and buttons."""
 
+import asyncio
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from shoal.core.values import counted
 from shoal.fleet.status.progress import Snapshot
 from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
-from shoal.web.context import context_of
+from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
 from shoal.web.sampler import Sample
 from shoal.web.views.models import run_data, run_title
@@ -56,13 +57,24 @@ async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
 
 def run_tab_data(run_id: str, tab: str, snapshot: Snapshot) -> dict[str, Any]:
     """Return what every tab of a run shows."""
-    base = path_of_run(run_id)
+    base, stats = path_of_run(run_id), snapshot.stats
+    counts = {
+        "Items": stats.items,
+        "Rejects": stats.rejected,
+        "Dead letters": stats.dead,
+        "Tasks": stats.tasks,
+    }
     return {
         "run_id": run_id,
         "tab": tab,
-        "tabs": [(name, f"{base}{path}") for name, path in TABS],
+        "tabs": [(name, f"{base}{path}", counts.get(name)) for name, path in TABS],
         "steps": sorted(snapshot.stats.steps),
     }
+
+
+async def load_names(context: WebContext) -> None:
+    """Load the scrapers whose files have changed, so that `worker_command` can name them."""
+    await asyncio.to_thread(context.scraper_rows.all)
 
 
 def page_links(request: Request, after: str | None, given: Mapping[str, str | None]) -> dict[str, Any]:
@@ -90,6 +102,8 @@ async def run(request: Request, run_id: RunId) -> Response:
     async with queue_timeout(context):
         hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         links = await links_not_followed(context.app.queue, run_id)
+        await load_names(context)
+        data = await run_data(context, sample, snapshot)
     return await render_page(
         request,
         "run.html",
@@ -101,7 +115,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         hosts=hosts[:MAX_HOSTS],
         more_hosts=len(hosts) > MAX_HOSTS,
         not_followed=list(links.items())[:MAX_REASONS],
-        **(run_tab_data(run_id, "Run", snapshot) | run_data(sample, snapshot)),
+        **(run_tab_data(run_id, "Run", snapshot) | data),
     )
 
 

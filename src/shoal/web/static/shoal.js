@@ -3,16 +3,36 @@
   "use strict";
 
   const NARROW = 640;
+  const MAX_POINTS = 5000;
+  const MIN_SPAN = 20;
   const charts = [];
 
   // Copy buttons
 
-  for (const button of document.querySelectorAll("button[data-copy]")) {
-    button.hidden = !navigator.clipboard;
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(button.dataset.copy);
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  function showCopyButtons() {
+    for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard;
+  }
+
+  showCopyButtons();
+  document.addEventListener("htmx:sseMessage", showCopyButtons);
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+
+  // A text file whose lines are added to a text area, without being uploaded as a file
+
+  for (const label of document.querySelectorAll("[data-file-for]")) {
+    const input = label.querySelector("input");
+    const area = document.getElementById(label.dataset.fileFor);
+    label.hidden = false;
+    input.addEventListener("change", async () => {
+      const texts = await Promise.all([...input.files].map((file) => file.text()));
+      area.value = [area.value.trim(), ...texts].filter(Boolean).join("\n");
+      input.value = "";
     });
   }
 
@@ -20,7 +40,12 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);
+  const DAY = 86400;
+
+  function clock(times) {
+    const [start, end] = times.length > 1 && times[times.length - 1] - times[0] > DAY / 2 ? [5, 16] : [11, 19];
+    return times.map((time) => new Date(time * 1000).toISOString().slice(start, end).replace("T", " "));
+  }
 
   function options(element) {
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
@@ -30,12 +55,12 @@
       cursor: { y: false, points: { size: 6 } },
       legend: { show: false },
       scales: {
-        // At least a minute, so the first seconds do not look like a peak.
-        x: { range: (chart, low, high) => [Math.min(low || 0, (high || 0) - 60), high || 60] },
+        // Some seconds at least, so that the first two points do not look like a peak.
+        x: { range: (chart, low, high) => [Math.min(low || 0, (high || 0) - MIN_SPAN), high || MIN_SPAN] },
         y: { range: (chart, low, high) => [0, Math.max(1, (high || 0) * 1.15)] },
       },
       axes: [
-        { ...axis, size: 28, space: window.innerWidth < NARROW ? 70 : 90, values: (chart, times) => times.map(clock) },
+        { ...axis, size: 28, space: window.innerWidth < NARROW ? 70 : 90, values: (chart, times) => clock(times) },
         { ...axis, size: 48 },
       ],
       series: [
@@ -63,7 +88,8 @@
       if (times.length && at <= times[times.length - 1]) continue;
       times.push(at);
       rates.push(rate);
-      while (times.length && times[0] < at - 3600) { times.shift(); rates.shift(); }
+      const oldest = at - (Number(chart.element.dataset.span) || Infinity);
+      while (times[0] < oldest || times.length > MAX_POINTS) { times.shift(); rates.shift(); }
       chart.plot.setData(chart.data);
     }
   }

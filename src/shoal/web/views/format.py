@@ -50,6 +50,13 @@ def timestamp(value: datetime | None) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if value else NOTHING
 
 
+def setting(value: Any) -> str:
+    """Format the value of a setting as it is typed."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def megabytes(value: Any) -> str:
     """Format a number of bytes as megabytes."""
     return f"{value / MEGABYTE:,.0f} MB" if isinstance(value, int) else NOTHING
@@ -142,6 +149,7 @@ FILTERS = {
     "duration": duration,
     "timestamp": timestamp,
     "megabytes": megabytes,
+    "setting": setting,
     "join_names": join_names,
     "safe_href": safe_href,
     "display_url": display_url,

@@ -2,11 +2,15 @@
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
-from shoal.core.model import Counts, HostStatus
+from shoal.core.model import Counts, HostStatus, Run
+from shoal.fleet.hints import joined, queue_option
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import LATE, state_of
+from shoal.web.context import WebContext
+from shoal.web.dead_errors import DeadErrors
 from shoal.web.sampler import Sample, Sampler, errors_of_run
 from shoal.worker.process.supervisor import FROZEN, RUNNING
 
@@ -29,8 +33,45 @@ def overview_data(sampler: Sampler, sample: Sample) -> dict[str, Any]:
     }
 
 
-def run_data(sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     """Return the data of a run page, except its hosts."""
+    dead = await context.dead_errors.read(snapshot.run.id, snapshot.stats.dead)
+    workers = worker_data(context, sample, snapshot) | {"are_listed": True}
+    return _run_data(sample, snapshot) | _dead_data(snapshot.run, dead) | workers
+
+
+def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+    """Return who works on a run, how many of them run here, and what starts more."""
+    run, local = snapshot.run, context.app.local_workers
+    name = context.scraper_rows.name_of(run.scraper)
+    states = [state_of(worker) for worker in sample.overview.workers if worker.run_id == run.id]
+    here = local.count(run.id)
+    return {
+        "are_listed": False,  # whether the page lists the workers too
+        "working": max(states.count(RUNNING), here),
+        "here": here,
+        "is_stopping": local.is_stopping(run.id),
+        "failure": context.redact(local.failure(run.id)),
+        "is_starting": run.id in context.starts,
+        "needs_workers": bool(snapshot.stats.remaining) and run.state != "cancelled",
+        "can_work": name is not None and context.settings.max_workers > 0,
+        "max_workers": max(context.settings.max_workers - local.count(), 0),
+        "worker_command": worker_command(context, run),
+    }
+
+
+def worker_command(context: WebContext, run: Run) -> str:
+    """Return the command that starts a worker on a run, on a machine that has the scraper and the secrets."""
+    name = context.scraper_rows.name_of(run.scraper) or "FILE"
+    return joined(["shoal", "work", name, "--run", run.id, *queue_option(context.app.queue_url)])
+
+
+def _dead_data(run: Run, dead: DeadErrors) -> dict[str, Any]:
+    classes = [(name, count, urlencode({"error": name})) for name, count in dead.classes[:MAX_ERRORS]]
+    return {"dead_classes": classes, "dead_cut": dead.is_cut}
+
+
+def _run_data(sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     run_id = snapshot.run.id
     partitions = sorted(snapshot.stats.partitions.items())
     workers = [worker_row(worker) for worker in sample.overview.workers if worker.run_id == run_id]
@@ -42,7 +83,8 @@ def run_data(sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
         "more_partitions": len(partitions[MAX_PARTITIONS:]),
         "workers": workers[:MAX_WORKERS],
         "with_run": False,
-        "no_workers": "No workers on this run.",
+        # With tasks left, `who_works` says it.
+        "no_workers": "" if snapshot.stats.remaining else "No workers on this run.",
         "errors": list(errors_of_run(sample.overview, run_id).items())[:MAX_ERRORS],
     }
 

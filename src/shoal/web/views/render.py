@@ -26,6 +26,7 @@ QUEUE_TIMEOUT = 8.0  # seconds that a page waits for the queue
 PAGES = (
     ("Overview", "/"),
     ("Runs", "/runs"),
+    ("Scrapers", "/scrapers"),
     ("Workers", "/workers"),
     ("Hosts", "/hosts"),
     ("Actions", "/actions"),
@@ -37,6 +38,10 @@ NOTICES = {
     "cancelled": "Cancelled. No more tasks are handed out; the items are kept.",
     "replayed": "Dead letters replayed: {count}.",
     "dropped": "Dead letters dropped: {count}.",
+    "started": "Started. Tasks queued: {count}.",
+    "starting": "Starting. The source is still being read; its tasks appear here as they are queued.",
+    "workers": "Workers started here: {count}.",
+    "stopping": "Workers told to stop: {count}. They finish their running tasks first.",
     "host": "Saved. It applies to all workers immediately.",
 }
 

@@ -62,6 +62,16 @@ def serve(
             metavar="NAME[:PORT]",
         ),
     ] = None,
+    max_workers: Annotated[
+        int,
+        typer.Option(
+            "--max-workers",
+            envvar="SHOAL_WEB_MAX_WORKERS",
+            min=0,
+            help="Workers that users may start on this machine; 0 for none. They stop with the server.",
+            metavar="N",
+        ),
+    ] = 8,
     read_only: Annotated[bool, typer.Option("--read-only", help="Reject every change.")] = False,
     https_behind_proxy: Annotated[
         bool,
@@ -90,6 +100,7 @@ def serve(
             reader_token=os.environ.get("SHOAL_WEB_READER_TOKEN") or None,
             read_only=read_only,
             is_behind_https=https_behind_proxy,
+            max_workers=max_workers,
         )
 
     settings_at(port)  # raises for wrong settings before anything is opened

@@ -1,0 +1,261 @@
+"""The scrapers of the project, and the form that starts a run of one of them."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shoal.core.errors import InvalidInput, InvalidUrl, ShoalError, UnknownScraper, shorten
+from shoal.core.model import Run
+from shoal.core.urls import canonical
+from shoal.core.values import counted
+from shoal.fleet.hints import joined, queue_option
+from shoal.fleet.jobs import project_job
+from shoal.queue.rules import new_run_id
+from shoal.web import actions
+from shoal.web.api.params import Label, Operator
+from shoal.web.audit import record_action
+from shoal.web.auth.credentials import Principal
+from shoal.web.context import WebContext, context_of
+from shoal.web.pages.runs import path_of_run
+from shoal.web.views.form import Form, form_field, read_form, read_settings
+from shoal.web.views.render import queue_timeout, redirect_after, render_page
+
+log = logging.getLogger(__name__)
+router = APIRouter()
+Text = Annotated[Label, Query()]
+START_TIMEOUT = 8.0  # seconds to wait for a start; then it continues in the background
+SHOWN_URLS = 3  # in a command; more are shown as a file
+MAX_SHOWN = 5  # URLs, and lines that are none, on the page that asks for confirmation
+MAX_FORM = 1 << 20  # bytes
+MAX_REASON = 500  # characters of an error in the audit log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartForm:
+    """The fields of the form, as typed."""
+
+    scraper: str = ""
+    urls: str = ""
+    sitemap: str = ""
+    settings: str = ""
+    workers: str = "1"
+
+    @classmethod
+    def read(cls, form: Form) -> Self:
+        """Read the fields of a submitted form."""
+        names = ("scraper", "urls", "sitemap", "settings", "workers")
+        return cls(**{name: form_field(form, name).strip() for name in names})
+
+    def fields(self) -> list[tuple[str, str]]:
+        """Return the hidden fields that submit it again."""
+        names = ("scraper", "urls", "sitemap", "settings", "workers")
+        return [(name, getattr(self, name)) for name in names]
+
+    @property
+    def lines(self) -> list[str]:
+        """The URLs, one of each line."""
+        return [line.strip() for line in self.urls.splitlines() if line.strip()]
+
+    @property
+    def sitemaps(self) -> list[str]:
+        """The addresses of sitemaps or of sites that have them."""
+        return self.sitemap.split()
+
+    @property
+    def count(self) -> int:
+        """The number of workers; raises InvalidInput."""
+        if not self.workers.isdecimal() or len(self.workers) > 4:
+            raise InvalidInput(f"Workers must be a whole number, got {self.workers[:20]!r}")
+        return int(self.workers)
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings; raises InvalidSetting."""
+        return read_settings(self.settings)
+
+    def command(self, context: WebContext) -> str:
+        """Return the command that does the same."""
+        name, queue_url = self.scraper or "NAME", context.app.queue_url
+        entry = context.app.project.scrapers.get(name)
+        urls = self.lines
+        if len(urls) > SHOWN_URLS:
+            words = ["--urls-file", "urls.txt"]
+        else:
+            words = [word for url in urls for word in ("--url", url)]
+        words += [word for address in self.sitemaps for word in ("--sitemap", address)]
+        if not words and entry and entry.seeds:
+            return joined(["shoal", "start", "--role", "coordinator", name, *queue_option(queue_url)])
+        words = words or ["--url", "https://…"]
+        words += [
+            word for line in self.settings.splitlines() if line.strip() for word in ("--set", line.strip())
+        ]
+        verb = ["shoal", "run"] if self.workers not in ("", "0") else ["shoal", "enqueue"]
+        words += ["--workers", self.workers] if verb[1] == "run" else []
+        return joined([*verb, name, *words, *queue_option(queue_url)])
+
+
+@router.get("/scrapers")
+async def scrapers(request: Request) -> Response:
+    """List the scrapers of the project with their newest runs; one that cannot be loaded shows the error."""
+    context = context_of(request)
+    rows = await asyncio.to_thread(context.scraper_rows.all)
+    async with queue_timeout(context):
+        newest = _newest(await context.app.queue.runs())
+    return await render_page(
+        request,
+        "scrapers.html",
+        title="Scrapers",
+        command="shoal scrapers",
+        scrapers=[row | {"says": row["says"] and context.redact(row["says"])} for row in rows],
+        newest=newest,
+        file=context.app.project.file,
+    )
+
+
+@router.get("/start")
+async def form(request: Request, principal: Operator, scraper: Text = "") -> Response:
+    """Show the form that starts a run."""
+    return await _form(request, StartForm(scraper=scraper))
+
+
+@router.post("/start")
+async def review(request: Request, principal: Operator) -> Response:
+    """Check the form and ask for confirmation; nothing is changed yet."""
+    context, submitted = context_of(request), await read_form(request, MAX_FORM)
+    given = StartForm.read(submitted)
+    if form_field(submitted, "edit"):
+        return await _form(request, given)
+    try:
+        facts = await _check(context, given)
+    except ShoalError as error:
+        return await _form(request, given, str(error))
+    return await render_page(
+        request,
+        "start_review.html",
+        title=f"Start {given.scraper}",
+        command=given.command(context),
+        facts=facts,
+        given=given,
+    )
+
+
+@router.post("/start/run")
+async def start(request: Request, principal: Operator) -> Response:
+    """Start the run. A source that takes long to read, such as a large sitemap, is read in the background."""
+    context, given = context_of(request), StartForm.read(await read_form(request, MAX_FORM))
+    run_id = new_run_id(datetime.now(UTC))
+    starting = asyncio.create_task(_start(context, principal, given, run_id))
+    context.starts[run_id] = starting
+    starting.add_done_callback(partial(_end_start, context, run_id))
+    await asyncio.wait([starting], timeout=START_TIMEOUT)
+    if not starting.done():
+        return redirect_after(request, path_of_run(run_id), "starting")
+    try:
+        started = starting.result()
+    except ShoalError as error:
+        return await _form(request, given, str(error))
+    return redirect_after(request, path_of_run(run_id), "started", count=started["enqueued"])
+
+
+async def _start(context: WebContext, principal: Principal, given: StartForm, run_id: str) -> dict[str, Any]:
+    try:
+        return await actions.start(
+            context,
+            principal,
+            given.scraper,
+            urls=given.lines,
+            sitemaps=given.sitemaps,
+            settings=given.changes(),
+            run_id=run_id,
+            workers=given.count,
+            needs_tasks=True,
+        )
+    except ShoalError as error:
+        reason = context.redact(str(error))[:MAX_REASON]
+        await record_action(context.app.queue, principal, "start failed", given.scraper, reason=reason)
+        raise
+
+
+def _end_start(context: WebContext, run_id: str, starting: asyncio.Task[Any]) -> None:
+    context.starts.pop(run_id, None)
+    if not starting.cancelled() and (error := starting.exception()):
+        log.warning("Starting run %s failed: %s", run_id, context.redact(str(error)))
+
+
+async def _check(context: WebContext, given: StartForm) -> list[tuple[str, str]]:
+    """Return what the run will be, as names and texts; raises what the start would raise."""
+    app, changes = context.app, given.changes()
+    if given.scraper not in app.project.scrapers:
+        raise UnknownScraper(given.scraper, list(app.project.scrapers))
+    actions.check_settings(changes)
+    actions.check_workers(context, given.count)
+    job = await asyncio.to_thread(project_job, app.project, app.queue_url, given.scraper, changes)
+    lines, sitemaps = given.lines, given.sitemaps
+    seeds = None if lines or sitemaps else actions.seeds_of_job(app.project, job)
+    good, wrong = _sort_lines(lines)
+    if wrong and not good and not sitemaps:
+        raise InvalidInput(f"No line is a URL. {wrong[0]}")
+    facts = {
+        "Scraper": given.scraper,
+        "URLs": good and f"{len(good):,}: {_listed(good)}",
+        "Skipped": wrong and f"{counted(len(wrong), 'line')}: {_listed(wrong)}",
+        "Sitemap": ", ".join(sitemaps),
+        "Seeds": seeds and f"those of {seeds.declared_in}",
+        "Settings": ", ".join(given.settings.splitlines()),
+        "Workers": _workers_fact(given.count),
+    }
+    return [(name, str(text)) for name, text in facts.items() if text]
+
+
+def _workers_fact(count: int) -> str:
+    if not count:
+        return "None here. The page of the run shows the command that starts some."
+    return f"{counted(count, 'worker')} on this machine, until the tasks are done or the server stops."
+
+
+def _sort_lines(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the lines that are URLs, and the errors of the others."""
+    good, wrong = [], []
+    for line in lines:
+        try:
+            canonical(line)
+            good.append(line)
+        except InvalidUrl as error:
+            wrong.append(str(error))
+    return good, wrong
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = len(lines) - MAX_SHOWN
+    return ", ".join(map(shorten, lines[:MAX_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _newest(runs: Sequence[Run]) -> dict[str, Run]:
+    """Return the newest run of each scraper."""
+    return {run.scraper: run for run in reversed(runs)}
+
+
+async def _form(request: Request, given: StartForm, error: str = "") -> Response:
+    context = context_of(request)
+    rows = await asyncio.to_thread(context.scraper_rows.all)
+    settings, running = context.settings, context.app.local_workers.count()
+    return await render_page(
+        request,
+        "start.html",
+        title="Start a run",
+        command=given.command(context),
+        status=422 if error else 200,
+        error=context.redact(error),
+        given=given,
+        scrapers=[row["name"] for row in rows if not row["says"]],
+        seeded=[name for name, entry in context.app.project.scrapers.items() if entry.seeds],
+        allowed=actions.SETTINGS,
+        max_workers=max(settings.max_workers - running, 0),
+    )

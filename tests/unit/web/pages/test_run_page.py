@@ -1,0 +1,162 @@
+"""The page of a run: counts on its tabs, errors of ended runs, charts of past runs, and who works on it."""
+
+import html
+import re
+
+import msgspec
+import pytest
+
+from shoal.core.model import Bury, Done, Task
+from shoal.fleet.status.rates import RateHistory, add_rate
+from shoal.web import stream
+from shoal.web.dead_errors import DeadErrorReader, DeadErrors
+from shoal.web.history import merge_rates
+from tests.unit.web.tokens import OPERATOR, READER
+
+
+@pytest.fixture
+async def operator(dashboard):
+    async with dashboard.client(OPERATOR) as client:
+        yield client
+
+
+async def make_ended_run(
+    dashboard, errors=("ValueError: no price", "HttpStatus: 404", "ValueError: no title")
+):
+    """Return a run without a task left and without workers."""
+    run = await dashboard.queue.start_run("books")
+    tasks = [Task(url=f"https://{n}.example/", step="listing") for n in range(len(errors) + 1)]
+    await dashboard.queue.enqueue(run.id, tasks)
+    done, *bad = (await dashboard.queue.claim("machine-7-abcd", run_id=run.id)).leases
+    await dashboard.queue.settle([Done(done, items=[{"a": 1}])])
+    await dashboard.queue.settle([Bury(lease, error) for lease, error in zip(bad, errors, strict=True)])
+    return run
+
+
+def counts_on_tabs(text):
+    tabs = re.search(r'<nav class="tabs".*?</nav>', text, re.DOTALL)[0]
+    return dict(re.findall(r">([A-Z][a-z ]+) <span class=\"count[^>]*>([\d,]+)<", tabs))
+
+
+async def test_every_tab_shows_the_counts_of_the_run(dashboard, operator):
+    run = await dashboard.make_run(pages=3)
+    for path in ("", "/items", "/rejects", "/dead", "/tasks", "/proxies"):
+        text = (await operator.get(f"/runs/{run.id}{path}")).text
+        found = {"Items": "3", "Rejects": "3", "Dead letters": "1", "Tasks": "5"}
+        assert counts_on_tabs(text) == found, path
+
+
+async def test_an_ended_run_shows_the_errors_of_its_dead_letters(dashboard, operator):
+    run = await make_ended_run(dashboard)
+    text = (await operator.get(f"/runs/{run.id}")).text
+    rows = re.findall(r'/dead\?error=(\w+)">\w+</a>.*?<td class="n">(\d+)</td>', text, re.DOTALL)
+    assert rows == [("ValueError", "2"), ("HttpStatus", "1")]
+    assert "no errors from running workers" not in text
+
+
+async def test_a_run_without_errors_says_so(dashboard, operator):
+    run = await dashboard.queue.start_run("books")
+    assert "No dead letters, and no errors" in (await operator.get(f"/runs/{run.id}")).text
+
+
+async def test_titles_and_confirmations_have_singulars(dashboard, operator):
+    run = await make_ended_run(dashboard, ["ValueError: no price"])
+    assert "<title>1 item ·" in (await operator.get(f"/runs/{run.id}/items")).text
+    assert "<title>0 rejects ·" in (await operator.get(f"/runs/{run.id}/rejects")).text
+    assert "<title>1 dead letter ·" in (await operator.get(f"/runs/{run.id}/dead")).text
+    assert "1 item ·" in (await operator.get(f"/runs/{run.id}")).text
+
+
+async def test_after_a_replay_the_page_says_what_starts_workers(dashboard, operator):
+    run = await make_ended_run(dashboard)
+    after = (await operator.post(f"/runs/{run.id}/replay", content="all=1")).headers["location"]
+    text = (await operator.get(after)).text
+    assert "Dead letters replayed: 3." in text and "No worker is at work on this run." in text
+    assert f"shoal work books --run {run.id}" in text and "Start workers here" in text
+    async with dashboard.client(READER) as reader:
+        seen = (await reader.get(after)).text
+    assert f"shoal work books --run {run.id}" in seen and "Start workers here" not in seen
+
+
+async def test_after_a_replay_the_page_says_how_many_workers_are_at_work(dashboard, operator):
+    run = await make_ended_run(dashboard)
+    await dashboard.queue.beat("machine-8-abcd", run_id=run.id)
+    after = (await operator.post(f"/runs/{run.id}/replay", content="all=1")).headers["location"]
+    assert "1 worker at work on this run." in (await operator.get(after)).text
+
+
+async def test_a_run_of_a_scraper_that_the_project_does_not_have_cannot_be_worked_on_here(
+    dashboard, operator
+):
+    run = await dashboard.queue.start_run("films")
+    await dashboard.queue.enqueue(run.id, [Task(url="https://films.example/")])
+    text = (await operator.get(f"/runs/{run.id}")).text
+    assert f"shoal work FILE --run {run.id}" in text and "Start workers here" not in text
+    assert (await operator.post(f"/runs/{run.id}/start-workers", content="workers=1")).status_code == 404
+
+
+async def test_workers_are_refused_where_nothing_is_left_to_do(dashboard, operator):
+    run = await make_ended_run(dashboard)
+    response = await operator.post(f"/runs/{run.id}/start-workers", content="workers=1")
+    assert response.status_code == 422 and "has no tasks left" in response.text
+    await dashboard.queue.replay(run.id)
+    await dashboard.queue.cancel(run.id)
+    response = await operator.post(f"/runs/{run.id}/start-workers", content="workers=1")
+    assert response.status_code == 409 and "was cancelled" in response.text
+
+
+async def test_dead_letters_are_counted_again_only_when_their_number_changes(dashboard, monkeypatch):
+    run = await make_ended_run(dashboard)
+    reader = DeadErrorReader(dashboard.queue)
+    assert (await reader.read(run.id, 3)).classes == (("ValueError", 2), ("HttpStatus", 1))
+    monkeypatch.setattr(reader, "_count", None)  # would fail if called
+    assert len((await reader.read(run.id, 3)).classes) == 2
+    assert await reader.read(run.id, 0) == DeadErrors()
+
+
+async def test_only_the_oldest_dead_letters_are_counted(dashboard, operator, monkeypatch):
+    monkeypatch.setattr("shoal.web.dead_errors.MAX_CLASSIFIED", 2)
+    run = await make_ended_run(dashboard)
+    text = (await operator.get(f"/runs/{run.id}")).text
+    assert "1+</td>" in text and "oldest dead letters only" in text
+
+
+async def test_the_chart_of_a_past_run_is_read_from_the_queue(dashboard):
+    run = await make_ended_run(dashboard)
+    history = RateHistory()
+    for second in range(5):
+        history.add(1_000.0 + 2 * second, 20 * second)
+    await dashboard.queue.write_notes("run rates", {run.id: msgspec.json.encode(history)})
+    context = dashboard.web.state.context
+    sample = await context.sampler.fresh_sample(run.id)
+    times, rates = await stream._history(context, sample, run.id)
+    assert times == [1000, 1002, 1004, 1006, 1008] and rates == [None, 10, 10, 10, 10]
+
+
+async def test_a_live_run_continues_its_stored_chart(dashboard):
+    run = await dashboard.make_run()
+    await add_rate(dashboard.queue, run.id)
+    stored, sampled = [(10.0, None), (12.0, 5.0)], [[11.0, 13.0, 15.0], [None, 6.0, 7.0]]
+    assert merge_rates(stored, sampled, is_over=False) == [[10, 12, 13, 15], [None, 5, 6, 7]]
+    assert merge_rates(stored, sampled, is_over=True) == [[10, 12], [None, 5]]
+    assert merge_rates(stored, [[90.0], [1.0]], is_over=False) == [[10, 12, 12.1, 90], [None, 5, None, 1]]
+    assert merge_rates([], sampled, is_over=True) == sampled
+
+
+async def test_every_column_has_a_label_for_narrow_screens(dashboard, operator):
+    run = await dashboard.make_run()
+    for path in ("/runs", "/workers", "/hosts", f"/runs/{run.id}/items", f"/runs/{run.id}/dead"):
+        text = (await operator.get(path)).text
+        table = re.search(r'<table class="cards">.*?</table>', text, re.DOTALL)[0]
+        heads = [one for one in re.findall(r"<th(?: [^>]*)?>([^<]+)</th>", table) if one.strip()]
+        row = re.search(r"<tbody>\s*<tr>.*?</tr>", table, re.DOTALL)[0]
+        assert [html.unescape(one) for one in re.findall(r'data-label="([^"]+)"', row)] == heads, path
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"), [({}, "SHOAL_WEB_TOKEN that"), ({"operator_token": None}, "Use the link that")]
+)
+async def test_the_login_page_says_where_the_token_is(dashboard_with, settings, says):
+    async with dashboard_with(**settings) as dashboard, dashboard.client() as client:
+        text = (await client.get("/login")).text
+    assert says in text
