@@ -33,15 +33,27 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import (
+    DEFAULT_LEASE,
+    EditFate,
+    Fence,
+    LetterEdit,
+    OnInvalid,
+    Queue,
+    StoreSize,
+    Tasks,
+)
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.postgres import notes, read, sql
 from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.migrate import migrate
+from shoal.queue.postgres.purge import clear_purged, purge
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.task_list import PostgresTaskList
 from shoal.queue.postgres.wire import (
+    EDIT_FATES,
+    edit_columns,
     entry_columns,
     filter_columns,
     lease_from,
@@ -64,6 +76,7 @@ from shoal.queue.rules import (
 
 RETRY_TIMEOUT = 30 * SECOND
 BATCH = 1_000  # rows of one call of a sweep
+EDIT_BATCH = 100  # dead letters of one call
 FLOORS_TTL = 10.0  # seconds
 
 
@@ -95,6 +108,10 @@ class PostgresQueue(Queue):
 
     async def durability(self) -> Durability:
         return await durability(self._server)
+
+    async def size(self) -> StoreSize:
+        used = await self._server.value(sql.QUERIES["store_size"], self._server.schema.strip('"'))
+        return StoreSize(int(used), f"the tables and indexes of schema {self._server.schema}")
 
     # Runs
 
@@ -152,7 +169,7 @@ class PostgresQueue(Queue):
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)
         self._intakes.pop(run_id, None)
-        await self._server.fetch_long(sql.PURGE, run_id)
+        await purge(self._server, run_id)
 
     # Work
 
@@ -261,6 +278,7 @@ class PostgresQueue(Queue):
             count += int(lost)
         while await self._server.value(sql.TIDY, BATCH):
             pass
+        await clear_purged(self._server)
         return count
 
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
@@ -359,6 +377,17 @@ class PostgresQueue(Queue):
         await self.run(run_id)  # raises with the nearest run id if there is none
         rows = await self._server.once_long(query, run_id, *filter_columns(ids, where))
         return int(rows[0][0])
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        entries = (await self._intake(run_id)).edited(edits) if edits else []
+        await self.run(run_id)  # raises with the nearest run id if there is none
+        fates = list[EditFate]()
+        for start in range(0, len(edits), EDIT_BATCH):
+            some = edits[start : start + EDIT_BATCH]
+            columns = edit_columns(some, entries[start : start + EDIT_BATCH])
+            (reply,) = (await self._server.once(sql.EDIT, run_id, *columns))[0]
+            fates += [EDIT_FATES[number] for number in reply]
+        return fates
 
     # Hosts and workers
 

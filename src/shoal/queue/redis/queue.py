@@ -34,11 +34,21 @@ from shoal.core.model import (
     WorkerStatus,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import (
+    DEFAULT_LEASE,
+    EditFate,
+    Fence,
+    LetterEdit,
+    OnInvalid,
+    Queue,
+    StoreSize,
+    Tasks,
+)
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest, ShardClocks
-from shoal.queue.redis.durability import durability
+from shoal.queue.redis.durability import durability, store_size
+from shoal.queue.redis.edit import edit_letter
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
 from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.outbox import Outboxes
@@ -115,6 +125,9 @@ class RedisQueue(Queue):
 
     async def durability(self) -> Durability:
         return await durability(self._server, self._server.one_shard_per_node(self._shards))
+
+    async def size(self) -> StoreSize:
+        return await store_size(self._server, self._server.one_shard_per_node(self._shards))
 
     # Runs
 
@@ -449,6 +462,14 @@ class RedisQueue(Queue):
                 packed = b"".join(map(bytes.fromhex, page))
                 count += int(await self._once("dead", shard, run_id, verb, packed))
         return count
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        number = await self._number(run_id)
+        entries = (await self._intake(run_id, refresh=True)).edited(edits)
+        return [
+            await edit_letter(self._once, self._reader, number, run_id, edit, entry, self._shards)
+            for edit, entry in zip(edits, entries, strict=True)
+        ]
 
     # Hosts and workers
 

@@ -31,7 +31,16 @@ from shoal.core.model import (
     WorkerStatus,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import (
+    DEFAULT_LEASE,
+    EditFate,
+    Fence,
+    LetterEdit,
+    OnInvalid,
+    Queue,
+    StoreSize,
+    Tasks,
+)
 from shoal.queue.cursors import check_keys, numbers_of, page_sizes, parts_of
 from shoal.queue.intake import Intake, encode_item, ids_of
 from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim, known_ids
@@ -39,6 +48,7 @@ from shoal.queue.sqlite import admin, notes, read, runs, task_list
 from shoal.queue.sqlite.admin import BATCH as LETTER_BATCH
 from shoal.queue.sqlite.admin import LetterAction
 from shoal.queue.sqlite.connection import BUSY_TIMEOUT, ReadHandler, SqliteAddress, WriteHandler
+from shoal.queue.sqlite.edit import edit
 from shoal.queue.sqlite.migrate import migrate
 from shoal.queue.sqlite.read import PAGE, Page
 from shoal.queue.sqlite.store import Store
@@ -108,6 +118,9 @@ class SqliteQueue(Queue):
             "A crash of a process costs nothing; a power cut can cost the last moments. "
             "?synchronous=full ends that.",
         )
+
+    async def size(self) -> StoreSize:
+        return await self._reader.call(read.store_size)
 
     # Runs
 
@@ -303,6 +316,13 @@ class SqliteQueue(Queue):
             applied, after = await self._writer.call(admin.apply_to_page, action, run_id, after, until, where)
             count += applied
         return count
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        entries = (await self._intake(run_id)).edited(edits) if edits else []
+        pairs, fates = list(zip(edits, entries, strict=True)), list[EditFate]()
+        for start in range(0, max(1, len(pairs)), LETTER_BATCH):
+            fates += await self._writer.call(edit, run_id, pairs[start : start + LETTER_BATCH])
+        return fates
 
     # Hosts and workers
 
