@@ -45,7 +45,7 @@ LINES = {
         "resume": "Resume a paused run",
         "cancel": "End a run for good; its results are kept",
         "purge": "Delete a run and all its results",
-        "dead": "List, show, replay and drop dead letters",
+        "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
     },
     "Results": {

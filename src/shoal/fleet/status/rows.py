@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from shoal.core.errors import ShoalError, UnknownLetter
 from shoal.core.model import (
     DeadLetter,
@@ -20,6 +22,9 @@ from shoal.queue.contract import Queue
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
+
+
+MAX_LISTED_PAYLOAD = 2_000  # bytes of a payload that a list shows
 
 
 def run_row(run: Run, stats: Stats) -> dict[str, Any]:
@@ -40,10 +45,19 @@ def letter_row(letter: DeadLetter) -> dict[str, Any]:
         "id": letter.id,
         "step": letter.task.step,
         "url": letter.task.url,
+        "key": letter.task.key,
+        "payload": short_payload(letter.task.payload),
+        "priority": letter.task.priority,
         "attempts": letter.attempts,
         "error": letter.error,
         "buried_at": letter.buried_at.isoformat(timespec="seconds"),
     }
+
+
+def short_payload(payload: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return a payload for a list; a large one as its size in words."""
+    size = len(msgspec.json.encode(dict(payload))) if payload else 0
+    return dict(payload) if size <= MAX_LISTED_PAYLOAD else f"{size:,} bytes"
 
 
 def whole_letter_row(letter: DeadLetter) -> dict[str, Any]:
