@@ -44,7 +44,7 @@ LINES = {
         "pause": "Pause a run: workers get no more of its tasks",
         "resume": "Resume a paused run",
         "cancel": "End a run for good; its results are kept",
-        "purge": "Delete a run and all its results",
+        "purge": "Delete a run, or old ones, with all results",
         "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
     },
@@ -78,8 +78,11 @@ MODULES = {
             *("hosts", "proxies", "tor", "tokens", "metrics"),
         )
     },
-    **dict.fromkeys(("pause", "resume", "cancel", "purge"), "manage.control"),
-    **{name: f"manage.{name}" for name in ("dead", "forget", "rejects", "export", "migrate", "bench")},
+    **dict.fromkeys(("pause", "resume", "cancel"), "manage.control"),
+    **{
+        name: f"manage.{name}"
+        for name in ("purge", "dead", "forget", "rejects", "export", "migrate", "bench")
+    },
     **{name: f"project.{name}" for name in ("new", "shell", "check", "scrapers", "route")},
 }
 WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "listen")

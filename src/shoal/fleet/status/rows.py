@@ -18,7 +18,7 @@ from shoal.core.model import (
     TaskStatus,
 )
 from shoal.fleet.status.progress import Snapshot, counts_as_json
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, StoreSize
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
@@ -37,6 +37,11 @@ def run_row(run: Run, stats: Stats) -> dict[str, Any]:
         "started_at": run.started_at.isoformat(timespec="seconds"),
         **counts_as_json(stats),
     }
+
+
+def store_row(size: StoreSize) -> dict[str, Any]:
+    """Return the size of a store as in `shoal status --json`."""
+    return {"bytes": size.bytes, "text": size.text}
 
 
 def letter_row(letter: DeadLetter) -> dict[str, Any]:

@@ -85,6 +85,7 @@ class ScraperSettings:
     replay: Path | None = None
     recrawl: bool = False
     again: str | None = None
+    keep: timedelta | None = None  # how long finished runs are kept; None means for good
 
     @classmethod
     def read(cls, **given: Any) -> Self:
@@ -268,4 +269,5 @@ _READERS: dict[str, Reader] = {
     "replay": _optional(read_replay),
     "recrawl": read_flag,
     "again": _optional(_read_line),
+    "keep": _optional(read_positive_duration),
 }

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from shoal.web.pages import dead, fleet, overview, records, runs, tasks
+from shoal.web.pages import dead, dead_edit, fleet, overview, purge, records, runs, tasks
 
 router = APIRouter()
-for part in (overview, runs, records, dead, tasks, fleet):
+for part in (overview, runs, purge, records, dead, dead_edit, tasks, fleet):
     router.include_router(part.router)

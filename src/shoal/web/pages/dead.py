@@ -17,7 +17,7 @@ from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
-from shoal.web.views.form import Form, form_field, read_form
+from shoal.web.views.form import Form, form_field, payload_text, read_form
 from shoal.web.views.paging import cursor_page, search_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
 
@@ -92,6 +92,7 @@ async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
         sample=sample,
         letter=found,
         payload=dict(found.task.payload),
+        payload_text=payload_text(found.task.payload),
         **run_tab_data(run_id, "Dead letters", snapshot),
     )
 

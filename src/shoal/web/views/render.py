@@ -37,6 +37,8 @@ NOTICES = {
     "cancelled": "Cancelled. No more tasks are handed out; the items are kept.",
     "replayed": "Dead letters replayed: {count}.",
     "dropped": "Dead letters dropped: {count}.",
+    "edited": "Edited. Replay the letter to try it again.",
+    "purged": "Runs deleted: {count}.",
     "host": "Saved. It applies to all workers immediately.",
 }
 

@@ -12,7 +12,7 @@ from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import Queue, StoreSize
 
 RunOption = Annotated[str | None, typer.Option("--run", help="Only this run.", metavar="RUN")]
 
@@ -25,9 +25,11 @@ def status(
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-    snapshot, retired = with_existing_queue(queue, lambda opened: _with_tokens(opened, run_id))
+    from shoal.fleet.status.rows import store_row
+
+    snapshot, retired, size = with_existing_queue(queue, lambda opened: _with_tokens(opened, run_id))
     if as_json:
-        put_json(snapshot.as_json())
+        put_json(snapshot.as_json() | {"store": store_row(size)})
         return
     _say_namespace(queue)
     report = snapshot.as_json()
@@ -54,6 +56,7 @@ def status(
     if retired:
         more = command_on(queue, f"tokens {snapshot.run.id}")
         say(f"{counted(retired, 'API token')} retired because the API rejected them:  {more}")
+    say(f"Store: {size.bytes / 1e6:,.1f} MB ({size.text})")
 
 
 def watch(
@@ -125,12 +128,13 @@ async def newest_run(queue: "Queue") -> str:
     return newest.id
 
 
-async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, int]":
-    """Return the progress of a run and the number of its retired API tokens."""
+async def _with_tokens(queue: "Queue", run_id: str | None) -> "tuple[Snapshot, int, StoreSize]":
+    """Return the progress of a run, the number of its retired API tokens, and the size of the store."""
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
-    return snapshot, sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
+    retired = sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
+    return snapshot, retired, await queue.size()
 
 
 async def _snapshot(queue: "Queue", run_id: str | None) -> "Snapshot":

@@ -1,8 +1,6 @@
-"""`shoal pause`, `resume`, `cancel` and `purge`."""
+"""`shoal pause`, `resume` and `cancel`."""
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from shoal.cli.console import put_json, say
 from shoal.cli.options import common
@@ -51,20 +49,6 @@ def cancel(
         return f"Run {run_id} has already finished. To export its items, run: {again}"
 
     _steer(queue, lambda opened: lifecycle.cancel(opened, run_id), as_json, words)
-
-
-def purge(
-    run_id: common.RunId,
-    queue: common.Queue = common.DEFAULT_QUEUE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """Delete a run with all its tasks, items and dead letters. This cannot be undone."""
-    if not yes:
-        typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
-    from shoal.fleet.run import lifecycle
-
-    with_existing_queue(queue, lambda opened: lifecycle.purge(opened, run_id))
-    say(f"Deleted run {run_id}.")
 
 
 def _steer(
