@@ -122,11 +122,10 @@ async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[st
 
 def words_of(report: PurgeReport, *, dry_run: bool = False) -> str:
     """Return what was deleted, in one line."""
-    counts = ", ".join(f"{report.total(name):,} {name}" for name in ("tasks", "items"))
-    noun = "run" if len(report.runs) == 1 else "runs"
-    verb = "Would delete" if dry_run else "Deleted"
-    letters = report.total("dead")
-    return f"{verb} {len(report.runs):,} {noun} with {counts}, {letters:,} dead letters."
+    counts = {"run": len(report.runs), "task": report.total("tasks"), "item": report.total("items")}
+    counts["dead letter"] = report.total("dead")
+    runs, *rest = (f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
+    return f"{'Would delete' if dry_run else 'Deleted'} {runs} with {', '.join(rest)}."
 
 
 def _candidates(runs: Sequence[Run], rule: RetentionRule, but: str | None) -> list[Run]:
