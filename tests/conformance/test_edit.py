@@ -129,14 +129,16 @@ async def test_a_letter_that_has_changed_since_it_was_read_is_left_alone(queue: 
     assert (await queue.enqueue(run.id, [page("late", OTHER)])).added == 1
 
 
-async def test_of_edits_replays_and_drops_at_once_one_wins(queue: Queue) -> None:
+@pytest.mark.parametrize("host", ["a.example", "{}.example"])
+async def test_of_edits_replays_and_drops_at_once_one_wins(queue: Queue, host: str) -> None:
     run, letters = await buried(queue, *pages(8))
-    for letter in letters:
+    for number, letter in enumerate(letters):
+        new = f"http://{host.format(number)}/{number}"
         fates, replayed, dropped, others = await asyncio.gather(
-            edit(queue, run, [changed(letter, url=f"{letter.task.url}/a")]),
+            edit(queue, run, [changed(letter, url=f"{new}/a")]),
             queue.replay(run.id, [letter.id]),
             queue.drop(run.id, [letter.id]),
-            edit(queue, run, [changed(letter, url=f"{letter.task.url}/b")]),
+            edit(queue, run, [changed(letter, url=f"{new}/b")]),
         )
         assert (fates + others).count("edited") + replayed + dropped == 1
     stats = await queue.stats(run.id)

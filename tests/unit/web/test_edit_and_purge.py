@@ -135,6 +135,25 @@ async def test_a_wrong_form_is_refused_with_the_reason(dashboard, operator, run,
     assert await dead(dashboard, run) == before
 
 
+async def test_a_text_is_replaced_in_the_urls_of_all_that_match_after_a_confirmation(
+    dashboard, operator, run
+):
+    base = f"/runs/{run.id}"
+    assert "Replace in the URLs" in (await operator.get(f"{base}/dead?error=price")).text
+    query = "old=https%3A%2F%2Fshop&new=http%3A%2F%2Fmarket"
+    page = unescape((await operator.get(f"{base}/edit?error=price&{query}")).text)
+    assert "Edit 1 dead letter?" in page and "For example: url https://shop" in page
+    assert f"shoal dead edit {run.id} --url-replace https://shop http://market --error price" in page
+    assert "No URL would change" in (await operator.get(f"{base}/edit?old=nowhere")).text
+    assert (await operator.get(f"{base}/edit")).status_code == 422
+    form = {"old": "https://shop", "new": "http://market", "error": "other"}
+    for error, count in (("other", 0), ("price", 1)):
+        done = await operator.post(f"{base}/edit", data=form | {"error": error}, headers={"Origin": HERE})
+        assert done.headers["location"].endswith(f"done=edited+letters&count={count}")
+    (letter,) = await dead(dashboard, run)
+    assert letter.task.url.startswith("http://market")
+
+
 async def cancelled_runs(dashboard, *ids):
     for run_id in ids:
         await dashboard.queue.start_run("books", run_id=run_id)

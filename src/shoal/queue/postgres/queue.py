@@ -47,13 +47,12 @@ from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.postgres import notes, read, sql
 from shoal.queue.postgres.durability import durability
+from shoal.queue.postgres.edit import edit
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.purge import clear_purged, purge
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.task_list import PostgresTaskList
 from shoal.queue.postgres.wire import (
-    EDIT_FATES,
-    edit_columns,
     entry_columns,
     filter_columns,
     lease_from,
@@ -76,7 +75,6 @@ from shoal.queue.rules import (
 
 RETRY_TIMEOUT = 30 * SECOND
 BATCH = 1_000  # rows of one call of a sweep
-EDIT_BATCH = 100  # dead letters of one call
 FLOORS_TTL = 10.0  # seconds
 
 
@@ -381,13 +379,7 @@ class PostgresQueue(Queue):
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
         entries = (await self._intake(run_id)).edited(edits) if edits else []
         await self.run(run_id)  # raises with the nearest run id if there is none
-        fates = list[EditFate]()
-        for start in range(0, len(edits), EDIT_BATCH):
-            some = edits[start : start + EDIT_BATCH]
-            columns = edit_columns(some, entries[start : start + EDIT_BATCH])
-            (reply,) = (await self._server.once(sql.EDIT, run_id, *columns))[0]
-            fates += [EDIT_FATES[number] for number in reply]
-        return fates
+        return await edit(self._server, run_id, edits, entries)
 
     # Hosts and workers
 

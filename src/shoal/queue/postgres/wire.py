@@ -21,7 +21,7 @@ from shoal.core.model import (
     Task,
     error_text,
 )
-from shoal.queue.contract import EditFate, LetterEdit
+from shoal.queue.contract import LetterEdit
 from shoal.queue.intake import Intake, QueuedTask, encode_item, read_payload
 
 
@@ -80,7 +80,6 @@ OUTCOME_TYPES = (
 )
 
 EDIT_TYPES = ("text::bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
-EDIT_FATES = (EditFate.EDITED, EditFate.DUPLICATE, EditFate.CHANGED)  # as `shoal.edit_dead` numbers them
 
 DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
 

@@ -48,14 +48,13 @@ from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest, ShardClocks
 from shoal.queue.redis.durability import durability, store_size
-from shoal.queue.redis.edit import edit_letter
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
 from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.outbox import Outboxes
 from shoal.queue.redis.read import RedisReader, stats_from
 from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument, RedisServer
-from shoal.queue.redis.settle import ShardSettlement, settlements, shard_of_lease
+from shoal.queue.redis.settle import ShardSettlement, edit_letter, settlements, shard_of_lease
 from shoal.queue.redis.task_list import RedisTaskList
 from shoal.queue.redis.wire import (
     Parcel,
@@ -465,11 +464,8 @@ class RedisQueue(Queue):
 
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
         number = await self._number(run_id)
-        entries = (await self._intake(run_id, refresh=True)).edited(edits)
-        return [
-            await edit_letter(self._once, self._reader, number, run_id, edit, entry, self._shards)
-            for edit, entry in zip(edits, entries, strict=True)
-        ]
+        pairs = zip(edits, (await self._intake(run_id, refresh=True)).edited(edits), strict=True)
+        return [await edit_letter(self._once, self._reader, number, run_id, *pair) for pair in pairs]
 
     # Hosts and workers
 

@@ -46,6 +46,7 @@ class RedisReader:
 
     def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
+        self.shards = shards
 
     def items(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredItem]:
         """Stream the items of a run."""

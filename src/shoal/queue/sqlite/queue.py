@@ -1,5 +1,7 @@
 """The SQLite backend of the queue contract."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -60,6 +62,7 @@ from shoal.queue.sqlite.work.enqueue import BATCH, EnqueuePipeline, yield_gil
 P = ParamSpec("P")
 T = TypeVar("T")
 Position = TypeVar("Position")
+MAX_PURGE_PAUSE = 0.1  # seconds between two batches of a purge
 
 
 def utc_now() -> datetime:
@@ -152,8 +155,11 @@ class SqliteQueue(Queue):
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)
         await self._writer.call(runs.purge, run_id)
+        began = time.monotonic()
         while await self._writer.call(runs.clear_purged):
-            pass
+            # SQLite does not serve its writers in turn: without a pause, workers would wait for many batches.
+            await asyncio.sleep(min(time.monotonic() - began, MAX_PURGE_PAUSE))
+            began = time.monotonic()
 
     # Work
 

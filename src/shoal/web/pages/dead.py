@@ -68,6 +68,7 @@ async def dead(
         search=search,
         part=part,
         filter=urlencode(fields),
+        filter_fields=fields,
         classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", classified),
         classes_cut=len(classified) >= MAX_CLASSIFIED,
         **(

@@ -38,6 +38,7 @@ NOTICES = {
     "replayed": "Dead letters replayed: {count}.",
     "dropped": "Dead letters dropped: {count}.",
     "edited": "Edited. Replay the letter to try it again.",
+    "edited letters": "Dead letters edited: {count}. Replay them to try them again.",
     "purged": "Runs deleted: {count}.",
     "host": "Saved. It applies to all workers immediately.",
 }

@@ -79,7 +79,8 @@ def show(
         "request": row["request"],
     }.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
-    put_rows(row["history"], ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
+    history = [entry | {"attempt": entry["attempt"] or "edit"} for entry in row["history"]]
+    put_rows(history, ("attempt", "ended_at", "worker_id", "error"), as_json=False, nothing="")
 
 
 @app.command()
