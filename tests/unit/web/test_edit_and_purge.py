@@ -52,13 +52,20 @@ async def test_a_letter_is_changed_and_returned_with_its_new_id(dashboard, opera
         ({"step": "bok"}, 422),
         ({"url_replace": ["a"]}, 422),
         ({"headers": {"a": "1\r\nb: 2"}}, 422),
-        ({"url": "https://shop0.example.com/0"}, 409),
     ],
 )
 async def test_a_wrong_change_is_refused_and_changes_nothing(dashboard, operator, run, change, status):
     before = await dead(dashboard, run)
     response = await operator.patch(f"/api/runs/{run.id}/dead/{before[0].id}", json=change)
     assert response.status_code == status, response.text
+    assert await dead(dashboard, run) == before
+
+
+async def test_a_task_that_the_run_has_is_a_conflict(dashboard, operator, run):
+    before = await dead(dashboard, run)
+    taken = await anext(item.url async for item in dashboard.queue.items(run.id))
+    response = await operator.patch(f"/api/runs/{run.id}/dead/{before[0].id}", json={"url": taken})
+    assert (response.status_code, response.json()["error"]) == (409, "RunConflict")
     assert await dead(dashboard, run) == before
 
 
@@ -100,6 +107,7 @@ async def test_the_form_of_a_letter_shows_it_and_changes_what_differs(dashboard,
     for lease in (await dashboard.queue.claim("w", run_id=run.id)).leases:
         await dashboard.queue.settle([Bury(lease, "gone")])
     letter = next(one for one in await dead(dashboard, run) if one.task.payload)
+    assert "&lt;/textarea&gt;" in (await operator.get(f"/runs/{run.id}/dead")).text
     path = f"/runs/{run.id}/dead/{letter.id}"
     page = (await operator.get(path)).text
     assert "</textarea><script>" not in page
