@@ -26,7 +26,7 @@ from shoal.core.model import (
     StoredReject,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, StoreSize, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
 from shoal.queue.rules import STEERED_FROM, check_claim, check_run, free_run_id, steered
 from tests.conformance.model_reports import ModelReports
@@ -46,6 +46,9 @@ class ModelQueue(ModelReports):
 
     async def durability(self) -> Durability:
         return Durability(False, "A crash costs everything.")
+
+    async def size(self) -> StoreSize:
+        return StoreSize(len(self.data.rows) + 1, "the tasks of the model")
 
     async def migrate(self) -> int:
         return 1

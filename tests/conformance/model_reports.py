@@ -7,6 +7,7 @@ from typing import Any
 from shoal.core.model import (
     NOTHING,
     ZERO,
+    Attempt,
     Counts,
     DeadFilter,
     DeadLetter,
@@ -19,8 +20,9 @@ from shoal.core.model import (
     TaskStatus,
     WorkerStatus,
 )
+from shoal.queue.contract import EditFate, LetterEdit
 from shoal.queue.cursors import check_keys, cursor_of, numbers_of, parts_of
-from shoal.queue.intake import NO_HOST, ids_of
+from shoal.queue.intake import NO_HOST, Intake, QueuedTask, ids_of
 from tests.conformance.model_notes import ModelNotes
 from tests.conformance.state import REMAINING, Heartbeat, Row, State, WorkerCounters, count, split
 
@@ -70,7 +72,7 @@ class ModelReports(ModelNotes):
                     id=row.id,
                     task=row.task,
                     attempts=row.attempts,
-                    error=row.history[-1].error,
+                    error=row.error,
                     history=tuple(row.history),
                     buried_at=row.ended_at,
                     cursor=cursor_of(_micros(row.ended_at), row.order),
@@ -124,6 +126,27 @@ class ModelReports(ModelNotes):
         for row in meant:
             row.state, row.ended_at = State.DROPPED, self.data.now()
         return len(meant)
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        run = self.data.run(run_id)
+        entries = Intake(run_id, run.settings).edited(edits)
+        letters = {letter.id: letter async for letter in self.dead(run_id)}
+        return [
+            self._edit(one, entry, letters.get(one.letter.id))
+            for one, entry in zip(edits, entries, strict=True)
+        ]
+
+    def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
+        row = self.data.rows.get(edit.letter.id)
+        if row is None or found != edit.letter:
+            return EditFate.CHANGED
+        if entry.id.hex() != row.id and entry.id.hex() in self.data.rows:
+            return EditFate.DUPLICATE
+        del self.data.rows[row.id]
+        row.id, row.entry = entry.id.hex(), entry
+        self.data.rows[row.id] = row
+        row.history.append(Attempt(attempt=0, worker_id=edit.by, error=edit.note, ended_at=self.data.now()))
+        return EditFate.EDITED
 
     def _dead(self, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> Iterator[Row]:
         self.data.run(run_id)
@@ -227,7 +250,7 @@ def _meets(row: Row, where: DeadFilter) -> bool:
         where.step in (None, row.entry.step)
         and where.partition in (None, row.entry.partition)
         and where.host in (None, row.entry.host)
-        and (where.error is None or where.error in row.history[-1].error)
+        and (where.error is None or where.error in row.error)
         and (where.buried_before is None or row.ended_at < where.buried_before)
         and (where.buried_after is None or row.ended_at > where.buried_after)
     )

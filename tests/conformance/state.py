@@ -71,6 +71,11 @@ class Row:
         )
 
     @property
+    def error(self) -> str:
+        """The error of the last attempt; edits are in the history as attempt 0."""
+        return next(one.error for one in reversed(self.history) if one.attempt)
+
+    @property
     def yields(self) -> int:
         """The number of items."""
         return self.items + self.rejected

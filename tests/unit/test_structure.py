@@ -10,7 +10,8 @@ MAX_LINES = 430
 # One table or one class each.
 LARGER = {
     "core/errors.py": 540,
-    "queue/redis/queue.py": 520,
+    "queue/redis/queue.py": 540,
+    "queue/postgres/queue.py": 450,
     "queue/redis/wire.py": 450,
 }
 

@@ -44,8 +44,8 @@ LINES = {
         "pause": "Pause a run: workers get no more of its tasks",
         "resume": "Resume a paused run",
         "cancel": "End a run for good; its results are kept",
-        "purge": "Delete a run and all its results",
-        "dead": "List, show, replay and drop dead letters",
+        "purge": "Delete a run, or old ones, with all results",
+        "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
     },
     "Results": {
@@ -79,10 +79,10 @@ MODULES = {
             *("hosts", "proxies", "tor", "tokens", "metrics"),
         )
     },
-    **dict.fromkeys(("pause", "resume", "cancel", "purge"), "manage.control"),
+    **dict.fromkeys(("pause", "resume", "cancel"), "manage.control"),
     **{
         name: f"manage.{name}"
-        for name in ("dead", "forget", "items", "rejects", "export", "migrate", "bench")
+        for name in ("purge", "dead", "forget", "items", "rejects", "export", "migrate", "bench")
     },
     **{name: f"project.{name}" for name in ("new", "shell", "check", "scrapers", "route")},
 }

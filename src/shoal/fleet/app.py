@@ -16,6 +16,7 @@ from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, UnknownRun
 from shoal.core.model import ZERO, HostStatus, Run, Stats, Task, WorkerStatus
+from shoal.core.values import read_positive_duration
 from shoal.discover.rejects import RejectFile
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.hints import DEFAULT_QUEUE
@@ -33,6 +34,7 @@ from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enque
 from shoal.fleet.run.launch import lock_of, open_run
 from shoal.fleet.run.lifecycle import is_new
 from shoal.fleet.run.local_pools import LocalPools
+from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
 from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import recrawl_tasks
@@ -41,7 +43,7 @@ from shoal.fleet.status.find import find_run
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, StoreSize
 from shoal.queue.open import open_queue
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
@@ -250,6 +252,28 @@ class App:
         if run.scraper != name:
             raise RunConflict.of_another(run_id, run.scraper, name)
         return await self.queue.stats(run_id)
+
+    async def purge(
+        self,
+        *,
+        older: timedelta | str | None = None,
+        keep: int = 0,
+        scraper: str | None = None,
+        unfinished: bool = False,
+        dry_run: bool = False,
+    ) -> PurgeReport:
+        """Delete old runs, and return them with their counts.
+
+        Those older than `older` go, except the newest `keep` of each scraper; by default only runs that have
+        finished or were cancelled. `scraper` is the name under which runs are listed.
+        """
+        age = ZERO if older is None else read_positive_duration("older", older)
+        rule = RetentionRule(older=age, keep=keep, scraper=scraper, unfinished=unfinished)
+        return await purge_old(self.queue, rule, dry_run=dry_run)
+
+    async def size(self) -> StoreSize:
+        """Return the size of the queue's store, and what was measured."""
+        return await self.queue.size()
 
     async def workers(self) -> Sequence[WorkerStatus]:
         """Return the workers of all runs that have ever sent a heartbeat."""

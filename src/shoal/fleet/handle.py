@@ -25,6 +25,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.partitions.status import PartitionStatus, partitions
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.enqueue import OnInvalid, RunEnqueueReport, fill
+from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
 from shoal.fleet.run.wait import TaskWaiter, outcomes
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
@@ -204,6 +205,25 @@ class RunHandle:
     async def drop(self, ids: Sequence[str] | None = None, where: DeadFilter = DeadFilter()) -> int:
         """Drop dead letters permanently, all of them by default, and return how many."""
         return await self.queue.drop(self.id, ids, where=where)
+
+    async def edit_dead(
+        self,
+        ids: Sequence[str] | None = None,
+        where: DeadFilter = DeadFilter(),
+        *,
+        by: str = "python",
+        dry_run: bool = False,
+        **change: Any,
+    ) -> EditReport:
+        """Edit dead letters, all of them by default, and return the counts; `replay` then tries them again.
+
+        The changes are `url`, `url_replace` (old and new text), `step`, `payload` (the whole one),
+        `set_payload` (some fields), `headers` (None removes one) and `priority`. `by` is written into the
+        history of each letter.
+        """
+        wanted = read_change(change)
+        await check_step(self.queue, self.info, wanted.step, self.job_of)
+        return await edit_letters(self.queue, self.id, wanted, ids=ids, where=where, by=by, dry_run=dry_run)
 
     # Results
 

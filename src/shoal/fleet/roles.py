@@ -17,6 +17,7 @@ from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, open_
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
@@ -282,6 +283,8 @@ class WorkerHost:
             self._finished.add(run.id)
         for failure in ending.failures:
             self._observer.on_message(f"Could not work on run {run.id}: {failure}")
+        if not self._stops:
+            await apply_keep(self._queue, job.scraper, run, self._observer.on_message)
         return ending
 
     async def _launch_pool(self, job: Job, run: Run, lock: single.ScraperLock) -> PoolExit:

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
@@ -40,6 +42,32 @@ DEFAULT_LEASE = 5 * MINUTE
 GONE = Note(value=b"", stamp=0, age=ZERO)  # the result of a swap that removed a note; no note has this stamp
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterEdit:
+    """A dead letter as it was read, its new task, and who changed it; `note` is the entry in its history."""
+
+    letter: DeadLetter
+    task: Task
+    by: str
+    note: str
+
+
+class EditFate(Enum):
+    """The result of an edit: only EDITED means that something changed."""
+
+    EDITED = "edited"
+    DUPLICATE = "duplicate"  # the run already has a task with the new key
+    CHANGED = "changed"  # it was replayed, dropped or edited since it was read
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    """The size of a queue's store in bytes, and what was measured."""
+
+    bytes: int
+    text: str
+
+
 class Queue(ABC):
     """Stores tasks, and their results.
 
@@ -69,6 +97,10 @@ class Queue(ABC):
     @abstractmethod
     async def durability(self) -> Durability:
         """Return what a crash of the store can cost with its present settings."""
+
+    @abstractmethod
+    async def size(self) -> StoreSize:
+        """Return the size of the store. It is cheap, whatever the queue holds."""
 
     # Runs
 
@@ -114,7 +146,10 @@ class Queue(ABC):
 
     @abstractmethod
     async def purge(self, run_id: str) -> None:
-        """Delete a run with all its tasks, items and dead letters."""
+        """Delete a run with all its tasks, items and dead letters.
+
+        The run is unknown at once; its data is deleted in batches, so that other calls do not wait long.
+        """
 
     # Work
 
@@ -242,6 +277,15 @@ class Queue(ABC):
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
         """Drop dead letters for good, and return how many. Their keys cannot be queued again."""
+
+    @abstractmethod
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        """Replace the tasks of dead letters, each atomically; the fates are in the same order.
+
+        A letter keeps its place in the list, its attempts and its history, which gets an entry of attempt 0.
+        Its id and key are those of the new task; the old key may be queued again. Raises InvalidTask before
+        anything is changed.
+        """
 
     # Hosts and workers
 

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
@@ -15,7 +15,7 @@ from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl, shorten
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, NOTHING, ZERO, Run, RunSettings, Task
 from shoal.core.request_options import RequestOptions, asked_for
 from shoal.core.urls import canonical_with_host
-from shoal.queue.contract import OnInvalid, Tasks
+from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
 
 MAX_NAME = 200
 MAX_KEY = 8192
@@ -83,6 +83,10 @@ class Intake:
             task.depth,
             self._scraper_key(task.step, identity) if self._scraper_hash else None,
         )
+
+    def edited(self, edits: Sequence[LetterEdit]) -> list[QueuedTask]:
+        """Check and convert the new tasks of dead letters; raises InvalidTask."""
+        return [self.entry(edit.task) for edit in edits]
 
     async def batches(
         self, tasks: Tasks, on_invalid: OnInvalid | None, size: int = BATCH

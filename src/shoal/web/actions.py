@@ -3,19 +3,22 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
-from shoal.core.model import NOTHING, DeadFilter, EnqueueReport, Run, Task
+from shoal.core.model import NOTHING, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.job import Job
 from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
-from shoal.fleet.run import lifecycle
+from shoal.fleet.run import letters, lifecycle, retention
 from shoal.fleet.run.args import open_bound_run
 from shoal.fleet.run.enqueue import InvalidPolicy, RunEnqueueReport, fill, filled_row
+from shoal.fleet.run.letters import EditReport, LetterChange
+from shoal.fleet.run.retention import PurgeReport, RetentionRule
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
@@ -81,6 +84,18 @@ async def purge(context: WebContext, principal: Principal, run_id: str) -> None:
     await record_action(context.app.queue, principal, "purge", run_id)
 
 
+async def purge_old(
+    context: WebContext, principal: Principal, rule: RetentionRule, *, dry_run: bool = False
+) -> PurgeReport:
+    """Delete the runs that a rule selects; return them with their counts."""
+    check_operator(context, principal)
+    report = await retention.purge_old(context.app.queue, rule, dry_run=dry_run)
+    if not dry_run:
+        target = rule.scraper or "all scrapers"
+        await record_action(context.app.queue, principal, "purge old", target, runs=len(report.runs))
+    return report
+
+
 async def replay(
     context: WebContext,
     principal: Principal,
@@ -103,6 +118,44 @@ async def drop(
 ) -> int:
     """Drop dead letters permanently; return how many."""
     return await _change_letters(context, principal, "drop", context.app.queue.drop, run_id, ids, where)
+
+
+async def edit_letter(
+    context: WebContext, principal: Principal, run_id: str, letter_id: str, change: LetterChange
+) -> DeadLetter:
+    """Change one dead letter and return it; raises RunConflict if it has changed or is a duplicate."""
+    check_operator(context, principal)
+    await _check_step(context, run_id, change)
+    letter = await letters.edit_letter(context.app.queue, run_id, letter_id, change, by=principal.name)
+    await record_action(context.app.queue, principal, "edit", run_id, letters=1)
+    return letter
+
+
+async def edit_letters(
+    context: WebContext,
+    principal: Principal,
+    run_id: str,
+    change: LetterChange,
+    ids: Ids = None,
+    *,
+    where: DeadFilter = DeadFilter(),
+    dry_run: bool = False,
+) -> EditReport:
+    """Change dead letters; return the counts, and what was changed or refused."""
+    check_operator(context, principal)
+    await _check_step(context, run_id, change)
+    report = await letters.edit_letters(
+        context.app.queue, run_id, change, ids=ids, where=where, by=principal.name, dry_run=dry_run
+    )
+    if not dry_run:
+        await record_action(context.app.queue, principal, "edit", run_id, letters=report.edited)
+    return report
+
+
+async def _check_step(context: WebContext, run_id: str, change: LetterChange) -> None:
+    app = context.app
+    job_of = partial(job_of_run, app.project, app.queue_url)
+    await letters.check_step(app.queue, await app.queue.run(run_id), change.step, job_of)
 
 
 class _DeadLetterAction(Protocol):

@@ -75,6 +75,11 @@ async def raise_page_limit(queue: Queue, run_id: str, max_pages: int | None) -> 
     await queue.write_notes(BUDGETS, {run_id: b"" if max_pages is None else str(max_pages).encode()})
 
 
+def spent_topic(run_id: str) -> str:
+    """Return the note topic of what a run has spent of its budgets for links."""
+    return f"spent on links {run_id}"
+
+
 SYNC_INTERVAL = 5.0  # seconds
 URGENT_INTERVAL = 0.5  # seconds; a fast fleet may spend a whole budget within a few
 MAX_LINK_KINDS = 20  # at a time
@@ -86,7 +91,7 @@ class TrapBudgetSync:
     """Exchanges with the other workers what was spent on each kind of link."""
 
     def __init__(self, queue: Queue, link_filter: LinkFilter, run_id: str) -> None:
-        self._queue, self._link_filter, self._topic = queue, link_filter, f"spent on links {run_id}"
+        self._queue, self._link_filter, self._topic = queue, link_filter, spent_topic(run_id)
         link_filter.set_shared_key(run_id.encode()[:64])
 
     async def run(self) -> None:

@@ -53,13 +53,6 @@ async def links_not_followed(queue: Queue, run_id: str) -> dict[str, SkippedLink
     return {reason: SkippedLinks(count, examples[reason]) for reason, count in counts.most_common()}
 
 
-async def forget_links(queue: Queue, run_id: str) -> None:
-    """Remove the counts of a run."""
-    topic = topic_of(run_id)
-    if found := await queue.notes(topic):
-        await queue.write_notes(topic, dict.fromkeys(found))
-
-
 class SkippedLinkCounts:
     """Writes the skipped links of one worker into the queue."""
 

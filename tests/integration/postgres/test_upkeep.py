@@ -6,10 +6,10 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, Done, Retry
+from shoal.core.model import MINUTE, SECOND, Bury, Done, Reject, Retry
 from shoal.core.pacing import BURST_HORIZON
 from shoal.fleet.run.maintenance import reclaim_if_due
-from shoal.queue.postgres import sql
+from shoal.queue.postgres import purge, sql
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.backends import ServerClock
 from tests.conformance.helpers import HOST, HOUR, claim, claim_all, claim_one, page, pages, paths, start
@@ -116,6 +116,51 @@ A_BACKLOG = """
     INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
     SELECT (SELECT min(id) FROM shoal.run), '{1}', '{0}', '{0}', '{0}' FROM generate_series(1, $1)
 """
+
+
+TABLES_OF_A_RUN = (
+    *("task", "item", "reject", "dead", "expired", "dropped", "attempt", "done", "bundle", "lane"),
+    *("section", "delta", "section_tally", "host_tally", "purged"),
+)
+
+
+async def used_run(queue, count=40):
+    """Start a run that has rows in every table."""
+    run = await start(queue, *pages(count), max_attempts=2)
+    leases = await claim_all(queue, run)
+    reject = Reject(data={}, reason="empty")
+    done = [Done(lease, items=[{"n": 1}], rejects=[reject]) for lease in leases[: count // 2]]
+    await queue.settle([*done, *(Bury(lease, "gone") for lease in leases[count // 2 :])])
+    await queue.drop(run.id, [leases[-1].task_id])
+    return run
+
+
+async def rows_of(direct):
+    counts = {
+        table: await direct.fetchval(f"SELECT count(*) FROM shoal.{table}") for table in TABLES_OF_A_RUN
+    }
+    return {table: count for table, count in counts.items() if count}
+
+
+async def test_a_purge_deletes_in_many_short_batches_and_leaves_other_runs(queue, direct, monkeypatch):
+    monkeypatch.setattr(purge, "ROWS", 7)
+    monkeypatch.setattr(purge, "BLOCKS", 1)
+    gone, stays = await used_run(queue), await used_run(queue)
+    before = await queue.stats(stays.id)
+    await queue.purge(gone.id)
+    assert await queue.stats(stays.id) == before
+    assert len([letter async for letter in queue.dead(stays.id)]) == before.dead
+    await queue.purge(stays.id)
+    assert await rows_of(direct) == {}
+
+
+async def test_a_purge_that_was_interrupted_is_completed_by_a_reclaim(queue, direct):
+    run = await used_run(queue)
+    await direct.fetch("SELECT shoal.purge($1)", run.id)
+    assert (await rows_of(direct))["purged"] == 1
+    assert not await queue.runs()
+    await queue.reclaim()
+    assert await rows_of(direct) == {}
 
 
 async def test_a_purge_that_meets_a_sweep_leaves_nothing_behind(queue, direct, uncommitted):

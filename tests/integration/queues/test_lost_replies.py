@@ -17,6 +17,7 @@ from shoal.core.model import (
     Retry,
     RunState,
 )
+from shoal.queue.contract import EditFate, LetterEdit
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import HOST, HOUR, claim, claim_all, data_of, page, pages, start, the_host
 from tests.integration.shaky import LOST_TWICE
@@ -141,6 +142,21 @@ async def test_replay_counts_what_it_put_back(shaky, queue, run_with_dead):
     stats = await queue.stats(run_with_dead.id)
     assert (stats.pending, stats.dead, stats.tasks) == (5, 0, 5)
     assert len(await claim_all(queue, run_with_dead)) == 5
+
+
+async def test_an_edit_is_made_once_and_does_not_find_its_own_key_taken(shaky, queue, run_with_dead):
+    letters = [letter async for letter in queue.dead(run_with_dead.id)]
+    edits = [
+        LetterEdit(letter=letter, task=page(n, "b.example"), by="ann", note="edited")
+        for n, letter in enumerate(letters)
+    ]
+    async with shaky.on("edit") as it:
+        assert await it.edit(run_with_dead.id, edits) == [EditFate.EDITED] * 5
+    found = [letter async for letter in queue.dead(run_with_dead.id)]
+    assert [letter.task for letter in found] == [edit.task for edit in edits]
+    assert {len(letter.history) for letter in found} == {2}
+    stats = await queue.stats(run_with_dead.id)
+    assert (stats.dead, stats.tasks) == (5, 5)
 
 
 async def test_drop_counts_what_it_gave_up(shaky, queue, run_with_dead):

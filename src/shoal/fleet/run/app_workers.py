@@ -14,6 +14,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.run.launch import GRACE, open_logs, open_pool
 from shoal.fleet.run.pool import WorkerPool
+from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
@@ -123,5 +124,7 @@ class AppWorkers:
             self._failures = [redact(failure) for failure in ending.failures]  # with lines of their output
             for failure in ending.failures:
                 log.error("Could not continue run %s: %s", self._run.id, failure)
+            if not pool.stops:
+                await apply_keep(self._queue, self._job.scraper, self._run, log.info)
         finally:
             await self._lock.__aexit__(None, None, None)

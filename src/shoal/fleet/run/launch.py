@@ -21,6 +21,7 @@ from shoal.fleet.lock import FILLING, WORKING, ScraperLock
 from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.findings import RunFindings, read_findings
@@ -229,6 +230,8 @@ async def launch(
         await end_at_budget(queue, run, job.scraper)
         snapshot = await progress.read(last=True)
         await results.finish(snapshot.stats.items)
+        if not pool.stops:
+            await apply_keep(queue, job.scraper, run, observer.on_message)
     return Summary(
         run=run,
         enqueued=enqueued,

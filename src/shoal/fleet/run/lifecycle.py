@@ -12,8 +12,10 @@ from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
-from shoal.worker.limits import PageLimit, raise_page_limit
-from shoal.worker.skipped_links import forget_links
+from shoal.worker.limits import BUDGETS, PageLimit, raise_page_limit, spent_topic
+from shoal.worker.partitions import topic_of as partitions_topic
+from shoal.worker.recrawl.history import topic as index_topic
+from shoal.worker.skipped_links import topic_of as links_topic
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +62,20 @@ async def cancel(queue: Queue, run_id: str) -> Run:
 
 
 async def purge(queue: Queue, run_id: str) -> None:
-    """Delete a run with all that belongs to it."""
+    """Delete a run with all that belongs to it.
+
+    Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
+    """
+    run = await queue.run(run_id)
     await queue.purge(run_id)
-    await forget_links(queue, run_id)
+    for topic in (
+        links_topic(run_id),
+        spent_topic(run_id),
+        partitions_topic(run_id),
+        index_topic("pages", run.scraper, run_id),
+    ):
+        await queue.trim_notes(topic, max_bytes=0)
+    await queue.write_notes(BUDGETS, {run_id: None})
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)
     await forget_rates(queue, run_id)

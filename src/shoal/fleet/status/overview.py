@@ -1,5 +1,6 @@
 """Overview of a queue: its runs, workers, hosts and errors."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from shoal.fleet.lock import STATE as LAUNCHER
 from shoal.fleet.status.at_work import RECENT, is_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json
 from shoal.fleet.status.stale import LATE, state_of
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
 from shoal.worker.process.supervisor import FROZEN, RUNNING
 
 MAX_RUNS = 20  # that are read, the newest first
 MAX_HOSTS = 200
+SIZE_INTERVAL = 30.0  # seconds between two reads of the store's size
 _WORKING = (LATE, FROZEN, RUNNING)  # the most urgent first
 
 
@@ -28,6 +30,7 @@ class Overview:
     workers: Sequence[WorkerStatus] = ()
     hosts: Sequence[HostStatus] = ()
     errors: Mapping[str, int] = field(default_factory=dict)  # by class, of the running workers
+    store: StoreSize | None = None  # None before the first read
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal top --json` promises."""
@@ -36,6 +39,7 @@ class Overview:
             "workers": [worker_row(worker) for worker in self.workers],
             "hosts": [host_row(host) for host in self.hosts],
             "errors": dict(self.errors),
+            "store": {"bytes": self.store.bytes, "text": self.store.text} if self.store else None,
         }
 
 
@@ -45,6 +49,8 @@ class OverviewReader:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._progress: dict[str, ProgressReader] = {}
+        self._size: StoreSize | None = None
+        self._size_at = 0.0
 
     async def read(self) -> Overview:
         """Return the current overview."""
@@ -58,7 +64,13 @@ class OverviewReader:
             workers=sorted(workers, key=_worker_order),
             hosts=await self._read_hosts(),
             errors=_errors(at_work.values()),
+            store=await self._read_size(),
         )
+
+    async def _read_size(self) -> StoreSize:
+        if self._size is None or time.monotonic() > self._size_at + SIZE_INTERVAL:
+            self._size, self._size_at = await self._queue.size(), time.monotonic()
+        return self._size
 
     async def _read_run(self, run: Run, at_work: bool) -> Snapshot:
         stats = await self._queue.stats(run.id)

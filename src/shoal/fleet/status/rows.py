@@ -5,6 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from shoal.core.errors import ShoalError, UnknownLetter
 from shoal.core.model import (
     DeadLetter,
@@ -17,7 +19,7 @@ from shoal.core.model import (
     TaskStatus,
 )
 from shoal.fleet.status.progress import Snapshot, counts_as_json
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ SHOWN_SETTINGS = (
 )
 
 
+MAX_LISTED_PAYLOAD = 2_000  # bytes of a payload that a list shows
+
+
 def run_row(run: Run, stats: Stats, *, at_work: bool = True) -> dict[str, Any]:
     """Return a run as in `shoal runs --json`; `at_work` is whether a live worker works on it."""
     return {
@@ -54,16 +59,30 @@ def run_row(run: Run, stats: Stats, *, at_work: bool = True) -> dict[str, Any]:
     }
 
 
+def store_row(size: StoreSize) -> dict[str, Any]:
+    """Return the size of a store as in `shoal status --json`."""
+    return {"bytes": size.bytes, "text": size.text}
+
+
 def letter_row(letter: DeadLetter) -> dict[str, Any]:
     """Return a dead letter as in `shoal dead list --json`."""
     return {
         "id": letter.id,
         "step": letter.task.step,
         "url": letter.task.url,
+        "key": letter.task.key,
+        "payload": short_payload(letter.task.payload),
+        "priority": letter.task.priority,
         "attempts": letter.attempts,
         "error": letter.error,
         "buried_at": letter.buried_at.isoformat(timespec="seconds"),
     }
+
+
+def short_payload(payload: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return a payload for a list; a large one as its size in words."""
+    size = len(msgspec.json.encode(dict(payload))) if payload else 0
+    return dict(payload) if size <= MAX_LISTED_PAYLOAD else f"{size:,} bytes"
 
 
 def whole_letter_row(letter: DeadLetter, page: FailedPage | None) -> dict[str, Any]:

@@ -33,12 +33,23 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import (
+    DEFAULT_LEASE,
+    EditFate,
+    Fence,
+    LetterEdit,
+    OnInvalid,
+    Queue,
+    StoreSize,
+    Tasks,
+)
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.postgres import notes, read, sql
 from shoal.queue.postgres.durability import durability
+from shoal.queue.postgres.edit import edit
 from shoal.queue.postgres.migrate import migrate
+from shoal.queue.postgres.purge import clear_purged, purge
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.task_list import PostgresTaskList
 from shoal.queue.postgres.tracebacks import add_tracebacks
@@ -97,6 +108,10 @@ class PostgresQueue(Queue):
     async def durability(self) -> Durability:
         return await durability(self._server)
 
+    async def size(self) -> StoreSize:
+        used = await self._server.value(sql.QUERIES["store_size"], self._server.schema.strip('"'))
+        return StoreSize(int(used), f"the tables and indexes of schema {self._server.schema}")
+
     # Runs
 
     async def start_run(
@@ -153,7 +168,7 @@ class PostgresQueue(Queue):
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)
         self._intakes.pop(run_id, None)
-        await self._server.fetch_long(sql.PURGE, run_id)
+        await purge(self._server, run_id)
 
     # Work
 
@@ -263,6 +278,7 @@ class PostgresQueue(Queue):
             count += int(lost)
         while await self._server.value(sql.TIDY, BATCH):
             pass
+        await clear_purged(self._server)
         return count
 
     async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
@@ -361,6 +377,11 @@ class PostgresQueue(Queue):
         await self.run(run_id)  # raises with the nearest run id if there is none
         rows = await self._server.once_long(query, run_id, *filter_columns(ids, where))
         return int(rows[0][0])
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        entries = (await self._intake(run_id)).edited(edits) if edits else []
+        await self.run(run_id)  # raises with the nearest run id if there is none
+        return await edit(self._server, run_id, edits, entries)
 
     # Hosts and workers
 

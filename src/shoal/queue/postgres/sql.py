@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from shoal.queue.postgres.wire import DEAD_TYPES, ENTRY_TYPES, OUTCOME_TYPES
+from shoal.queue.postgres.wire import DEAD_TYPES, EDIT_TYPES, ENTRY_TYPES, OUTCOME_TYPES
 
 SCHEMA = "shoal"
 _IN_SCHEMA = re.compile(r"\bshoal\.")
@@ -56,7 +56,9 @@ TIDY = _call("tidy", "int")
 FOLD = _call("fold_some", "int")
 REPLAY = _call("replay", *_ONCE, *DEAD_TYPES)
 DROP = _call("drop_dead", *_ONCE, *DEAD_TYPES)
+EDIT = _call("edit_dead", *_ONCE, *EDIT_TYPES)
 PURGE = _call("purge", "text")
+PURGE_REST = _call("purge_rest", "int")
 PAUSE_HOST = _call("pause_host", "text", "interval")
 SLOW_HOST = _call("slow_host", "text", "interval")
 WRITE_NOTES = _call("write_notes", *_ONCE, "bigint", "interval", "bytea[]", "text[]", "bytea[]", "bytea[]")

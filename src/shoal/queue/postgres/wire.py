@@ -21,6 +21,7 @@ from shoal.core.model import (
     Task,
     error_text,
 )
+from shoal.queue.contract import LetterEdit
 from shoal.queue.intake import Intake, QueuedTask, encode_item, read_payload
 
 
@@ -77,6 +78,8 @@ OUTCOME_TYPES = (
     *ENTRY_TYPES,
     *("bool[]", "text::int[]", "text::int[]", "text::bytea[]"),
 )
+
+EDIT_TYPES = ("text::bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
 
 DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
 
@@ -209,6 +212,18 @@ def _outcome_fields(
             return "F", outcome.after, None, None, None
         case _:
             assert_never(outcome)
+
+
+def edit_columns(edits: Sequence[LetterEdit], entries: Sequence[QueuedTask]) -> list[Any]:
+    """Return the arguments of `shoal.edit_dead`: how each letter was, who edits it, and its new task."""
+    return [
+        bytes_array([edit.letter.id for edit in edits]),
+        [edit.letter.buried_at for edit in edits],
+        [len(edit.letter.history) for edit in edits],
+        [edit.by for edit in edits],
+        [edit.note for edit in edits],
+        *entry_columns(entries),
+    ]
 
 
 def filter_columns(ids: Sequence[str] | None, where: DeadFilter) -> list[Any]:

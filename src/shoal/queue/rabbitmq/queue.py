@@ -7,7 +7,7 @@ from typing import Self
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import SECOND, Durability, Grant
-from shoal.queue.contract import DEFAULT_LEASE, Fence
+from shoal.queue.contract import DEFAULT_LEASE, Fence, StoreSize
 from shoal.queue.rabbitmq.address import read
 from shoal.queue.rabbitmq.broker import Broker
 from shoal.queue.rabbitmq.claim import RabbitClaim, TimeBudget
@@ -84,6 +84,10 @@ class RabbitQueue(RedisQueue):
             "RabbitMQ writes every waiting task to disk before it counts as queued. "
             f"The Redis beside it: {state.text}",
         )
+
+    async def size(self) -> StoreSize:
+        state = await super().size()
+        return StoreSize(state.bytes, f"{state.text}; the waiting tasks in RabbitMQ are not counted")
 
     async def claim(
         self,

@@ -1,9 +1,10 @@
-"""What a crash of a server can cost, read from its settings."""
+"""What a crash of a server can cost, read from its settings; and the memory that it uses."""
 
 from collections.abc import Iterable
 from enum import IntEnum
 
 from shoal.core.model import Durability
+from shoal.queue.contract import StoreSize
 from shoal.queue.redis.server import RedisServer
 
 
@@ -35,6 +36,13 @@ async def durability(server: RedisServer, shards: Iterable[int]) -> Durability:
     """Return what a crash of the servers of these shards can cost: the worst of them."""
     risk, text = max([await _risk(server, shard) for shard in shards])
     return Durability(risk is DurabilityRisk.NOTHING, f"{text[0].upper()}{text[1:]}.")
+
+
+async def store_size(server: RedisServer, shards: Iterable[int]) -> StoreSize:
+    """Return the memory of the servers of these shards: Redis does not count it by key prefix."""
+    nodes = [await server.info(shard, "memory") for shard in shards]
+    used = sum(int(node["used_memory"]) for node in nodes)
+    return StoreSize(used, "the memory of the Redis server, with all that other programs have in it")
 
 
 async def _risk(server: RedisServer, shard: int) -> tuple[DurabilityRisk, str]:

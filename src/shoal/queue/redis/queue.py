@@ -34,18 +34,27 @@ from shoal.core.model import (
     WorkerStatus,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import (
+    DEFAULT_LEASE,
+    EditFate,
+    Fence,
+    LetterEdit,
+    OnInvalid,
+    Queue,
+    StoreSize,
+    Tasks,
+)
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest, ShardClocks
-from shoal.queue.redis.durability import durability
+from shoal.queue.redis.durability import durability, store_size
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
 from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.outbox import Outboxes
 from shoal.queue.redis.read import RedisReader, stats_from
 from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument, RedisServer
-from shoal.queue.redis.settle import ShardSettlement, settlements, shard_of_lease
+from shoal.queue.redis.settle import ShardSettlement, edit_letter, settlements, shard_of_lease
 from shoal.queue.redis.task_list import RedisTaskList
 from shoal.queue.redis.wire import (
     Parcel,
@@ -115,6 +124,9 @@ class RedisQueue(Queue):
 
     async def durability(self) -> Durability:
         return await durability(self._server, self._server.one_shard_per_node(self._shards))
+
+    async def size(self) -> StoreSize:
+        return await store_size(self._server, self._server.one_shard_per_node(self._shards))
 
     # Runs
 
@@ -449,6 +461,11 @@ class RedisQueue(Queue):
                 packed = b"".join(map(bytes.fromhex, page))
                 count += int(await self._once("dead", shard, run_id, verb, packed))
         return count
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        number = await self._number(run_id)
+        pairs = zip(edits, (await self._intake(run_id, refresh=True)).edited(edits), strict=True)
+        return [await edit_letter(self._once, self._reader, number, run_id, *pair) for pair in pairs]
 
     # Hosts and workers
 

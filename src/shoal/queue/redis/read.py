@@ -46,6 +46,7 @@ class RedisReader:
 
     def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
+        self.shards = shards
 
     def items(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredItem]:
         """Stream the items of a run."""
@@ -95,6 +96,19 @@ class RedisReader:
         for position, letter in sorted(found, key=lambda row: row[0]):
             if (after is None or position > begin) and matches(letter, where):
                 yield replace(letter, cursor=cursor_of(*position))
+
+    async def stored_letter(self, number: int, letter: DeadLetter) -> tuple[int, int, bytes] | None:
+        """Return the shard, the order and the record of a dead letter; None if it has changed."""
+        task_id = bytes.fromhex(letter.id)
+        for shard in range(self._shards):
+            stored = await self.command(shard, "HGET", f"{number}:dead", task_id)
+            order = await self.command(shard, "ZSCORE", f"{number}:graves", task_id)
+            if stored is None or order is None:
+                continue
+            row, names = read_letter(stored), SectionNames(self, shard, number)
+            if dead_letter(row, {row.section: list(await names.of(row.section))}) == letter:
+                return shard, int(float(order)), stored
+        return None
 
     async def expired(self, number: int, after: str | None) -> AsyncIterator[ExpiredTask]:
         """Stream the expired tasks of a run."""

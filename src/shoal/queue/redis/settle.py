@@ -1,23 +1,28 @@
-"""Prepares outcomes for the scripts: checked first, then one call for each run and shard."""
+"""Prepares outcomes for the scripts, one call for each run and shard; and edits dead letters."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, assert_never
 
 from shoal.core.failures import failure_text
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry
-from shoal.queue.intake import Intake, encode_item
+from shoal.queue.contract import EditFate, LetterEdit
+from shoal.queue.intake import Intake, QueuedTask, encode_item
+from shoal.queue.redis.read import RedisReader
 from shoal.queue.redis.server import Argument
 from shoal.queue.redis.wire import (
     Parcel,
     columns,
+    home_of,
     homes_of,
+    key_of,
     micros,
     pack,
     pack_parcels,
     parcel,
     shard_of_host,
+    shard_of_id,
     shard_of_key,
 )
 
@@ -207,3 +212,45 @@ def _micros(span: timedelta | None) -> int | None:
 
 def _storable(text: str) -> str:
     return text.encode(errors="replace").decode()
+
+
+# Edits of dead letters: one call, or on a cluster one for each part if they are in several shards.
+
+EDIT_FATES = {1: EditFate.EDITED, 0: EditFate.DUPLICATE, -1: EditFate.CHANGED}
+RunScript = Callable[..., Awaitable[Any]]  # script, shard, run id, arguments
+
+
+async def edit_letter(
+    run_script: RunScript,
+    reader: RedisReader,
+    number: int,
+    run_id: str,
+    edit: LetterEdit,
+    entry: QueuedTask,
+) -> EditFate:
+    """Replace the task of a dead letter, unless it has changed or its new key is taken."""
+    found = await reader.stored_letter(number, edit.letter)
+    if found is None:
+        return EditFate.CHANGED
+    shard, order, stored = found
+    shards = reader.shards
+    old_id, new = bytes.fromhex(edit.letter.id), parcel(entry)
+    fresh = [new.section, new.host, new.priority, key_of(old_id), new.key, edit.by, edit.note]
+    arguments: list[Argument] = [stored, order, pack(fresh), new.element]
+
+    async def call(parts: str, on: int) -> int:
+        return int(await run_script("edit", on, run_id, parts, *arguments))
+
+    moves_key, home = entry.id != old_id, home_of(new, shards)
+    old_key, new_key = shard_of_id(old_id, shards), shard_of_id(entry.id, shards)
+    if {shard, home, *((old_key, new_key) if moves_key else ())} == {shard}:
+        return EDIT_FATES[await call("ktpf" if moves_key else "tp", shard)]
+    if moves_key and not await call("k", new_key):
+        return EditFate.DUPLICATE
+    await call("p", home)
+    is_taken = await call("t", shard) == 1
+    if not is_taken:
+        await call("u", home)
+    if moves_key:
+        await (call("f", old_key) if is_taken else call("g", new_key))
+    return EditFate.EDITED if is_taken else EditFate.CHANGED

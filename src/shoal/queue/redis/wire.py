@@ -215,7 +215,12 @@ def scraper_key_of(key: bytes) -> str:
 
 def shard_of_key(parcel: Parcel, shards: int) -> int:
     """Return the shard of a task's key, which depends on its identity alone: see `Intake`."""
-    return int.from_bytes(parcel.element[2:6], "big") % shards
+    return shard_of_id(parcel.element[2:18], shards)
+
+
+def shard_of_id(task_id: bytes, shards: int) -> int:
+    """Return the shard of the key of a task with this id."""
+    return int.from_bytes(task_id[:4], "big") % shards
 
 
 def shard_of_host(host: str, shards: int) -> int:

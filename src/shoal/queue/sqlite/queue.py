@@ -1,5 +1,7 @@
 """The SQLite backend of the queue contract."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +33,16 @@ from shoal.core.model import (
     WorkerStatus,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import (
+    DEFAULT_LEASE,
+    EditFate,
+    Fence,
+    LetterEdit,
+    OnInvalid,
+    Queue,
+    StoreSize,
+    Tasks,
+)
 from shoal.queue.cursors import check_keys, numbers_of, page_sizes, parts_of
 from shoal.queue.intake import Intake, encode_item, ids_of
 from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim, known_ids
@@ -39,6 +50,7 @@ from shoal.queue.sqlite import admin, notes, read, runs, task_list
 from shoal.queue.sqlite.admin import BATCH as LETTER_BATCH
 from shoal.queue.sqlite.admin import LetterAction
 from shoal.queue.sqlite.connection import BUSY_TIMEOUT, ReadHandler, SqliteAddress, WriteHandler
+from shoal.queue.sqlite.edit import edit
 from shoal.queue.sqlite.migrate import migrate
 from shoal.queue.sqlite.read import PAGE, Page
 from shoal.queue.sqlite.store import Store
@@ -50,6 +62,7 @@ from shoal.queue.sqlite.work.enqueue import BATCH, EnqueuePipeline, yield_gil
 P = ParamSpec("P")
 T = TypeVar("T")
 Position = TypeVar("Position")
+MAX_PURGE_PAUSE = 0.1  # seconds between two batches of a purge
 
 
 def utc_now() -> datetime:
@@ -109,6 +122,9 @@ class SqliteQueue(Queue):
             "?synchronous=full ends that.",
         )
 
+    async def size(self) -> StoreSize:
+        return await self._reader.call(read.store_size)
+
     # Runs
 
     async def start_run(
@@ -139,8 +155,11 @@ class SqliteQueue(Queue):
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)
         await self._writer.call(runs.purge, run_id)
+        began = time.monotonic()
         while await self._writer.call(runs.clear_purged):
-            pass
+            # SQLite does not serve its writers in turn: without a pause, workers would wait for many batches.
+            await asyncio.sleep(min(time.monotonic() - began, MAX_PURGE_PAUSE))
+            began = time.monotonic()
 
     # Work
 
@@ -303,6 +322,13 @@ class SqliteQueue(Queue):
             applied, after = await self._writer.call(admin.apply_to_page, action, run_id, after, until, where)
             count += applied
         return count
+
+    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
+        entries = (await self._intake(run_id)).edited(edits) if edits else []
+        pairs, fates = list(zip(edits, entries, strict=True)), list[EditFate]()
+        for start in range(0, max(1, len(pairs)), LETTER_BATCH):
+            fates += await self._writer.call(edit, run_id, pairs[start : start + LETTER_BATCH])
+        return fates
 
     # Hosts and workers
 

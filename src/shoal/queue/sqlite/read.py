@@ -18,6 +18,7 @@ from shoal.core.model import (
     StoredReject,
     WorkerStatus,
 )
+from shoal.queue.contract import StoreSize
 from shoal.queue.cursors import cursor_of
 from shoal.queue.intake import decode
 from shoal.queue.sqlite import admin, runs
@@ -201,6 +202,12 @@ def dead_letters_by_id(
     matching = [letter.no for letter in admin.filter_letters(store, behind, where)]
     rows = store.read("dead_read", list[DeadRow], numbers=as_json(matching))
     return None, [row.letter() for row in rows]
+
+
+def store_size(store: Store) -> StoreSize:
+    """Return the size of the file, with its free pages."""
+    used, free = store.read("store_size", tuple[int, int])
+    return StoreSize(used, f"the database file, of which {free:,} bytes are free for reuse")
 
 
 def expired(store: Store, after: int, size: int, run_id: str) -> Page[int, ExpiredTask]:

@@ -8,7 +8,7 @@ from shoal.queue.rules import STEERED_FROM, new_run_id, steered
 from shoal.queue.sqlite.encoding import as_json, duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
 
-PURGE_BATCH = 2_000  # rows of each table
+PURGE_BATCH = 500  # rows of each table
 _PURGED_IN_BATCHES = (
     *("purge_item", "purge_reject", "purge_dead"),
     *("purge_expired", "purge_dropped", "purge_expiry"),

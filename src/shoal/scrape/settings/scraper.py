@@ -88,6 +88,7 @@ class ScraperSettings:
     recrawl: bool = False
     again: str | None = None
     failed_pages: timedelta | None = FAILED_PAGES
+    keep: timedelta | None = None  # how long finished runs are kept; None means for good
 
     @classmethod
     def read(cls, **given: Any) -> Self:
@@ -281,4 +282,5 @@ _READERS: dict[str, Reader] = {
     "recrawl": read_flag,
     "again": _optional(_read_line),
     "failed_pages": _read_failed_pages,
+    "keep": _optional(read_positive_duration),
 }

@@ -68,6 +68,55 @@ class DropResponse(ResponseModel):
     dropped: int
 
 
+class LetterDifferenceRow(ResponseModel):
+    """A dead letter that was edited, its new id, and what changed."""
+
+    id: str
+    new_id: str
+    change: str
+
+
+class EditResponse(ResponseModel):
+    """How many dead letters were edited, and why others were not."""
+
+    run_id: str
+    dry_run: bool
+    edited: int
+    unchanged: int
+    duplicate: int
+    changed: int
+    invalid: int
+    differences: list[LetterDifferenceRow]
+    reasons: list[str]
+
+
+class PurgedRunRow(ResponseModel):
+    """A deleted run and what it had."""
+
+    run_id: str
+    scraper: str
+    state: str
+    started_at: str
+    tasks: int
+    items: int
+    dead: int
+    rejected: int
+
+
+class PurgeOldResponse(ResponseModel):
+    """The deleted runs, and how many as old were kept."""
+
+    dry_run: bool
+    purged: int
+    tasks: int
+    items: int
+    dead: int
+    rejected: int
+    unfinished: int
+    in_use: int
+    runs: list[PurgedRunRow]
+
+
 class ForgetResponse(ResponseModel):
     """How many tasks were forgotten; the next run with `dedup` queues them again if it finds them."""
 

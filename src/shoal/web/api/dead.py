@@ -1,4 +1,4 @@
-"""Dead letters: list, show, replay and drop."""
+"""Dead letters: list, show, edit, replay and drop."""
 
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from shoal.web.api.params import (
     Step,
     list_response,
 )
-from shoal.web.api.requests import DeadLettersBody
+from shoal.web.api.requests import DeadLettersBody, EditLettersBody, LetterChangeBody
 from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.paging import cursor_page
 from shoal.worker.failures.pages import read_failed_page
@@ -59,6 +59,25 @@ async def show(context: Context, run_id: RunId, letter: Letter) -> dict[str, Any
 async def page(context: Context, run_id: RunId, letter: Letter) -> Response:
     """Return the page that failed, as plain text; 404 if it was not kept."""
     return await failed_page_response(context.app.queue, run_id, letter)
+
+
+@router.patch("/{letter}", response_model=responses.DeadLetterDetail)
+async def edit_one(
+    context: Context, principal: Operator, run_id: RunId, letter: Letter, body: LetterChangeBody
+) -> dict[str, Any]:
+    """Change one dead letter and return it; its id follows its URL and step."""
+    edited = await actions.edit_letter(context, principal, run_id, letter, body.change())
+    return whole_letter_row(edited, await read_failed_page(context.app.queue, run_id, edited.id))
+
+
+@router.post("/edit", response_model=action_responses.EditResponse)
+async def edit(context: Context, principal: Operator, run_id: RunId, body: EditLettersBody) -> dict[str, Any]:
+    """Change dead letters, or report what would change."""
+    where = body.where.filter() if body.where else DeadFilter()
+    report = await actions.edit_letters(
+        context, principal, run_id, body.change.change(), body.ids, where=where, dry_run=body.dry_run
+    )
+    return {"run_id": run_id, "dry_run": body.dry_run, **report.as_json()}
 
 
 @router.post("/replay", response_model=action_responses.ReplayResponse)

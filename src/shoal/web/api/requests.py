@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from shoal.core.model import ZERO, DeadFilter, Task
+from shoal.core.values import read_positive_duration
+from shoal.fleet.run.letters import LetterChange
+from shoal.fleet.run.retention import RetentionRule
 from shoal.scrape.scraper import SEED_STEP
 from shoal.scrape.settings.args import MAX_ARGS
 
@@ -119,6 +122,60 @@ class DeadLettersBody(RequestBody):
         if (self.ids is None) == (self.where is None):
             raise ValueError('give ids or where, not both; {"where": {}} means all')
         return self
+
+
+HeaderName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class LetterChangeBody(RequestBody):
+    """What to change in dead letters; what is missing stays. A header that is null is removed."""
+
+    url: Url | None = None
+    url_replace: Annotated[list[Text], Field(min_length=2, max_length=2)] | None = None
+    step: Name | None = None
+    payload: dict[str, Any] | None = None
+    set_payload: dict[str, Any] = Field(default_factory=dict)
+    headers: dict[HeaderName, str | None] = Field(default_factory=dict, max_length=100)
+    priority: int | None = Field(default=None, ge=0, le=9)
+
+    def change(self) -> LetterChange:
+        """Convert to a `LetterChange`; raises InvalidInput if it is empty."""
+        old_and_new = self.url_replace
+        return LetterChange(
+            url=self.url,
+            url_replace=(old_and_new[0], old_and_new[1]) if old_and_new else None,
+            step=self.step,
+            payload=self.payload,
+            set_payload=self.set_payload,
+            headers=self.headers,
+            priority=self.priority,
+        )
+
+
+class EditLettersBody(DeadLettersBody):
+    """Dead letters by id or by filter, and what to change in them."""
+
+    change: LetterChangeBody
+    dry_run: bool = False
+
+
+class PurgeBody(RequestBody):
+    """Which runs to delete: older than this, except the newest `keep` of each scraper."""
+
+    older: Annotated[str, StringConstraints(max_length=20)] | None = None
+    keep: int = Field(default=0, ge=0)
+    scraper: Name | None = None
+    unfinished: bool = False
+    dry_run: bool = False
+
+    def rule(self) -> RetentionRule:
+        """Convert to a `RetentionRule`; raises InvalidInput if it selects everything."""
+        return RetentionRule(
+            older=read_positive_duration("older", self.older) if self.older else ZERO,
+            keep=self.keep,
+            scraper=self.scraper,
+            unfinished=self.unfinished,
+        )
 
 
 class HostBody(RequestBody):

@@ -70,12 +70,20 @@ class SkippedLinksResponse(ResponseModel):
     example: str | None
 
 
+class StoreResponse(ResponseModel):
+    """The size of the queue's store, and what was measured."""
+
+    bytes: int
+    text: str
+
+
 class RunStatus(RunInOverview):
     """A run, with counts by step and by partition."""
 
     steps: dict[str, CountsResponse]
     partitions: dict[str, CountsResponse]
     not_followed: dict[str, SkippedLinksResponse]
+    store: StoreResponse
 
 
 class WorkerResponse(ResponseModel):
@@ -114,6 +122,7 @@ class OverviewResponse(ResponseModel):
     workers: list[WorkerResponse]
     hosts: list[HostResponse]
     errors: dict[str, int]
+    store: StoreResponse | None
 
 
 class FleetStats(ResponseModel):
@@ -150,6 +159,9 @@ class DeadLetterResponse(ResponseModel):
     id: str
     step: str
     url: str | None
+    key: str | None
+    payload: dict[str, Any] | str  # a large one as its size
+    priority: int
     attempts: int
     error: str
     buried_at: str
@@ -175,9 +187,8 @@ class FailedPageRow(ResponseModel):
 
 
 class DeadLetterDetail(DeadLetterResponse):
-    """A dead letter with its payload, its page and all attempts."""
+    """A dead letter with its payload, its page and all attempts; an edit is attempt 0."""
 
-    payload: dict[str, Any]
     request: str | None
     traceback: str | None
     page: FailedPageRow | None

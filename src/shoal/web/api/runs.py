@@ -1,4 +1,4 @@
-"""Runs: list, show, start, enqueue, pause, resume, cancel, purge."""
+"""Runs: list, show, start, enqueue, pause, resume, cancel, purge one or the old ones."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,11 +7,11 @@ from fastapi import APIRouter
 
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader
-from shoal.fleet.status.rows import run_row
+from shoal.fleet.status.rows import run_row, store_row
 from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
-from shoal.web.api.requests import EnqueueBody, StartRunBody, WorkersBody
+from shoal.web.api.requests import EnqueueBody, PurgeBody, StartRunBody, WorkersBody
 from shoal.web.views.paging import as_async, scan_page
 from shoal.worker.skipped_links import links_not_followed
 
@@ -34,7 +34,8 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
     snapshot = seen or await ProgressReader(context.app.queue, run_id).read()
     links = await links_not_followed(context.app.queue, run_id)
-    return replace(snapshot, not_followed=links).as_json()
+    size = await context.app.queue.size()
+    return replace(snapshot, not_followed=links).as_json() | {"store": store_row(size)}
 
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)
@@ -107,3 +108,10 @@ async def purge(context: Context, principal: Operator, run_id: RunId) -> dict[st
     """Delete a run with all its tasks, items and dead letters."""
     await actions.purge(context, principal, run_id)
     return {"run_id": run_id, "purged": True}
+
+
+@router.post("/purge", response_model=action_responses.PurgeOldResponse)
+async def purge_old(context: Context, principal: Operator, body: PurgeBody) -> dict[str, Any]:
+    """Delete old runs, or report which would be deleted."""
+    report = await actions.purge_old(context, principal, body.rule(), dry_run=body.dry_run)
+    return {"dry_run": body.dry_run, **report.as_json()}

@@ -2,8 +2,19 @@
 
 from fastapi import APIRouter
 
-from shoal.web.pages import dead, fleet, local_workers, overview, records, runs, start, tasks
+from shoal.web.pages import (
+    dead,
+    dead_edit,
+    fleet,
+    local_workers,
+    overview,
+    purge,
+    records,
+    runs,
+    start,
+    tasks,
+)
 
 router = APIRouter()
-for part in (overview, runs, local_workers, records, dead, tasks, start, fleet):
+for part in (overview, runs, purge, local_workers, records, dead, dead_edit, tasks, start, fleet):
     router.include_router(part.router)

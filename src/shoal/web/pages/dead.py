@@ -20,7 +20,7 @@ from shoal.web.context import context_of
 from shoal.web.dead_errors import MAX_CLASSIFIED, class_of
 from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
 from shoal.web.views.failed_page import failed_page_response
-from shoal.web.views.form import Form, form_field, read_form
+from shoal.web.views.form import Form, form_field, payload_text, read_form
 from shoal.web.views.models import worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
@@ -75,6 +75,7 @@ async def dead(
         search=search,
         part=part,
         filter=urlencode(fields),
+        filter_fields=fields,
         classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", classified),
         classes_cut=len(classified) >= MAX_CLASSIFIED,
         is_replayed=is_replayed,
@@ -104,6 +105,7 @@ async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
         letter=found,
         page=page,
         payload=dict(found.task.payload),
+        payload_text=payload_text(found.task.payload),
         **run_tab_data(run_id, "Dead letters", snapshot),
     )
 

@@ -1,5 +1,6 @@
 """Reading HTML forms."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -10,6 +11,7 @@ from shoal.core.errors import InvalidInput, InvalidSetting, shorten
 
 MAX_BYTES = 256 << 10  # bytes
 MAX_FIELDS = 5_000
+MAX_PAYLOAD = 32 << 10  # bytes of a payload that a form shows
 
 Form = dict[str, list[str]]
 
@@ -44,3 +46,29 @@ def read_settings(text: str) -> dict[str, Any]:
         except msgspec.DecodeError:
             settings[key] = value
     return settings
+
+
+def payload_text(payload: Mapping[str, Any]) -> str | None:
+    """Return a payload as the text of a form field; None if it is too large for one."""
+    text = msgspec.json.format(msgspec.json.encode(dict(payload)), indent=2).decode()
+    return text if len(text) <= MAX_PAYLOAD else None
+
+
+def read_payload(text: str) -> dict[str, Any]:
+    """Read the payload from a form field; raises InvalidInput."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"The payload is not a JSON object: {error}. Nothing was changed.") from error
+
+
+def read_headers(text: str) -> dict[str, str | None]:
+    """Read header fields, one on each line; one without a value is None."""
+    found = dict[str, str | None]()
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, colon, value = line.partition(":")
+        if not colon:
+            # Without the text: it may be a secret.
+            raise InvalidInput("Each line of the headers must be 'Name: value'. Nothing was changed.")
+        found[name.strip()] = value.strip() or None
+    return found

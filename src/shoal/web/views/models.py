@@ -116,6 +116,7 @@ def _totals(seen: Overview, errors: int) -> dict[str, Any]:
         "workers": states.count(RUNNING),
         "late": states.count(LATE) + states.count(FROZEN),
         "errors": errors,
+        "store": seen.store,
     }
 
 

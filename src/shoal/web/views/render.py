@@ -42,6 +42,9 @@ NOTICES = {
     "starting": "Starting. The source is still being read; its tasks appear here as they are queued.",
     "workers": "Workers started here: {count}.",
     "stopping": "Workers told to stop: {count}. They finish their running tasks first.",
+    "edited": "Edited. Replay the letter to try it again.",
+    "edited letters": "Dead letters edited: {count}. Replay them to try them again.",
+    "purged": "Runs deleted: {count}.",
     "host": "Saved. It applies to all workers immediately.",
 }
 

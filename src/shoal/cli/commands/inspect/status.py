@@ -13,7 +13,7 @@ from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
     from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import Queue, StoreSize
 
 LATE, RUNNING, GONE = "late", "running", "gone"  # states of workers
 
@@ -25,9 +25,11 @@ def status(
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-    _, (snapshot, retired) = with_run(queue, run_id, _with_tokens)
+    from shoal.fleet.status.rows import store_row
+
+    _, (snapshot, retired, size) = with_run(queue, run_id, _with_tokens)
     if as_json:
-        put_json(snapshot.as_json() | {"queue": shown_queue(queue)})
+        put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)})
         return
     say_queue(queue)
     report = snapshot.as_json()
@@ -67,6 +69,7 @@ def status(
     if retired:
         more = command_on(queue, f"tokens {snapshot.run.id}")
         say(f"{counted(retired, 'API token')} retired because the API rejected them:  {more}")
+    say(f"Store: {size.bytes / 1e6:,.1f} MB ({size.text})")
 
 
 def watch(
@@ -146,12 +149,13 @@ def line_of(snapshot: "Snapshot") -> str:
     )
 
 
-async def _with_tokens(queue: "Queue", run_id: str) -> "tuple[Snapshot, int]":
-    """Return the progress of a run and the number of its retired API tokens."""
+async def _with_tokens(queue: "Queue", run_id: str) -> "tuple[Snapshot, int, StoreSize]":
+    """Return the progress of a run, the number of its retired API tokens, and the size of the store."""
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
-    return snapshot, sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
+    retired = sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
+    return snapshot, retired, await queue.size()
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":

@@ -1,12 +1,10 @@
-"""`shoal pause`, `resume`, `cancel` and `purge`."""
+"""`shoal pause`, `resume` and `cancel`."""
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from shoal.cli.console import put_json, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue, with_run
+from shoal.cli.session import with_run
 from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
@@ -55,22 +53,6 @@ def cancel(
         return f"Run {run.id} has already finished. To export its items, run: {again}"
 
     _steer(queue, run_id, lifecycle.cancel, as_json, words)
-
-
-def purge(
-    run_id: common.RunId,
-    queue: common.Queue = common.DEFAULT_QUEUE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """Delete a run with all its tasks, items and dead letters. This cannot be undone."""
-    from shoal.fleet.run import lifecycle
-
-    # What `newest` means must not change between the question and the deletion.
-    run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
-    if not yes:
-        typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
-    with_existing_queue(queue, lambda opened: lifecycle.purge(opened, run_id))
-    say(f"Deleted run {run_id}.")
 
 
 def _steer(

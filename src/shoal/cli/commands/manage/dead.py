@@ -1,19 +1,23 @@
 """`shoal dead`: dead letters, one by one or in bulk by filter."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.commands.manage.dead_edit import edit
 from shoal.cli.console import counted, put_json, put_rows, put_text, say
 from shoal.cli.options import common
 from shoal.cli.session import first, say_more, with_run
 from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shoal.core.model import DeadFilter, DeadLetter
     from shoal.queue.contract import Queue
 
-app = typer.Typer(no_args_is_help=True, help="List, show, replay and drop dead letters.")
+app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")
+app.command()(edit)
 
 Ids = Annotated[
     list[str] | None,
@@ -46,16 +50,19 @@ def list_(
         queue, run_id, lambda opened, run: _letters(opened, run, where, limit + 1, after)
     )
     rows = [letter_row(letter) for letter in letters[:limit]]
+    # Most letters have neither a key nor a payload, and the columns would be empty.
+    more = tuple(name for name in ("key", "payload") if any(row[name] for row in rows))
     put_rows(
-        rows,
-        ("id", "step", "url", "attempts", "error"),
+        rows if as_json else [_short(row) for row in rows],
+        ("id", "step", "url", *more, "attempts", "error"),
         as_json=as_json,
         nothing="No dead letters.",
-        drops=("attempts", "step"),
+        drops=("attempts", "step", "payload", "key"),
         wide=wide,
     )
     if letters and not as_json:
         say(f"Details:    {command_on(queue, f'dead show {run_id} {letters[0].id}')}")
+        say(f"Change:     {command_on(queue, f'dead edit {run_id} {letters[0].id}')}")
         say(f"Try again:  {command_on(queue, f'dead replay {run_id}')}")
     say_more(letters, limit)
 
@@ -93,8 +100,9 @@ def show(
         "page": describe_page(failed),
     }.items():
         say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
+    history = [entry | {"attempt": entry["attempt"] or "edit"} for entry in row["history"]]
     columns = ("attempt", "ended_at", "worker_id", "error")
-    put_rows(row["history"], columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
+    put_rows(history, columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
     if letter.traceback:
         put_text(f"Traceback of the last attempt:\n{letter.traceback}")
     if failed:
@@ -165,6 +173,16 @@ def drop(
         put_json({"run_id": run_id, "dropped": count})
     else:
         say(f"Dropped {counted(count, 'dead letter')}.")
+
+
+def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
+    import msgspec
+
+    from shoal.core.errors import shorten
+
+    payload = row["payload"]
+    text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
+    return {**row, "payload": shorten(text, 60) if payload else None}
 
 
 def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilter":

@@ -1,4 +1,5 @@
--- Delete a run and everything that belongs to it. Hosts stay: their limits are shared by all runs. A run that does not exist is no error.
+-- Make a run unknown, free its hosts, and delete what waits. Hosts stay: their limits are shared by all runs. A run that does not exist is no error.
+-- The client then deletes the other rows in batches (purge.py), because a long transaction would make every claim slower.
 
 CREATE OR REPLACE FUNCTION shoal.purge(p_run_id text) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -12,25 +13,25 @@ BEGIN
     END IF;
     PERFORM pg_advisory_xact_lock(hashtext('shoal.run'), run.id);
     DELETE FROM shoal.run r WHERE r.id = run.id;
+    INSERT INTO shoal.purged (run) VALUES (run.id) ON CONFLICT DO NOTHING;
     SELECT array_agg(DISTINCT l.host) INTO freed FROM shoal.lease l WHERE l.run = run.id AND l.host <> 0;
     DELETE FROM shoal.lease t WHERE t.run = run.id;
     -- In the order in which time moves tasks: the deletion waits for a running sweep where it takes tasks, and finds its work where it puts them.
     DELETE FROM shoal.delayed t WHERE t.run = run.id;
     DELETE FROM shoal.bundle t WHERE t.run = run.id;
     DELETE FROM shoal.lane t WHERE t.run = run.id;
-    DELETE FROM shoal.item t WHERE t.run = run.id;
-    DELETE FROM shoal.reject t WHERE t.run = run.id;
-    DELETE FROM shoal.dead t WHERE t.run = run.id;
-    DELETE FROM shoal.expired t WHERE t.run = run.id;
-    DELETE FROM shoal.dropped t WHERE t.run = run.id;
-    DELETE FROM shoal.attempt t WHERE t.run = run.id;
-    DELETE FROM shoal.done t WHERE t.run = run.id;
-    DELETE FROM shoal.task t WHERE t.run = run.id;
-    DELETE FROM shoal.section t WHERE t.run = run.id;
-    DELETE FROM shoal.delta t WHERE t.run = run.id;
-    DELETE FROM shoal.section_tally t WHERE t.run = run.id;
-    DELETE FROM shoal.host_tally t WHERE t.run = run.id;
-    DELETE FROM shoal.worker_tally t WHERE t.run = run.id;
-    DELETE FROM shoal.worker t WHERE t.run = run.id;
     PERFORM shoal.wake(freed);
+END $$;
+
+-- The last part of a purge: tables with few rows of a run.
+CREATE OR REPLACE FUNCTION shoal.purge_rest(p_run int) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM shoal.section t WHERE t.run = p_run;
+    DELETE FROM shoal.delta t WHERE t.run = p_run;
+    DELETE FROM shoal.section_tally t WHERE t.run = p_run;
+    DELETE FROM shoal.host_tally t WHERE t.run = p_run;
+    DELETE FROM shoal.worker_tally t WHERE t.run = p_run;
+    DELETE FROM shoal.worker t WHERE t.run = p_run;
+    DELETE FROM shoal.purged t WHERE t.run = p_run;
 END $$;

@@ -21,6 +21,6 @@ CROSS JOIN LATERAL (
            coalesce(array_agg(a.worker ORDER BY a.token), '{}') AS h_workers,
            coalesce(array_agg(a.error ORDER BY a.token), '{}') AS h_errors,
            coalesce(array_agg(a.ended_at ORDER BY a.token), '{}') AS h_ended
-    FROM shoal.attempt a WHERE a.task = d.task AND a.outcome IN ('R', 'B', 'L')
+    FROM shoal.attempt a WHERE a.task = d.task AND a.outcome IN ('R', 'B', 'L', 'E')
 ) history
 ORDER BY d.id

@@ -45,6 +45,11 @@ class CounterChanges:
         counts[target] += count
         self._section_of[lane] = section
 
+    def shift(self, lane: int, section: int, column: CounterColumn, count: int) -> None:
+        """Count tasks that enter or leave a lane in the same state."""
+        self._lanes[lane][column] += count
+        self._section_of[lane] = section
+
     def add(self, lane: int, column: CounterColumn, count: int) -> None:
         """Count the results of tasks of a lane; `move` must be called for them as well."""
         self._lanes[lane][column] += count

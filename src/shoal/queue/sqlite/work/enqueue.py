@@ -98,7 +98,7 @@ def add_tasks(store: Store, run: int, ttl: int | None, entries: Sequence[QueuedT
     total = len(entries)
     entries = known.skip_known(store, run, entries, now)
     skipped = total - len(entries)
-    lanes = _lane_ids(store, run, {(entry.step, entry.partition, entry.host) for entry in entries})
+    lanes = lane_ids(store, run, {(entry.step, entry.partition, entry.host) for entry in entries})
     rows = [_task_row(run, ttl, now, lanes, entry) for entry in entries]
     added = store.run_many("task_add", rows)
     if not added:
@@ -126,7 +126,7 @@ def _task_row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], e
     )
 
 
-def _lane_ids(store: Store, run: int, names: set[LaneName]) -> dict[LaneName, int]:
+def lane_ids(store: Store, run: int, names: set[LaneName]) -> dict[LaneName, int]:
     """Return the numbers of lanes, and create the missing ones."""
     cached = store.lanes.setdefault(run, {})
     missing = names - cached.keys()

@@ -1,0 +1,90 @@
+"""`shoal purge`: delete a run, or all old ones."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import counted, put_json, say
+from shoal.cli.options import common
+from shoal.cli.session import with_existing_queue, with_run
+
+if TYPE_CHECKING:
+    from shoal.fleet.run.retention import PurgeReport, RetentionRule
+
+
+def purge(
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Run id. List them with: shoal runs")
+    ] = None,
+    older: Annotated[
+        str | None, typer.Option("--older", help="All runs that ended this long ago.", metavar="TIME")
+    ] = None,
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="Keep the newest N runs of each scraper.", metavar="N")
+    ] = 0,
+    scraper: Annotated[
+        str | None, typer.Option("--scraper", help="Only runs of this scraper.", metavar="NAME")
+    ] = None,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that have tasks left.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: common.Json = False,
+) -> None:
+    """Delete a run, or old runs, with all tasks, items and dead letters. This cannot be undone."""
+    from shoal.core.errors import InvalidInput
+    from shoal.core.model import ZERO
+    from shoal.core.values import read_positive_duration
+    from shoal.fleet.run.retention import RetentionRule
+
+    if run_id is not None:
+        if older or keep or scraper or unfinished or dry_run:
+            raise InvalidInput("Name a RUN, or select old runs with --older and --keep; not both.")
+        _purge_one(run_id, queue, yes, as_json)
+        return
+    age = read_positive_duration("--older", older) if older else ZERO
+    rule = RetentionRule(older=age, keep=keep, scraper=scraper, unfinished=unfinished)
+    if not (dry_run or yes):
+        preview = _apply(queue, rule, dry_run=True)
+        if preview.runs:
+            _show(preview, dry_run=True)
+            typer.confirm(f"Delete {counted(len(preview.runs), 'run')}?", abort=True, err=True)
+    report = _apply(queue, rule, dry_run=dry_run)
+    if as_json:
+        put_json({"dry_run": dry_run, **report.as_json()})
+    else:
+        _show(report, dry_run=dry_run, with_runs=dry_run or yes)
+
+
+def _purge_one(run_id: str, queue: str, yes: bool, as_json: bool) -> None:
+    from shoal.fleet.run import lifecycle
+
+    # What `newest` means must not change between the question and the deletion.
+    run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
+    if not yes:
+        typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
+    with_existing_queue(queue, lambda opened: lifecycle.purge(opened, run_id))
+    if as_json:
+        put_json({"run_id": run_id, "purged": True})
+    else:
+        say(f"Deleted run {run_id}.")
+
+
+def _apply(queue: str, rule: "RetentionRule", *, dry_run: bool) -> "PurgeReport":
+    from shoal.fleet.run.retention import purge_old
+
+    return with_existing_queue(queue, lambda opened: purge_old(opened, rule, dry_run=dry_run))
+
+
+def _show(report: "PurgeReport", *, dry_run: bool, with_runs: bool = True) -> None:
+    from shoal.fleet.run.retention import words_of
+
+    for one in report.runs if with_runs else ():
+        tasks, items = counted(one.stats.tasks, "task"), counted(one.stats.items, "item")
+        say(f"  {one.run.id}  {one.run.scraper}  {one.state}  {tasks}, {items}")
+    say(words_of(report, dry_run=dry_run))
+    if report.unfinished:
+        left = counted(report.unfinished, "run")
+        say(f"Kept {left} with tasks left; to delete such runs as well: --unfinished")
+    if report.in_use:
+        say(f"Kept {counted(report.in_use, 'run')} that workers are running on.")

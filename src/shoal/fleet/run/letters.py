@@ -1,0 +1,280 @@
+"""Edits of dead letters: a change is applied to one letter, or to all that match, and counted."""
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, shorten
+from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task, error_text
+from shoal.core.redact import redacted
+from shoal.core.request_options import RequestOptions
+from shoal.core.values import hint
+from shoal.fleet.job import Job
+from shoal.fleet.status.rows import find_letter
+from shoal.queue.contract import EditFate, LetterEdit, Queue
+from shoal.queue.intake import task_id
+
+BATCH = 200
+MAX_SHOWN = 20  # changes and refusals that a report lists
+MAX_EDITOR = 100  # characters of the name of who edits
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterChange:
+    """What to change in dead letters; what is not given stays.
+
+    `url_replace` replaces a part of the URL, `payload` the whole payload, and `set_payload` some of its
+    fields. A header that is None is removed.
+    """
+
+    url: str | None = None
+    url_replace: tuple[str, str] | None = None
+    step: str | None = None
+    payload: Mapping[str, Any] | None = None
+    set_payload: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    headers: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
+    priority: int | None = None
+
+    def __post_init__(self) -> None:
+        if not any(_given(self)):
+            raise InvalidInput("Nothing to change. Give a URL, a step, a payload, a header or a priority.")
+        if self.url is not None and self.url_replace is not None:
+            raise InvalidInput("A new URL and a replacement in the URL cannot be combined; give one of them.")
+        if self.url_replace is not None and not self.url_replace[0]:
+            raise InvalidInput("The text to replace in the URL is empty.")
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or (value is not None and not value.isprintable()):
+                raise InvalidInput(f"Not a header: {shorten(repr(name))}. Write it as 'Name: value'.")
+
+    def apply(self, task: Task) -> Task:
+        """Return the changed task, which may be equal to the given one."""
+        payload = dict(task.payload if self.payload is None else self.payload) | dict(self.set_payload)
+        return replace(
+            task,
+            url=self._url(task.url),
+            step=task.step if self.step is None else self.step,
+            payload=payload,
+            priority=task.priority if self.priority is None else self.priority,
+            request=self._request(task.request),
+        )
+
+    def _url(self, url: str | None) -> str | None:
+        if self.url_replace and url is not None:
+            return url.replace(*self.url_replace)
+        return url if self.url is None else self.url
+
+    def _request(self, request: RequestOptions | None) -> RequestOptions | None:
+        if not self.headers:
+            return request
+        changed = {name.lower() for name in self.headers}
+        kept = request.headers if request else NOTHING
+        headers = {name: value for name, value in kept.items() if name.lower() not in changed}
+        headers |= {name.lower(): value for name, value in self.headers.items() if value is not None}
+        post = request.post if request else None
+        return RequestOptions(post=post, headers=headers) if headers or post is not None else None
+
+
+FIELDS = tuple(one.name for one in fields(LetterChange))
+
+
+def read_change(given: Mapping[str, Any]) -> LetterChange:
+    """Return the change with these fields; raises InvalidInput for an unknown one."""
+    for name in given:
+        if name not in FIELDS:
+            raise InvalidInput(f"A dead letter has no {shorten(name)!r} to change. {hint(name, FIELDS)}")
+    return LetterChange(**given)
+
+
+def _given(change: LetterChange) -> Iterable[bool]:
+    yield from (getattr(change, name) is not None for name in ("url", "url_replace", "step", "payload"))
+    yield from (change.priority is not None, bool(change.set_payload), bool(change.headers))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterDifference:
+    """A dead letter before and after its edit: its ids, and what differs in words, without secrets."""
+
+    id: str
+    new_id: str
+    text: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return the documented fields."""
+        return {"id": self.id, "new_id": self.new_id, "change": self.text}
+
+
+@dataclass(slots=True)
+class EditReport:
+    """The result of editing dead letters; of a dry run, what would be done."""
+
+    edited: int = 0
+    unchanged: int = 0  # the change does not apply to them
+    duplicate: int = 0  # the run already has the task that they would become
+    changed: int = 0  # they were replayed, dropped or edited meanwhile, or do not exist
+    invalid: int = 0  # the new task cannot be queued
+    differences: list[LetterDifference] = field(default_factory=list)  # the first ones
+    reasons: list[str] = field(default_factory=list)  # of the first refusals
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "edited": self.edited,
+            "unchanged": self.unchanged,
+            "duplicate": self.duplicate,
+            "changed": self.changed,
+            "invalid": self.invalid,
+            "differences": [one.as_json() for one in self.differences],
+            "reasons": self.reasons,
+        }
+
+    def refuse(self, letter: DeadLetter, reason: str) -> None:
+        """List why a letter was not edited, if there is room."""
+        if len(self.reasons) < MAX_SHOWN:
+            self.reasons.append(f"{letter.id}: {reason}")
+
+
+async def edit_letters(
+    queue: Queue,
+    run_id: str,
+    change: LetterChange,
+    *,
+    ids: Sequence[str] | None = None,
+    where: DeadFilter = DeadFilter(),
+    by: str,
+    dry_run: bool = False,
+) -> EditReport:
+    """Edit the dead letters with these ids, or all that match, in batches; a dry run only reports."""
+    run, report, batch = await queue.run(run_id), EditReport(), list[LetterEdit]()
+    found = 0
+    async for letter in queue.dead(run_id, where, ids=ids):
+        found += 1
+        if edit := _edit(run, letter, change, by, report):
+            batch.append(edit)
+        if len(batch) >= BATCH:
+            await _write(queue, run, batch, report, dry_run)
+            batch = []
+    await _write(queue, run, batch, report, dry_run)
+    report.changed += len(set(ids)) - found if ids is not None else 0
+    return report
+
+
+async def edit_letter(
+    queue: Queue, run_id: str, letter_id: str, change: LetterChange, *, by: str
+) -> DeadLetter:
+    """Edit one dead letter and return it.
+
+    Raises UnknownLetter, InvalidTask, and RunConflict if it has changed meanwhile or is a duplicate.
+    """
+    run, letter = await queue.run(run_id), await find_letter(queue, run_id, letter_id)
+    task = change.apply(letter.task)
+    new_id = task_id(run, task)
+    if task == letter.task:
+        return letter
+    edit = LetterEdit(letter=letter, task=task, by=_name(by), note=_note(letter.task, task))
+    (fate,) = await queue.edit(run_id, [edit])
+    if fate is EditFate.DUPLICATE:
+        raise RunConflict(run_id, f"{DUPLICATE}. Drop the letter: shoal dead drop {run_id} {letter_id}")
+    if fate is EditFate.CHANGED:
+        raise RunConflict(run_id, f"changed the letter meanwhile. Look at it: shoal dead list {run_id}")
+    return await find_letter(queue, run_id, new_id)
+
+
+async def check_step(queue: Queue, run: Run, step: str | None, job_of: Callable[[Run], Job]) -> None:
+    """Raise InvalidInput if the scraper has no such step; if it is not known here, if the run has none."""
+    if step is None:
+        return
+    try:
+        steps: Collection[str] = (await asyncio.to_thread(job_of, run)).scraper.steps
+        more = ""
+    except ShoalError:
+        steps = (await queue.stats(run.id)).steps
+        more = " Only steps that the run has used are known here; to name the scraper: --scraper FILE."
+    if step not in steps:
+        raise InvalidInput(f"{run.scraper!r} has no step {shorten(repr(step))}. {hint(step, steps)}{more}")
+
+
+DUPLICATE = "already has the task that the letter would become"
+
+
+def _edit(
+    run: Run, letter: DeadLetter, change: LetterChange, by: str, report: EditReport
+) -> LetterEdit | None:
+    task = change.apply(letter.task)
+    try:
+        task_id(run, task)
+    except InvalidTask as error:
+        report.invalid += 1
+        report.refuse(letter, error.reason)
+        return None
+    if task == letter.task:
+        report.unchanged += 1
+        return None
+    return LetterEdit(letter=letter, task=task, by=_name(by), note=_note(letter.task, task))
+
+
+async def _write(
+    queue: Queue, run: Run, edits: Sequence[LetterEdit], report: EditReport, dry_run: bool
+) -> None:
+    fates = await _foresee(queue, run, edits) if dry_run else await queue.edit(run.id, edits)
+    for edit, fate in zip(edits, fates, strict=True):
+        match fate:
+            case EditFate.EDITED:
+                report.edited += 1
+                if len(report.differences) < MAX_SHOWN:
+                    new_id = task_id(run, edit.task)
+                    report.differences.append(
+                        LetterDifference(id=edit.letter.id, new_id=new_id, text=edit.note)
+                    )
+            case EditFate.DUPLICATE:
+                report.duplicate += 1
+                report.refuse(edit.letter, f"the run {DUPLICATE}")
+            case EditFate.CHANGED:
+                report.changed += 1
+                report.refuse(edit.letter, "it was replayed, dropped or edited meanwhile")
+
+
+async def _foresee(queue: Queue, run: Run, edits: Sequence[LetterEdit]) -> list[EditFate]:
+    """Return the fates that the edits of a dry run would have now."""
+    ids = [task_id(run, edit.task) for edit in edits]
+    taken = await queue.entered(run.id, ids)
+    fates = list[EditFate]()
+    for edit, new_id in zip(edits, ids, strict=True):
+        is_taken = new_id in taken and new_id != edit.letter.id
+        fates.append(EditFate.DUPLICATE if is_taken else EditFate.EDITED)
+        taken.add(new_id)
+    return fates
+
+
+def _note(old: Task, new: Task) -> str:
+    """Return what differs in words: values of URL, step and priority, names of payload fields and headers."""
+    words = [
+        f"{name} {before if before is not None else 'none'} → {after if after is not None else 'none'}"
+        for name, before, after in (
+            ("url", old.url, new.url),
+            ("step", old.step, new.step),
+            ("priority", old.priority, new.priority),
+        )
+        if before != after
+    ]
+    if names := _changed(old.payload, new.payload):
+        words.append(f"payload {names}")
+    if names := _changed(_headers(old), _headers(new)):
+        words.append(f"headers {names}")
+    return error_text(redacted(f"edited: {'; '.join(words)}"))
+
+
+def _headers(task: Task) -> Mapping[str, str]:
+    return task.request.headers if task.request else NOTHING
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return the names whose values differ."""
+    names = sorted({*old, *new})
+    return ", ".join(shorten(name, 40) for name in names if old.get(name, ...) != new.get(name, ...))
+
+
+def _name(by: str) -> str:
+    return error_text(by)[:MAX_EDITOR] or "somebody"

@@ -1,0 +1,161 @@
+"""Deletes old runs: by age and number, on request or when a run of a scraper with `keep` ends."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shoal.core.errors import InvalidInput, QueueError, UnknownRun
+from shoal.core.model import ZERO, Run, RunState, Stats
+from shoal.fleet.run.lifecycle import purge
+from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.stale import FINAL_STATES, LATE, state_of
+from shoal.queue.contract import Queue
+from shoal.scrape.scraper import Scraper
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRule:
+    """Which runs to delete: those older than `older`, except the newest `keep` of each scraper.
+
+    Only runs that have finished or were cancelled, unless `unfinished` is set.
+    """
+
+    older: timedelta = ZERO
+    keep: int = 0
+    scraper: str | None = None
+    unfinished: bool = False
+
+    def __post_init__(self) -> None:
+        if self.older < ZERO or self.keep < 0:
+            raise InvalidInput("Neither the age nor the number of runs to keep can be negative.")
+        if not self.older and not self.keep:
+            raise InvalidInput("Say which runs to delete: --older 30d, --keep 10, or both.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedRun:
+    """A run that was deleted, or that a dry run would delete, with its counts."""
+
+    run: Run
+    state: str
+    stats: Stats
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "run_id": self.run.id,
+            "scraper": self.run.scraper,
+            "state": self.state,
+            "started_at": self.run.started_at.isoformat(timespec="seconds"),
+            "tasks": self.stats.tasks,
+            "items": self.stats.items,
+            "dead": self.stats.dead,
+            "rejected": self.stats.rejected,
+        }
+
+
+@dataclass(slots=True)
+class PurgeReport:
+    """The runs that were deleted, and why others that are as old were not."""
+
+    runs: list[PurgedRun] = field(default_factory=list)
+    unfinished: int = 0  # they have tasks left
+    in_use: int = 0  # workers are running on them
+
+    def total(self, name: str) -> int:
+        """Return the sum of a count over the deleted runs."""
+        return sum(getattr(one.stats, name) for one in self.runs)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "purged": len(self.runs),
+            **{name: self.total(name) for name in ("tasks", "items", "dead", "rejected")},
+            "unfinished": self.unfinished,
+            "in_use": self.in_use,
+            "runs": [one.as_json() for one in self.runs],
+        }
+
+
+async def purge_old(
+    queue: Queue,
+    rule: RetentionRule,
+    *,
+    dry_run: bool = False,
+    but: str | None = None,
+    now: datetime | None = None,
+    on_purged: Callable[[PurgedRun], object] = lambda run: None,
+) -> PurgeReport:
+    """Delete the runs that a rule selects, one after the other, the oldest first; never the run `but`."""
+    report, moment = PurgeReport(), now or datetime.now(UTC)
+    for run in _candidates(await queue.runs(), rule, but):
+        try:
+            chosen = await _judge(queue, run, rule, moment, report)
+            if chosen and not dry_run:
+                await purge(queue, run.id)
+        except UnknownRun:
+            continue  # deleted by somebody else meanwhile
+        if chosen:
+            report.runs.append(chosen)
+            on_purged(chosen)
+    return report
+
+
+async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[str], object]) -> None:
+    """Delete the runs of a scraper that are older than its `keep`; a failure is only reported."""
+    if (age := scraper.settings.keep) is None:
+        return
+    try:
+        report = await purge_old(queue, RetentionRule(older=age, scraper=scraper.name), but=run.id)
+    except QueueError as error:
+        say(f"Old runs of {scraper.name!r} could not be deleted: {error}")
+        return
+    if report.runs:
+        log.info("Deleted runs: %s", ", ".join(one.run.id for one in report.runs))
+        say(f"{words_of(report)} (keep = {age.total_seconds() / 86_400:g} days)")
+
+
+def words_of(report: PurgeReport, *, dry_run: bool = False) -> str:
+    """Return what was deleted, in one line."""
+    counts = {"run": len(report.runs), "task": report.total("tasks"), "item": report.total("items")}
+    counts["dead letter"] = report.total("dead")
+    runs, *rest = (f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
+    return f"{'Would delete' if dry_run else 'Deleted'} {runs} with {', '.join(rest)}."
+
+
+def _candidates(runs: Sequence[Run], rule: RetentionRule, but: str | None) -> list[Run]:
+    """Return the runs that may be deleted by their number, the oldest first."""
+    newer, found = Counter[str](), list[Run]()
+    for run in runs:  # the newest first
+        newer[run.scraper] += 1
+        if rule.scraper in (None, run.scraper) and newer[run.scraper] > rule.keep and run.id != but:
+            found.append(run)
+    return found[::-1]
+
+
+async def _judge(
+    queue: Queue, run: Run, rule: RetentionRule, now: datetime, report: PurgeReport
+) -> PurgedRun | None:
+    """Return a run that the rule selects; of others that are old enough, count why they stay."""
+    if now - run.started_at < rule.older:
+        return None  # without another call: most runs are young
+    workers = await queue.workers(run.id)
+    # A run that took weeks is as old as the last sign of its workers.
+    age = min([now - run.started_at, *(worker.last_beat for worker in workers)])
+    if age < rule.older:
+        return None
+    if any(state_of(worker) not in (*FINAL_STATES, LATE) for worker in workers):
+        report.in_use += 1
+        return None
+    stats = await queue.stats(run.id)
+    snapshot = Snapshot(run, stats, 0, 0.0, None)
+    is_done = snapshot.is_finished or run.state is RunState.CANCELLED or not stats.tasks
+    if not is_done and not rule.unfinished:
+        report.unfinished += 1
+        return None
+    return PurgedRun(run=run, state=snapshot.state, stats=stats)

@@ -1,0 +1,1 @@
+SELECT 1 FROM task WHERE run = :run AND id = :id
