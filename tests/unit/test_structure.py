@@ -9,7 +9,7 @@ MAX_FILES = 17  # of one folder, without `__init__.py`
 MAX_LINES = 430
 # One table or one class each.
 LARGER = {
-    "core/errors.py": 540,
+    "core/errors.py": 550,
     "queue/redis/queue.py": 520,
     "fetch/browser/tab.py": 500,
     "queue/redis/wire.py": 450,
