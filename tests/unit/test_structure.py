@@ -9,9 +9,9 @@ MAX_FILES = 17  # of one folder, without `__init__.py`
 MAX_LINES = 430
 # One table or one class each.
 LARGER = {
-    "core/errors.py": 540,
-    "queue/redis/queue.py": 540,
-    "queue/postgres/queue.py": 450,
+    "core/errors.py": 560,
+    "queue/redis/queue.py": 560,
+    "queue/postgres/queue.py": 460,
     "queue/redis/wire.py": 450,
 }
 

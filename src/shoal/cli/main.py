@@ -47,6 +47,8 @@ def main() -> None:
         if "--json" in sys.argv:
             put_json({"error": type(error).__name__, "message": message})
         print_error(message)
+        for note in getattr(error, "__notes__", ()):  # such as the traceback of a task
+            say(note)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)

@@ -54,8 +54,6 @@ CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (
 # What others say
 STDOUT, LOG = "stdout", "log"
 
-TRACEBACK = "traceback"  # the only field of several lines
-
 _EVENT = "shoal_event"  # the attribute of a log record that names its event
 
 

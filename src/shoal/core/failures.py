@@ -2,6 +2,7 @@
 
 from shoal.core.model import Bury, Retry, error_text
 
+TRACEBACK = "traceback"  # the field of log events that has several lines
 MAX_TRACEBACK = 4_000  # characters of a traceback that are stored
 
 

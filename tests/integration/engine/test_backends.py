@@ -12,6 +12,7 @@ import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
 from shoal.queue.open import open_queue
+from shoal.worker.failures.pages import read_failed_page
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer, Origin
 
@@ -57,6 +58,29 @@ async def test_a_crawl_gives_every_page_once_while_workers_are_killed(any_bench,
     assert paths == Counter({str(number): 1 for number in range(PAGES)})
     assert summary.snapshot.stats.dead == 0
     assert sum(origin.visits.values()) - PAGES - PAGES // 20 <= sum(killed)
+
+
+BROKEN = """
+    broken = Scraper("broken", rate=None, robots=False, retries=0)
+
+    @broken.step
+    async def main(page: Page):
+        yield {"price": float(page.text("b"))}
+"""
+
+
+async def test_a_dead_letter_keeps_its_traceback_and_its_page(any_bench, origin):
+    origin.answer = lambda path: Answer("<b>no price</b>")
+    summary = await any_bench.run(BROKEN, [f"{origin.url}/1"])
+    async with open_queue(any_bench.queue_url) as queue:
+        (letter,) = [letter async for letter in queue.dead(summary.run.id)]
+        page = await read_failed_page(queue, summary.run.id, letter.id)
+    lines = letter.traceback.split("\n")
+    assert lines[-2].strip() == 'yield {"price": float(page.text("b"))}'
+    assert lines[-1].startswith("ValueError: could not convert")
+    assert letter.error.startswith(lines[-1])
+    assert page is not None
+    assert (page.status, page.body) == (200, b"<b>no price</b>")
 
 
 SITES = """

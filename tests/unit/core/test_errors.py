@@ -1,11 +1,14 @@
 """The error tree is as drawn, and every error has a message."""
 
 import inspect
+import pickle
+import traceback
 
 import pytest
 
 from shoal.core import errors
 from shoal.core.errors import (
+    BreakpointRefused,
     ExportFailed,
     HttpStatus,
     InvalidItem,
@@ -71,6 +74,7 @@ FACTS = {
     NotRecorded: ("https://example.com/", "pages.warc.gz"),
     ProxyFailed: ("http://proxy.test:3128", "connection refused"),
     TaskExpired: ("20260215_120000_ab12", "0" * 32, "expired"),
+    BreakpointRefused: ("book", "shoal run --debug books.py --url https://example.com/"),
     TaskDied: ("20260215_120000_ab12", "0" * 32, "https://example.com/", "status 500"),
 }
 
@@ -141,3 +145,11 @@ def test_a_long_text_is_shortened_to_the_limit():
     assert shorten("x" * 120) == "x" * 120
     assert shorten("x" * 121) == "x" * 119 + "…"
     assert len(str(InvalidUrl("x" * 100_000, "it is long"))) < 250
+
+
+def test_the_error_of_a_dead_task_shows_the_traceback_of_its_step_and_can_be_pickled():
+    error = TaskDied("r", "l", "https://example.com/", "KeyError: 'a'", '  File "books.py", line 7')
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert one.traceback == '  File "books.py", line 7'
+        assert '  File "books.py", line 7' in "".join(traceback.format_exception(one))
+    assert not hasattr(TaskDied("r", "l", None, "HttpStatus: 404"), "__notes__")

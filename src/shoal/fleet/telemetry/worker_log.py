@@ -13,10 +13,10 @@ from shoal.core.events import (
     RESTARTED,
     STARTED,
     STOPPING,
-    TRACEBACK,
     Event,
     Level,
 )
+from shoal.core.failures import TRACEBACK
 from shoal.fleet.telemetry.logs import LogDirectory
 from shoal.queue import retry
 from shoal.worker.ipc.protocol import ExitReason

@@ -6,7 +6,8 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 
-from shoal.core.events import LOOP_BLOCKED, TRACEBACK, Event, Level
+from shoal.core.events import LOOP_BLOCKED, Event, Level
+from shoal.core.failures import TRACEBACK
 from shoal.core.model import Lease
 from shoal.core.redact import bare_url
 from shoal.scrape import step

@@ -22,11 +22,11 @@ from shoal.core.events import (
     TASK_DONE,
     TASK_FAILED,
     TASK_RELEASED,
-    TRACEBACK,
     Event,
     Level,
     event_of,
 )
+from shoal.core.failures import TRACEBACK
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, error_text
 from shoal.core.redact import bare_url
 from shoal.core.secrets import hidden

@@ -238,3 +238,12 @@ def test_a_file_as_log_folder_is_refused_at_the_start_with_what_to_type(place):
 def test_a_folder_below_a_file_is_refused_at_the_start():
     with pytest.raises(InvalidSetting, match="cannot be written"):
         LogPlan(folder=Path(__file__) / "logs").check()
+
+
+def test_a_traceback_is_below_its_line_in_text_and_a_field_in_json():
+    fields = {"error": "KeyError", "traceback": '  File "books.py", line 7\n\x1b[31mKeyError'}
+    event = Event(at=0.0, level=Level.WARNING, name="task failed", fields=fields)
+    line, *below = as_text(event).split("\n")
+    assert line.endswith("task failed error=KeyError")
+    assert below == ['      File "books.py", line 7', "    \ufffd[31mKeyError"]
+    assert json.loads(as_json(event))["traceback"] == fields["traceback"]

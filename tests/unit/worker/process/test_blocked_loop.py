@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.core.events import LOOP_BLOCKED, TRACEBACK, Event
+from shoal.core.events import LOOP_BLOCKED, Event
+from shoal.core.failures import TRACEBACK
 from shoal.core.model import MINUTE, ZERO, Lease, Task
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.ipc.step_markers import StepMarkers, make_file

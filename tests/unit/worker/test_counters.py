@@ -1,0 +1,38 @@
+"""The counters of workers, and the first error of each class."""
+
+from shoal.core.model import MINUTE, ZERO, Bury, Lease, Retry, Task
+from shoal.worker.counters import MAX_FIRST_ERRORS, WorkerCounters
+
+TASK = Task(url="https://example.com/a?token=secret")
+LEASE = Lease(run_id="r", task_id="t", token=1, task=TASK, attempt=1, start_in=ZERO, deadline_in=MINUTE)
+
+
+def test_the_first_error_of_each_class_is_remembered_with_its_page_and_its_traceback() -> None:
+    tally = WorkerCounters()
+    tally.note_error("KeyError", Retry(LEASE, "KeyError: 'a'", traceback="line 7\nKeyError: 'a'"))
+    tally.note_error("KeyError", Bury(LEASE, "KeyError: 'b'"))
+    tally.note_error("HttpStatus", Bury(LEASE, "HttpStatus: status 404"))
+    assert tally.errors == {"KeyError": 2, "HttpStatus": 1}
+    assert tally.first_errors == {
+        "KeyError": "https://example.com/a\nline 7\nKeyError: 'a'",
+        "HttpStatus": "https://example.com/a: status 404",
+    }
+
+
+def test_the_sum_of_two_workers_has_the_first_errors_of_both() -> None:
+    one, other = WorkerCounters(), WorkerCounters()
+    one.note_error("KeyError", Bury(LEASE, "KeyError: one"))
+    other.note_error("KeyError", Bury(LEASE, "KeyError: other"))
+    other.note_error("ValueError", Bury(LEASE, "ValueError: x"))
+    both = one + other
+    assert both.errors == {"KeyError": 2, "ValueError": 1}
+    assert both.first_errors["KeyError"].endswith("one")
+    assert both.first_errors["ValueError"].endswith("x")
+
+
+def test_the_classes_with_a_first_error_are_bounded() -> None:
+    tally = WorkerCounters()
+    for number in range(100):
+        tally.note_error(f"Error{number}", Bury(LEASE, f"Error{number}: x"))
+    assert len(tally.first_errors) == MAX_FIRST_ERRORS
+    assert len(tally.errors) == 100
