@@ -47,7 +47,7 @@ async def open_bound_run(
         run_id = await run_being_seeded(queue, job.scraper.name)
     run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
     if resume:
-        return await bind_args(queue, job, run.id), run
+        job = await bind_args(queue, job, run.id)
     await store_args(queue, run, job.scraper)
     return job, run
 

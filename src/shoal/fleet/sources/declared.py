@@ -72,7 +72,7 @@ async def seeds_left(queue: Queue, run_id: str, seeds: Seeds) -> Seeds:
     """
     if not seeds.declared_in or run_id in await queue.notes(TOPIC, [run_id]):
         return seeds
-    return Seeds()
+    return Seeds() if (await queue.stats(run_id)).tasks else seeds
 
 
 def _within(folder: Path, file: str) -> str:
