@@ -59,7 +59,7 @@ async def test_a_run_of_another_scraper_is_a_conflict(queue: Queue) -> None:
     assert (await queue.run("mine")).scraper == "books"
 
 
-@pytest.mark.parametrize("run_id", ["", "a b", "a/b", "../up", "ü", "x\n", "a\0b", "x" * 101])
+@pytest.mark.parametrize("run_id", ["", "a b", "a/b", "../up", "ü", "x\n", "a\0b", "x" * 101, "newest"])
 async def test_an_odd_run_id_is_refused(queue: Queue, run_id: str) -> None:
     with pytest.raises(InvalidSetting):
         await queue.start_run("books", run_id=run_id)

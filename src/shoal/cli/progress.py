@@ -11,6 +11,7 @@ from shoal.core.model import Run
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.logs import LogPlan
+from shoal.queue.namespace import shown_queue
 from shoal.worker.counters import format_counts
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ LINE_INTERVAL = 10.0  # seconds, without a terminal
 class ProgressView(AbstractContextManager["ProgressView"]):
     """Shows the progress of a run: a live view in a terminal, else one line at intervals."""
 
-    def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None) -> None:
+    def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None, queue_url: str = "") -> None:
         self._as_json = as_json
         # Log lines in the same terminal would break the live view.
         has_lines = logs is not None and logs.is_stream
         self._view = None if as_json or has_lines else open_view()
         self._last_line = time.monotonic()
+        self._place = f" in {shown_queue(queue_url)}" if queue_url else ""
 
     def __enter__(self) -> Self:
         if self._view:
@@ -41,11 +43,11 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             self._view.stop()
 
     def on_start(self, run: Run, pool: WorkerPool) -> None:
-        """Print the id of the run."""
+        """Print the id of the run and its queue."""
         if self._view:
             self._view.name(run.scraper)
         if not self._as_json:
-            say(f"Run {run.id}")
+            say(f"Run {run.id}{self._place}")
 
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
         """Show the current progress."""

@@ -36,13 +36,23 @@ def lay_out(
     """
     # A header may wrap between its words.
     compact = {name: _widest(*_header(name).split(), *texts) for name, texts in cells.items()}
-    chosen, left_out = dict(compact), list[str]()
+    left_out = list[str]()
+
+    def remaining(without: Collection[str]) -> dict[str, int]:
+        return {name: size for name, size in compact.items() if name not in without}
+
+    def fits(without: Collection[str]) -> bool:
+        return _total(_least(remaining(without), folds, MIN_FOLDED)) <= width
+
     for name in drops:
-        if _total(_least(chosen, folds, MIN_FOLDED)) <= width:
+        if fits(left_out):
             break
-        if name in chosen:
-            del chosen[name]
+        if name in cells:
             left_out.append(name)
+    for name in reversed(left_out):  # a narrow column may fit where a wide one was
+        if fits(without := [one for one in left_out if one != name]):
+            left_out = without
+    chosen = remaining(left_out)
     tries = (_least(chosen, folds, MIN_FOLDED), _least(chosen, folds, MIN_ANY))
     least = next((one for one in tries if _total(one) <= width), _least(chosen, chosen, MIN_ANY))
     wanted = {name: max(cell_len(_header(name)), size) for name, size in chosen.items()}

@@ -74,6 +74,27 @@ async def test_titles_show_the_progress(dashboard):
         assert "1 left · Shoal</title>" in (await client.get("/")).text
 
 
+async def test_a_run_is_stopped_when_its_last_worker_has_ended_in_pages_and_api(dashboard):
+    run = await dashboard.make_run()
+    for state in ("running", "stopped"):
+        async with dashboard.client(OPERATOR) as client:
+            for path in ("/", "/runs", f"/runs/{run.id}"):
+                assert f'<span class="state {state}">' in (await client.get(path)).text, path
+            (row,) = (await client.get("/api/runs")).json()["rows"]
+            shown = (await client.get(f"/api/runs/{run.id}")).json()
+        assert (row["state"], shown["state"]) == (state, state)
+        await dashboard.queue.beat("machine-7-abcd", run_id=run.id, state="ended")
+        dashboard.web.state.context.sampler.expire()
+
+
+async def test_one_item_is_one_item_in_titles(dashboard):
+    run = await dashboard.make_run(pages=1)
+    async with dashboard.client(OPERATOR) as client:
+        assert "<title>1 item ·" in (await client.get(f"/runs/{run.id}/items")).text
+        assert "<title>1 dead letter ·" in (await client.get(f"/runs/{run.id}/dead")).text
+        assert "1 remaining task will not" in (await client.get(f"/runs/{run.id}/cancel")).text
+
+
 async def test_a_reader_sees_no_buttons_and_cannot_act(dashboard):
     run = await dashboard.make_run()
     async with dashboard.client(READER) as client:

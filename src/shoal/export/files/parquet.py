@@ -9,7 +9,7 @@ from typing import Any
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.files.nested import NO_VALUE, ColumnType, common_type, convert_nested, type_of
+from shoal.export.files.nested import NO_VALUE, NestedType, common_type, convert_nested, type_of
 from shoal.export.kinds import Kind
 from shoal.export.table import VALUE, Row, check_width, mismatch_error, row
 from shoal.export.target import OutputTarget, translate_os_errors
@@ -105,7 +105,7 @@ class ParquetWriter(Writer):
     def _schema(self) -> Any:
         return self._arrow.schema([(name, self._type(to)) for name, to in self._types.items()])
 
-    def _type(self, to: ColumnType) -> Any:
+    def _type(self, to: NestedType) -> Any:
         if to.element:
             return self._arrow.list_(self._type(to.element))
         if to.fields:  # a file cannot have a mapping without fields: {} is text

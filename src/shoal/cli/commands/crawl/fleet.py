@@ -78,6 +78,7 @@ def fleet(
     from shoal.cli.options.job import fork_server_for
     from shoal.core.values import read_duration
     from shoal.fleet.run.results import check_output, output_mode
+    from shoal.queue.namespace import shown_queue
 
     # The real run must not skip what the test queued.
     changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)
@@ -122,7 +123,8 @@ def fleet(
         queue, lambda opened: carry_out(opened, job, ready, out, as_json, mode(ready.is_new))
     )
     if as_json:
-        put_json(summary.as_json() | {"plan": [part.as_json() for part in ready.lineup.parts]})
+        plan = [part.as_json() for part in ready.lineup.parts]
+        put_json(summary.as_json() | {"queue": shown_queue(queue), "plan": plan})
     raise typer.Exit(conclude(summary, out, job, test=test, silent=as_json))
 
 
@@ -289,7 +291,7 @@ async def carry_out(
     run = ready.lineup.run
     results = ResultWriter(queue, run.id, out, existing)
     async with discarded_if_refused(queue, run, is_new=ready.is_new):
-        with ProgressView(as_json=as_json, logs=job.logs) as shown:
+        with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as shown:
             summary = await launch(
                 queue,
                 job,

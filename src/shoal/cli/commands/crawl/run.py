@@ -172,7 +172,7 @@ async def carry_out(
         await lock.name_run(run.id)
         existing = output_mode(is_new=fresh, overwrite=overwrite, append=append)
         results = ResultWriter(queue, run.id, out, existing)
-        show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs))
+        show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url))
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
 

@@ -40,13 +40,14 @@ def work(
     """
     from shoal.cli.commands.crawl.run import exit_code, summary_text
     from shoal.cli.options.job import fork_server_for
+    from shoal.queue.namespace import shown_queue
 
     job = worker_options.job(
         scraper, queue, fork_server=fork_server_for(queue), batch=batch_size, joins=True, has_data=as_json
     )
     summary = with_existing_queue(queue, lambda opened: _work(opened, job, run_id, as_json))
     if as_json:
-        put_json(summary.as_json())
+        put_json(summary.as_json() | {"queue": shown_queue(queue)})
     else:
         say(summary_text(summary, None, job))
     raise typer.Exit(exit_code(summary))
@@ -60,5 +61,5 @@ async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summ
 
     found = await find_run(queue, run_id, scraper=job.scraper.name)
     run = await open_run(queue, job.scraper, run_id=found.id, resume=True)
-    with ProgressView(as_json=as_json, logs=job.logs) as show:
+    with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as show:
         return await launch(queue, job, run, show, on_pool=lambda pool: obey_signals(pool, show.on_message))

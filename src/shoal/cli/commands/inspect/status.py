@@ -113,7 +113,8 @@ def workers(
     as_json: common.Json = False,
 ) -> None:
     """List live workers: steps and partitions, tasks held, counts, memory and last heartbeat."""
-    rows, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id, everyone))
+    live, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id))
+    rows = [*live, *gone] if everyone else live
     columns = (
         *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
         *("last_hour", "memory", "last_beat"),
@@ -132,9 +133,9 @@ def workers(
     if as_json:
         return
     if gone and not everyone:
-        say(f"{counted(gone, 'worker')} of the last day ended or vanished. To list them too, add --all")
-    if any(row["state"] in (LATE, GONE) and row["leased"] for row in rows):
-        say(f"Some of them hold tasks but send no heartbeats. To see these:  {command_on(queue, 'stale')}")
+        say(f"{counted(len(gone), 'worker')} of the last day ended or vanished. To list them too, add --all")
+    if any(row["state"] in (LATE, GONE) and row["leased"] for row in (*live, *gone)):
+        say(f"Workers that send no heartbeats hold tasks. To see them, run:  {command_on(queue, 'stale')}")
     if any(row["state"] == "frozen" for row in rows):
         say("Frozen workers do not respond; their supervisor kills them when their lease expires.")
 
@@ -193,16 +194,15 @@ async def _runs(queue: "Queue") -> list[dict[str, Any]]:
     return [run_row(run, await queue.stats(run.id), at_work=run.id in busy) for run in await queue.runs()]
 
 
-async def _workers(queue: "Queue", run_id: str | None, everyone: bool) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows to list, and how many workers of the last day are gone."""
+async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of the live workers, and of those that are gone since the last day."""
     from shoal.fleet.status.at_work import GONE_SHOWN, is_live
     from shoal.fleet.status.overview import worker_row
 
     found = await queue.workers(await id_of(queue, run_id))
     live = [worker_row(worker) for worker in found if is_live(worker)]
     gone = [worker_row(one) for one in found if not is_live(one) and one.last_beat <= GONE_SHOWN]
-    named = [row | {"state": GONE} if row["state"] in (LATE, RUNNING) else row for row in gone]
-    return [*live, *(named if everyone else ())], len(gone)
+    return live, [row | {"state": GONE} if row["state"] in (LATE, RUNNING) else row for row in gone]
 
 
 def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:
