@@ -82,8 +82,11 @@ def merge_rates(
         return sampled
     last = stored[-1][0]
     later = [] if is_over else [pair for pair in zip(*sampled, strict=True) if (pair[0] or 0) > last]
-    gap = [(last + 0.1, None)] if later and (later[0][0] or 0) - last > GAP else []
-    pairs = [*stored, *gap, *later]
+    if later and (later[0][0] or 0) - last > GAP:
+        later = [(last + 0.1, None), *later]
+    elif later and later[0][1] is None:
+        later = later[1:]  # the first sample has no rate, but here is one before it
+    pairs = [*stored, *later]
     return [[at for at, _ in pairs], [rate for _, rate in pairs]]
 
 

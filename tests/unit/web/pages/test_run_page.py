@@ -140,6 +140,7 @@ async def test_a_live_run_continues_its_stored_chart(dashboard):
     assert merge_rates(stored, sampled, is_over=False) == [[10, 12, 13, 15], [None, 5, 6, 7]]
     assert merge_rates(stored, sampled, is_over=True) == [[10, 12], [None, 5]]
     assert merge_rates(stored, [[90.0], [1.0]], is_over=False) == [[10, 12, 12.1, 90], [None, 5, None, 1]]
+    assert merge_rates(stored, [[13.0, 15.0], [None, 7.0]], is_over=False) == [[10, 12, 15], [None, 5, 7]]
     assert merge_rates([], sampled, is_over=True) == sampled
 
 
