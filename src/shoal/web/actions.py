@@ -33,6 +33,7 @@ SETTINGS = (
     "ttl",
     "dedup",
     "robots",
+    "missing",
     "scope",
     "max_depth",
     "max_pages",

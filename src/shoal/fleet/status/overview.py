@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.core.model import MINUTE, ZERO, HostStatus, Run, WorkerStatus
 from shoal.fleet.lock import STATE as LAUNCHER
-from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json
+from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json, snapshot_of
 from shoal.fleet.status.stale import LATE, state_of
 from shoal.queue.contract import Queue
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
@@ -62,7 +62,7 @@ class OverviewReader:
         stats = await self._queue.stats(run.id)
         if not stats.remaining:
             self._progress.pop(run.id, None)
-            return Snapshot(run, stats, 0, 0.0, None)
+            return await snapshot_of(self._queue, run, stats)
         return await self._progress.setdefault(run.id, ProgressReader(self._queue, run.id)).read()
 
     async def _read_hosts(self) -> list[HostStatus]:
@@ -109,7 +109,7 @@ def host_row(host: HostStatus) -> dict[str, Any]:
 
 def _run_row(snapshot: Snapshot) -> dict[str, Any]:
     row = snapshot.as_json()
-    del row["steps"], row["partitions"], row["not_followed"]
+    del row["steps"], row["partitions"], row["not_followed"], row["missing"]
     return row
 
 

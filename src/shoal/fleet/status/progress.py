@@ -3,12 +3,14 @@
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import ZERO, Counts, HostStatus, Run, RunState, Stats
 from shoal.queue.contract import Queue
+from shoal.worker.left_out.missing import MissingPages, missing_pages
+from shoal.worker.left_out.reasons import cuts_of, describe_cuts
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
@@ -29,6 +31,8 @@ class Snapshot:
     # Hosts with work that are paused, the soonest to resume first.
     paused: Sequence[HostStatus] = ()
     not_followed: Mapping[str, SkippedLinks] = field(default_factory=dict)  # by reason
+    missing: MissingPages = field(default_factory=MissingPages)
+    cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
 
     @property
     def eta_seconds(self) -> float | None:
@@ -57,8 +61,20 @@ class Snapshot:
 
     @property
     def state(self) -> str:
-        """The run's state in one word; a running one without tasks left is finished."""
+        """The run's state; a running one without tasks left is finished, or partial if links were cut."""
+        if self.is_cut:
+            return str(RunState.PARTIAL)
         return FINISHED if self.is_finished else str(self.run.state)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether no task is left only because links were cut."""
+        return self.is_finished and bool(self.cuts)
+
+    @property
+    def reason(self) -> str:
+        """Why a partial run is partial; otherwise empty."""
+        return self.run.reason or (describe_cuts(self.cuts) if self.is_cut else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal status RUN --json` promises."""
@@ -66,7 +82,7 @@ class Snapshot:
             "run_id": self.run.id,
             "scraper": self.run.scraper,
             "state": self.state,
-            "reason": self.run.reason or None,
+            "reason": self.reason or None,
             **counts_as_json(self.stats),
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
@@ -75,6 +91,7 @@ class Snapshot:
                 name: counts_as_json(counts) for name, counts in sorted(self.stats.partitions.items())
             },
             "not_followed": links_as_json(self.not_followed),
+            "missing": self.missing.as_json(),
         }
 
 
@@ -100,6 +117,12 @@ def counts_as_json(counts: Counts) -> dict[str, int]:
     return {name: getattr(counts, name) for name in names}
 
 
+async def snapshot_of(queue: Queue, run: Run, stats: Stats) -> Snapshot:
+    """Return a run at this moment, without its rate and what it has left out; with its state."""
+    snapshot = Snapshot(run, stats, 0, 0.0, None)
+    return replace(snapshot, cuts=await cuts_of(queue, run.id)) if snapshot.is_finished else snapshot
+
+
 class ProgressReader:
     """Reads a run repeatedly, and computes its rate."""
 
@@ -108,6 +131,7 @@ class ProgressReader:
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
+        self._missing = MissingPages()
 
     async def read(self, *, last: bool = False) -> Snapshot:
         """Return a snapshot of the run; with `last`, the skipped links are up to date too."""
@@ -118,8 +142,12 @@ class ProgressReader:
         eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
         await self._read_hosts(now)
         if last:
-            self._not_followed = await links_not_followed(self._queue, self._run_id)
-        return Snapshot(run, stats, self._hosts, rate, eta, self._paused, self._not_followed)
+            await self._read_left_out()
+        left_out = (self._not_followed, self._missing)
+        snapshot = Snapshot(run, stats, self._hosts, rate, eta, self._paused, *left_out)
+        if not snapshot.is_finished:
+            return snapshot
+        return replace(snapshot, cuts=await cuts_of(self._queue, self._run_id))
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
@@ -141,4 +169,8 @@ class ProgressReader:
                 break
         self._hosts, self._hosts_at = count, now
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
+        await self._read_left_out()
+
+    async def _read_left_out(self) -> None:
         self._not_followed = await links_not_followed(self._queue, self._run_id)
+        self._missing = await missing_pages(self._queue, self._run_id)

@@ -9,28 +9,28 @@ from shoal.core.model import (
     DeadLetter,
     ExpiredTask,
     Run,
-    Stats,
     StoredItem,
     StoredReject,
     Task,
     TaskStatus,
 )
-from shoal.fleet.status.progress import Snapshot, counts_as_json
+from shoal.fleet.status.progress import counts_as_json, snapshot_of
 from shoal.queue.contract import Queue
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
 
 
-def run_row(run: Run, stats: Stats) -> dict[str, Any]:
+async def read_run_row(queue: Queue, run: Run) -> dict[str, Any]:
     """Return a run as in `shoal runs --json`."""
+    snapshot = await snapshot_of(queue, run, await queue.stats(run.id))
     return {
         "run_id": run.id,
         "scraper": run.scraper,
-        "state": Snapshot(run, stats, 0, 0.0, None).state,
-        "reason": run.reason or None,
+        "state": snapshot.state,
+        "reason": snapshot.reason or None,
         "started_at": run.started_at.isoformat(timespec="seconds"),
-        **counts_as_json(stats),
+        **counts_as_json(snapshot.stats),
     }
 
 

@@ -68,6 +68,14 @@ class SkippedLinksResponse(ResponseModel):
 
     count: int
     example: str | None
+    option: str | None
+
+
+class MissingPagesResponse(ResponseModel):
+    """Pages that links led to and that do not exist."""
+
+    count: int
+    examples: list[str]
 
 
 class RunStatus(RunInOverview):
@@ -76,6 +84,7 @@ class RunStatus(RunInOverview):
     steps: dict[str, CountsResponse]
     partitions: dict[str, CountsResponse]
     not_followed: dict[str, SkippedLinksResponse]
+    missing: MissingPagesResponse
 
 
 class WorkerResponse(ResponseModel):

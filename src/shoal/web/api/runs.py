@@ -6,12 +6,13 @@ from typing import Any
 from fastapi import APIRouter
 
 from shoal.fleet.status.progress import ProgressReader
-from shoal.fleet.status.rows import run_row
+from shoal.fleet.status.rows import read_run_row
 from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
 from shoal.web.api.requests import EnqueueBody, StartRunBody
 from shoal.web.views.paging import as_async, scan_page
+from shoal.worker.left_out.missing import missing_pages
 from shoal.worker.skipped_links import links_not_followed
 
 router = APIRouter(tags=["runs"])
@@ -22,7 +23,7 @@ async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> d
     """List the runs, newest first."""
     queue = context.app.queue
     found = await scan_page(as_async(await queue.runs()), lambda run: run.id, limit=limit, after=after)
-    return {"rows": [run_row(run, await queue.stats(run.id)) for run in found.rows], "next": found.next}
+    return {"rows": [await read_run_row(queue, run) for run in found.rows], "next": found.next}
 
 
 @router.get("/runs/{run_id}", response_model=responses.RunStatus)
@@ -31,7 +32,8 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
     snapshot = seen or await ProgressReader(context.app.queue, run_id).read()
     links = await links_not_followed(context.app.queue, run_id)
-    return replace(snapshot, not_followed=links).as_json()
+    missing = await missing_pages(context.app.queue, run_id)
+    return replace(snapshot, not_followed=links, missing=missing).as_json()
 
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)

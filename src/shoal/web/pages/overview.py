@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from shoal.core.model import Run
 from shoal.fleet.status.overview import MAX_RUNS
-from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.web.context import context_of
 from shoal.web.pages.runs import page_links
 from shoal.web.views.models import overview_data, overview_title
@@ -57,4 +57,5 @@ async def runs(request: Request, after: str | None = None) -> Response:
 
 
 async def _snapshot(request: Request, run: Run) -> Snapshot:
-    return Snapshot(run, await context_of(request).app.queue.stats(run.id), 0, 0.0, None)
+    queue = context_of(request).app.queue
+    return await snapshot_of(queue, run, await queue.stats(run.id))
