@@ -12,5 +12,5 @@ class Exit(IntEnum):
     PARTIAL = 3  # it ran, but left dead letters or was stopped early
     BUSY = 4  # another process runs this scraper
     UNAVAILABLE = 5  # the queue's server cannot be reached
-    LIMIT_REACHED = 6  # the run reached its max_pages, with tasks left
+    LIMIT_REACHED = 6  # the run was cut: by max_pages, max_depth or traps
     INTERRUPTED = 130

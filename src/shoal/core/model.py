@@ -58,7 +58,7 @@ class RunState(StrEnum):
 
     RUNNING = "running"
     PAUSED = "paused"
-    PARTIAL = "partial"  # ended with tasks left, for a reason; it can be resumed
+    PARTIAL = "partial"  # ended with tasks left, or with links cut; for a reason
     CANCELLED = "cancelled"  # for good
 
     @property

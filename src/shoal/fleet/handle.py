@@ -40,6 +40,7 @@ from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue
 from shoal.worker.failures.pages import FailedPage, read_failed_page
+from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 POLL_INTERVAL = timedelta(milliseconds=500)
@@ -173,8 +174,12 @@ class RunHandle:
         return await tokens(self.queue, self.id)
 
     async def not_followed(self) -> dict[str, SkippedLinks]:
-        """Return the links not followed so far, by reason: the count and an example."""
+        """Return the links not followed so far, by reason: count, example, option that follows them."""
         return await links_not_followed(self.queue, self.id)
+
+    async def missing(self) -> MissingPages:
+        """Return the pages that links led to and that do not exist, so far: the count and examples."""
+        return await missing_pages(self.queue, self.id)
 
     async def proxies(self) -> list[ProxyStatus]:
         """Return the proxies by name: pages, failures, and which are benched."""

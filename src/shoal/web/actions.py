@@ -40,6 +40,7 @@ SETTINGS = (
     "ttl",
     "dedup",
     "robots",
+    "missing",
     "scope",
     "max_depth",
     "max_pages",

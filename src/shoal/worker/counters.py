@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry, error_text
 from shoal.core.redact import bare_url
+from shoal.worker.left_out.missing import MissingPages
 
 # The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -65,6 +66,7 @@ class WorkerCounters:
     first_errors: dict[str, str] = field(default_factory=dict)  # of some classes, with traceback
     postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
+    missing: MissingPages = field(default_factory=MissingPages)  # that links led to
     measures: MetricCounters | None = None  # only if metrics are on
 
     def count(self, outcome: Outcome, fate: Fate) -> None:
@@ -105,6 +107,7 @@ class WorkerCounters:
             first_errors=other.first_errors | self.first_errors,
             postponed=Counter(self.postponed) + Counter(other.postponed),
             dropped=Counter(self.dropped) + Counter(other.dropped),
+            missing=self.missing + other.missing,
             measures=_add(self.measures, other.measures),
         )
 

@@ -5,16 +5,16 @@ import contextvars
 import random
 import time
 from bdb import BdbQuit
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from shoal.core.errors import NotNow, ShoalError, StepTimeout
+from shoal.core.errors import HttpStatus, NotNow, RobotsDenied, ShoalError, StepTimeout
 from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
-from shoal.core.redact import Redact, redacted
+from shoal.core.redact import Redact, bare_url, redacted
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
@@ -33,6 +33,8 @@ from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
+from shoal.worker.left_out.missing import MISSING
+from shoal.worker.left_out.reasons import ROBOTS
 from shoal.worker.prefetch import ScheduledLease, host_of
 from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.slots import ConcurrencySlots, MemoryLimit
@@ -95,7 +97,9 @@ class TaskProcessor:
         try_start: Callable[[ScheduledLease], bool],
         memory: MemoryLimit,
         slots: ConcurrencySlots,
+        note_cuts: Callable[[Iterable[str]], Awaitable[None]] | None = None,
     ) -> None:
+        self._note_cuts = note_cuts
         self._scraper, self._tools, self._tally, self._try_start = scraper, tools, tally, try_start
         self._settings = scraper.settings
         self._policies = {SEED_STEP: scraper.retry_policy(scraper.first)} | {
@@ -191,6 +195,8 @@ class TaskProcessor:
         except NotNow as wait:
             return self._postpone(lease, wait)
         except Exception as error:
+            if self._leave_out(lease.task, error):
+                return Done(lease, slow_host=self._ease_host(lease, host) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
             outcome = outcome or self._judge_error(lease, host, error)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
@@ -202,6 +208,8 @@ class TaskProcessor:
                 attempt.live.release()
         for reason, count in harvest.dropped.items():
             self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
+        if harvest.dropped and self._note_cuts:
+            await self._note_cuts(harvest.dropped)
         return Done(
             lease,
             items=harvest.items,
@@ -209,6 +217,20 @@ class TaskProcessor:
             rejects=harvest.rejects,
             slow_host=self._ease_host(lease, host) if attempt.asked else None,
         )
+
+    def _leave_out(self, task: Task, error: Exception) -> bool:
+        """Count a followed link to a missing or forbidden page, and return whether it is one."""
+        if task.depth == 0 or task.url is None:
+            return False
+        match error:
+            case HttpStatus(status=status) if status in MISSING and self._settings.missing == "count":
+                self._tally.missing = self._tally.missing.with_one(task.url)
+            case RobotsDenied():
+                self._tally.dropped[ROBOTS] = self._tally.dropped.get(ROBOTS, 0) + 1
+                self._scraper.first.link_filter.examples.setdefault(ROBOTS, bare_url(task.url))
+            case _:
+                return False
+        return True
 
     def _ease_host(self, lease: Lease, host: str | None) -> timedelta | None:
         robots, url = self._tools.robots, lease.task.url

@@ -6,6 +6,7 @@ Each worker writes one note with its own counts. Readers add them up.
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ import msgspec
 from shoal.core.errors import QueueError
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.left_out.missing import write_missing
+from shoal.worker.left_out.reasons import cut_of, note_cuts, option_for
 
 if TYPE_CHECKING:
     from shoal.scrape.links.filter import (
@@ -31,10 +34,12 @@ class SkippedLinks:
 
     count: int
     example: str | None = None  # the URL of one of them
+    option: str | None = None  # that follows them
+    is_cut: bool = False  # whether they make the run partial
 
     def as_json(self) -> dict[str, int | str | None]:
         """Return the links with the field names of every report."""
-        return {"count": self.count, "example": self.example}
+        return {"count": self.count, "example": self.example, "option": self.option}
 
 
 def topic_of(run_id: str) -> str:
@@ -50,18 +55,23 @@ async def links_not_followed(queue: Queue, run_id: str) -> dict[str, SkippedLink
         for reason, (count, example) in _decode(note.value).items():
             counts[reason] += count
             examples.setdefault(reason, example)
-    return {reason: SkippedLinks(count, examples[reason]) for reason, count in counts.most_common()}
+    return {
+        reason: SkippedLinks(count, examples[reason], option_for(reason), cut_of(reason) is not None)
+        for reason, count in counts.most_common()
+    }
 
 
 class SkippedLinkCounts:
-    """Writes the skipped links of one worker into the queue."""
+    """Writes the skipped links and missing pages of one worker into the queue."""
 
     def __init__(
         self, queue: Queue, link_filter: "LinkFilter", run_id: str, worker_id: str, tally: WorkerCounters
     ) -> None:
         self._queue, self._link_filter, self._tally = queue, link_filter, tally
-        self._topic, self._worker_id = topic_of(run_id), worker_id
+        self._topic, self._run_id, self._worker_id = topic_of(run_id), run_id, worker_id
         self._written: dict[str, int] = {}
+        self._missing_written = 0
+        self._cuts_noted: set[str] = set()
 
     async def run(self) -> None:
         """Write the counts periodically if they have changed, until cancelled."""
@@ -76,6 +86,10 @@ class SkippedLinkCounts:
 
     async def write(self) -> None:
         """Write the counts if they have changed."""
+        missing = self._tally.missing
+        if missing.count != self._missing_written:
+            await write_missing(self._queue, self._run_id, self._worker_id, missing)
+            self._missing_written = missing.count
         counts = dict(self._tally.dropped)
         if counts == self._written:
             return
@@ -84,6 +98,14 @@ class SkippedLinkCounts:
             self._topic, {self._worker_id: msgspec.json.encode(value)}, ttl=COUNTS_TTL
         )
         self._written = counts
+        await self.note_cuts(counts)
+
+    async def note_cuts(self, reasons: Iterable[str]) -> None:
+        """Record that links were cut for these reasons, before the last task of the run may be settled."""
+        cuts = {cut for reason in reasons if (cut := cut_of(reason))} - self._cuts_noted
+        if cuts:
+            await note_cuts(self._queue, self._run_id, cuts)
+            self._cuts_noted |= cuts
 
 
 _decode = msgspec.json.Decoder(dict[str, tuple[int, str | None]]).decode

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -71,6 +71,9 @@ class Worker:
         self._slots = ConcurrencySlots(
             self._at_once, 0 if self._settings.pause else slow_requests, self._on_slot_free
         )
+        self._skipped_links = SkippedLinkCounts(
+            queue, scraper.first.link_filter, run.id, worker_id, self.tally
+        )
         self._processor = TaskProcessor(
             scraper,
             run,
@@ -79,6 +82,7 @@ class Worker:
             try_start=self._try_start,
             memory=MemoryLimit(memory),
             slots=self._slots,
+            note_cuts=self._note_cuts,
         )
         self._batch, self._share, self._lease = batch, share, lease
         self._claims = TaskClaims(
@@ -93,9 +97,6 @@ class Worker:
         )
         self._claim_retry = QueueRetry("claim tasks", lease)
         self._trap_budgets = TrapBudgetSync(queue, scraper.first.link_filter, run.id)
-        self._skipped_links = SkippedLinkCounts(
-            queue, scraper.first.link_filter, run.id, worker_id, self.tally
-        )
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
@@ -184,6 +185,10 @@ class Worker:
         with suppress(QueueError):
             await self._skipped_links.write()
         return reason
+
+    async def _note_cuts(self, reasons: Iterable[str]) -> None:
+        with suppress(QueueError):  # they are written with the counts too
+            await self._skipped_links.note_cuts(reasons)
 
     async def _stand_by(self) -> ExitReason:
         while self._stop is None:

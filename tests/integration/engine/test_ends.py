@@ -274,7 +274,11 @@ async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_
         assert done.snapshot.stats.completed == 2
         assert dict(other.visits) == {"/profile": 1}
         assert done.as_json()["not_followed"] == {
-            "out of scope": {"count": 1, "example": f"{other.url}/link"}
+            "out of scope": {
+                "count": 1,
+                "example": f"{other.url}/link",
+                "option": "--set scope=site or --set scope=any",
+            }
         }
         # Whoever looks sees it, not only the launcher that did it.
         status = await typed("status", "r", "--json", "--queue", any_bench.queue_url, folder=any_bench.folder)

@@ -36,6 +36,7 @@ async def test_every_page_becomes_one_item(bench, origin):
         "state": "finished",
         "reason": None,
         "not_followed": {},
+        "missing": {"count": 0, "examples": []},
     }
 
 

@@ -12,6 +12,8 @@ from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
+from shoal.worker.left_out.missing import forget_missing
+from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.limits import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
@@ -76,6 +78,8 @@ async def purge(queue: Queue, run_id: str) -> None:
     ):
         await queue.trim_notes(topic, max_bytes=0)
     await queue.write_notes(BUDGETS, {run_id: None})
+    await forget_cuts(queue, run_id)
+    await forget_missing(queue, run_id)
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)
     await forget_rates(queue, run_id)

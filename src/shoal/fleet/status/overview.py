@@ -10,7 +10,7 @@ from typing import Any
 from shoal.core.model import ZERO, HostStatus, Run, WorkerStatus
 from shoal.fleet.lock import STATE as LAUNCHER
 from shoal.fleet.status.at_work import RECENT, is_at_work
-from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json
+from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json, snapshot_of
 from shoal.fleet.status.stale import LATE, state_of
 from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
@@ -76,7 +76,7 @@ class OverviewReader:
         stats = await self._queue.stats(run.id)
         if not stats.remaining:
             self._progress.pop(run.id, None)
-            return Snapshot(run, stats, 0, 0.0, None)
+            return await snapshot_of(self._queue, run, stats)
         progress = self._progress.setdefault(run.id, ProgressReader(self._queue, run.id))
         return await progress.read(at_work=at_work)
 
@@ -124,7 +124,7 @@ def host_row(host: HostStatus) -> dict[str, Any]:
 
 def _run_row(snapshot: Snapshot) -> dict[str, Any]:
     row = snapshot.as_json()
-    del row["steps"], row["partitions"], row["not_followed"]
+    del row["steps"], row["partitions"], row["not_followed"], row["missing"]
     return row
 
 

@@ -3,12 +3,14 @@
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import ZERO, Counts, HostStatus, Run, RunState, Stats
 from shoal.queue.contract import Queue
+from shoal.worker.left_out.missing import MissingPages, missing_pages
+from shoal.worker.left_out.reasons import cuts_of, describe_cuts
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
@@ -31,6 +33,8 @@ class Snapshot:
     paused: Sequence[HostStatus] = ()
     not_followed: Mapping[str, SkippedLinks] = field(default_factory=dict)  # by reason
     at_work: bool = True  # whether a live worker works on it
+    missing: MissingPages = field(default_factory=MissingPages)
+    cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
 
     @property
     def eta_seconds(self) -> float | None:
@@ -59,11 +63,26 @@ class Snapshot:
 
     @property
     def state(self) -> str:
-        """The state in one word: a running run is finished without tasks left, stopped without workers."""
+        """The state in one word: a running run without tasks left is finished, or partial if links were cut.
+
+        One with tasks left and without workers is stopped.
+        """
+        if self.is_cut:
+            return str(RunState.PARTIAL)
         if self.is_finished:
             return FINISHED
         is_stopped = self.run.state is RunState.RUNNING and self.stats.remaining and not self.at_work
         return STOPPED if is_stopped else str(self.run.state)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether no task is left only because links were cut."""
+        return self.is_finished and bool(self.cuts)
+
+    @property
+    def reason(self) -> str:
+        """Why a partial run is partial; otherwise empty."""
+        return self.run.reason or (describe_cuts(self.cuts) if self.is_cut else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal status RUN --json` promises."""
@@ -71,7 +90,7 @@ class Snapshot:
             "run_id": self.run.id,
             "scraper": self.run.scraper,
             "state": self.state,
-            "reason": self.run.reason or None,
+            "reason": self.reason or None,
             **counts_as_json(self.stats),
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
@@ -80,6 +99,7 @@ class Snapshot:
                 name: counts_as_json(counts) for name, counts in sorted(self.stats.partitions.items())
             },
             "not_followed": links_as_json(self.not_followed),
+            "missing": self.missing.as_json(),
         }
 
 
@@ -105,6 +125,12 @@ def counts_as_json(counts: Counts) -> dict[str, int]:
     return {name: getattr(counts, name) for name in names}
 
 
+async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = True) -> Snapshot:
+    """Return a run at this moment, without its rate and what it has left out; with its state."""
+    snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work)
+    return replace(snapshot, cuts=await cuts_of(queue, run.id)) if snapshot.is_finished else snapshot
+
+
 class ProgressReader:
     """Reads a run repeatedly, and computes its rate."""
 
@@ -114,6 +140,7 @@ class ProgressReader:
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
         self._at_work, self._at_work_at = False, 0.0
+        self._missing = MissingPages()
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
         """Return a snapshot of the run; with `last`, skipped links and workers are up to date too.
@@ -127,10 +154,23 @@ class ProgressReader:
         eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
         await self._read_hosts(now)
         if last:
-            self._not_followed = await links_not_followed(self._queue, self._run_id)
+            await self._read_left_out()
         if at_work is None:
             at_work = await self._read_at_work(now, last) if stats.remaining else True
-        return Snapshot(run, stats, self._hosts, rate, eta, self._paused, self._not_followed, at_work)
+        snapshot = Snapshot(
+            run,
+            stats,
+            self._hosts,
+            rate,
+            eta,
+            self._paused,
+            self._not_followed,
+            at_work=at_work,
+            missing=self._missing,
+        )
+        if not snapshot.is_finished:
+            return snapshot
+        return replace(snapshot, cuts=await cuts_of(self._queue, self._run_id))
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
@@ -160,4 +200,8 @@ class ProgressReader:
                 break
         self._hosts, self._hosts_at = count, now
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
+        await self._read_left_out()
+
+    async def _read_left_out(self) -> None:
         self._not_followed = await links_not_followed(self._queue, self._run_id)
+        self._missing = await missing_pages(self._queue, self._run_id)

@@ -12,13 +12,12 @@ from shoal.core.model import (
     DeadLetter,
     ExpiredTask,
     Run,
-    Stats,
     StoredItem,
     StoredReject,
     Task,
     TaskStatus,
 )
-from shoal.fleet.status.progress import Snapshot, counts_as_json
+from shoal.fleet.status.progress import counts_as_json, snapshot_of
 from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.failures.pages import FailedPage
 
@@ -47,15 +46,16 @@ SHOWN_SETTINGS = (
 MAX_LISTED_PAYLOAD = 2_000  # bytes of a payload that a list shows
 
 
-def run_row(run: Run, stats: Stats, *, at_work: bool = True) -> dict[str, Any]:
+async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> dict[str, Any]:
     """Return a run as in `shoal runs --json`; `at_work` is whether a live worker works on it."""
+    snapshot = await snapshot_of(queue, run, await queue.stats(run.id), at_work=at_work)
     return {
         "run_id": run.id,
         "scraper": run.scraper,
-        "state": Snapshot(run, stats, 0, 0.0, None, at_work=at_work).state,
-        "reason": run.reason or None,
+        "state": snapshot.state,
+        "reason": snapshot.reason or None,
         "started_at": run.started_at.isoformat(timespec="seconds"),
-        **counts_as_json(stats),
+        **counts_as_json(snapshot.stats),
     }
 
 

@@ -63,6 +63,7 @@ class ScraperSettings:
     ttl: timedelta | None = None
     dedup: DedupSettings | None = None
     robots: bool = True
+    missing: Literal["count", "dead"] = "count"  # what becomes of followed links to missing pages
     scope: Scope = field(default_factory=Scope.host)
     max_depth: int = 20
     max_pages: int | None = None
@@ -257,6 +258,7 @@ _READERS: dict[str, Reader] = {
     "ttl": _optional(read_positive_duration),
     "dedup": read_dedup,
     "robots": read_flag,
+    "missing": partial(read_choice, known=("count", "dead")),
     "scope": Scope.read,
     "max_depth": partial(read_whole, least=0),
     "max_pages": _optional(partial(read_whole, least=1)),

@@ -68,6 +68,14 @@ class SkippedLinksResponse(ResponseModel):
 
     count: int
     example: str | None
+    option: str | None
+
+
+class MissingPagesResponse(ResponseModel):
+    """Pages that links led to and that do not exist."""
+
+    count: int
+    examples: list[str]
 
 
 class StoreResponse(ResponseModel):
@@ -84,6 +92,7 @@ class RunStatus(RunInOverview):
     partitions: dict[str, CountsResponse]
     not_followed: dict[str, SkippedLinksResponse]
     store: StoreResponse
+    missing: MissingPagesResponse
 
 
 class WorkerResponse(ResponseModel):

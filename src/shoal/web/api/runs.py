@@ -7,12 +7,13 @@ from fastapi import APIRouter
 
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader
-from shoal.fleet.status.rows import run_row, store_row
+from shoal.fleet.status.rows import read_run_row, store_row
 from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
 from shoal.web.api.requests import EnqueueBody, PurgeBody, StartRunBody, WorkersBody
 from shoal.web.views.paging import as_async, scan_page
+from shoal.worker.left_out.missing import missing_pages
 from shoal.worker.skipped_links import links_not_followed
 
 router = APIRouter(tags=["runs"])
@@ -24,7 +25,7 @@ async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> d
     queue = context.app.queue
     found = await scan_page(as_async(await queue.runs()), lambda run: run.id, limit=limit, after=after)
     busy = await runs_at_work(queue)
-    rows = [run_row(run, await queue.stats(run.id), at_work=run.id in busy) for run in found.rows]
+    rows = [await read_run_row(queue, run, at_work=run.id in busy) for run in found.rows]
     return {"rows": rows, "next": found.next}
 
 
@@ -34,8 +35,10 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
     snapshot = seen or await ProgressReader(context.app.queue, run_id).read()
     links = await links_not_followed(context.app.queue, run_id)
+    missing = await missing_pages(context.app.queue, run_id)
     size = await context.app.queue.size()
-    return replace(snapshot, not_followed=links).as_json() | {"store": store_row(size)}
+    report = replace(snapshot, not_followed=links, missing=missing).as_json()
+    return report | {"store": store_row(size)}
 
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from shoal.core.model import Run
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.overview import MAX_RUNS
-from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.web.context import context_of
 from shoal.web.pages.runs import page_links
 from shoal.web.views.models import overview_data, overview_title
@@ -60,4 +60,4 @@ async def runs(request: Request, after: str | None = None) -> Response:
 async def _snapshot(request: Request, run: Run) -> Snapshot:
     queue = context_of(request).app.queue
     at_work = await has_workers(queue, run.id)
-    return Snapshot(run, await queue.stats(run.id), 0, 0.0, None, at_work=at_work)
+    return await snapshot_of(queue, run, await queue.stats(run.id), at_work=at_work)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.values import counted
-from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
 from shoal.web.context import WebContext, context_of
@@ -20,6 +20,7 @@ from shoal.web.sampler import Sample
 from shoal.web.views.models import run_data, run_title
 from shoal.web.views.paging import take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.worker.left_out.missing import missing_pages
 from shoal.worker.skipped_links import links_not_followed
 
 TABS = (
@@ -49,8 +50,9 @@ async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
     async with queue_timeout(context):
         sample = await context.sampler.fresh_sample(run_id)
         # If the queue did not respond, query it again, so that the error says why.
-        snapshot = sample.snapshot(run_id) or Snapshot(
-            await context.app.queue.run(run_id), await context.app.queue.stats(run_id), 0, 0.0, None
+        queue = context.app.queue
+        snapshot = sample.snapshot(run_id) or await snapshot_of(
+            queue, await queue.run(run_id), await queue.stats(run_id)
         )
     return sample, snapshot
 
@@ -102,6 +104,7 @@ async def run(request: Request, run_id: RunId) -> Response:
     async with queue_timeout(context):
         hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         links = await links_not_followed(context.app.queue, run_id)
+        missing = await missing_pages(context.app.queue, run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
     return await render_page(
@@ -115,6 +118,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         hosts=hosts[:MAX_HOSTS],
         more_hosts=len(hosts) > MAX_HOSTS,
         not_followed=list(links.items())[:MAX_REASONS],
+        missing=missing,
         **(run_tab_data(run_id, "Run", snapshot) | data),
     )
 

@@ -11,6 +11,7 @@ from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.left_out import left_out_lines
 from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
@@ -210,13 +211,12 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.export.tables.address import display_location
     from shoal.fleet.hints import command_on
     from shoal.queue.namespace import shown_queue
-    from shoal.scrape.links.filter import TOO_DEEP
     from shoal.worker.counters import format_counts
 
     snapshot, run_id = summary.snapshot, summary.run.id
     stats = snapshot.stats
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
-    if snapshot.state == RunState.PARTIAL:
+    if snapshot.run.state is RunState.PARTIAL:
         reason = snapshot.run.reason.removesuffix(" reached")
         lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.")
     if summary.compared:
@@ -233,13 +233,8 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     lines += first_error_lines(tally)
     lines += error_lines(summary.findings, shown=tally.first_errors)
     lines += item_lines(summary)
-    lines += _links_not_followed(snapshot)
-    if TOO_DEEP in snapshot.not_followed:
-        deepest = job.scraper.settings.max_depth
-        lines.append(
-            f'Deeper:   --set max_depth={5 * deepest or 1} (now {deepest}); each "next" link is one level'
-        )
-    if snapshot.state == RunState.PARTIAL:
+    lines += left_out_lines(snapshot, job)
+    if snapshot.run.state is RunState.PARTIAL:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
     elif stats.remaining and snapshot.state != RunState.CANCELLED:
         lines.append(f"Resume:   {resume_command(job, run_id)}")
@@ -271,23 +266,13 @@ def _parts(summary: "Summary") -> list[str]:
     parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
     parts += [f"{kept:,} from the cache"] if kept else []
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
+    parts += [f"{summary.snapshot.missing.count:,} missing"] if summary.snapshot.missing.count else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     parts += [f"{stats.expired:,} expired"] if stats.expired else []
     known = summary.enqueued.known
     parts += [f"{known:,} queued by earlier runs"] if known else []
     parts += [f"{summary.refused:,} invalid"] if summary.refused else []
     return parts
-
-
-def _links_not_followed(snapshot: "Snapshot") -> list[str]:
-    from shoal.worker.counters import format_counts
-
-    if not snapshot.not_followed:
-        return []
-    counts = {reason: links.count for reason, links in snapshot.not_followed.items()}
-    first = next(iter(snapshot.not_followed.values())).example
-    example = f", for example {first}" if first else ""
-    return [f"Links not followed: {format_counts(counts)}{example}."]
 
 
 def _more_pages(summary: "Summary", job: "Job") -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
+from shoal.cli.left_out import missing_lines, skipped_link_lines
 from shoal.cli.options import common
 from shoal.cli.session import id_of, say_queue, with_existing_queue, with_run
 from shoal.fleet.hints import command_on
@@ -61,9 +62,8 @@ def status(
         )
     elif snapshot.stats.remaining:
         say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
-    for why, links in snapshot.not_followed.items():
-        example = f", for example {links.example}" if links.example else ""
-        say(f"Links not followed: {links.count:,} {why}{example}")
+    for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot)]:
+        say(line)
     if snapshot.stats.dead:
         say(f"Why tasks died:  {command_on(queue, f'dead list {snapshot.run.id}')}")
     if retired:
@@ -188,10 +188,10 @@ async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> No
 
 async def _runs(queue: "Queue") -> list[dict[str, Any]]:
     from shoal.fleet.status.at_work import runs_at_work
-    from shoal.fleet.status.rows import run_row
+    from shoal.fleet.status.rows import read_run_row
 
     busy = await runs_at_work(queue)
-    return [run_row(run, await queue.stats(run.id), at_work=run.id in busy) for run in await queue.runs()]
+    return [await read_run_row(queue, run, at_work=run.id in busy) for run in await queue.runs()]
 
 
 async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -1,0 +1,60 @@
+"""Lines about what a run has left out: missing pages, links not followed, and the options that do."""
+
+from typing import TYPE_CHECKING
+
+from shoal.cli.console import counted
+
+if TYPE_CHECKING:
+    from shoal.fleet.job import Job
+    from shoal.fleet.status.progress import Snapshot
+
+MAX_SHOWN = 3  # examples of missing pages
+
+
+def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
+    """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options."""
+    from shoal.worker.left_out.reasons import DEPTH, TRAPS
+
+    lines = [f"Not complete: {snapshot.reason}."] if snapshot.is_cut else []
+    lines += missing_lines(snapshot)
+    lines += _links_not_followed(snapshot)
+    if DEPTH in snapshot.cuts:
+        deepest = job.scraper.settings.max_depth
+        lines.append(f"Deeper:   --set max_depth={5 * deepest or 1} (now {deepest})")
+    if TRAPS in snapshot.cuts:
+        lines.append("Traps:    --set max_per_pattern=1000000 follows them too")
+    return lines
+
+
+def missing_lines(snapshot: "Snapshot") -> list[str]:
+    """Return how many pages were missing, with examples."""
+    missing = snapshot.missing
+    if not missing.count:
+        return []
+    examples = f", for example {', '.join(missing.examples[:MAX_SHOWN])}" if missing.examples else ""
+    return [f"Missing: {counted(missing.count, 'page')} that links led to (404, 410){examples}."]
+
+
+def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
+    """Return a line for each reason why links were not followed."""
+    lines = []
+    for why, links in snapshot.not_followed.items():
+        example = f", for example {links.example}" if links.example else ""
+        option = f"; to follow them: {links.option}" if links.option else ""
+        lines.append(f"Links not followed: {links.count:,} {why}{example}{option}")
+    return lines
+
+
+def _links_not_followed(snapshot: "Snapshot") -> list[str]:
+    from shoal.worker.counters import format_counts, top_counts
+
+    if not snapshot.not_followed:
+        return []
+    counts = {reason: links.count for reason, links in snapshot.not_followed.items()}
+    first = next(iter(snapshot.not_followed.values())).example
+    example = f", for example {first}" if first else ""
+    lines = [f"Links not followed: {format_counts(counts)}{example}."]
+    shown = [snapshot.not_followed[reason] for reason, _ in top_counts(counts)]
+    # Those of a cut have a line of their own.
+    rules = dict.fromkeys(links.option for links in shown if links.option and not links.is_cut)
+    return lines + [f"To follow them: {option}" for option in rules]

@@ -1,0 +1,150 @@
+"""A run is complete or says that it is not: in its state, its exit code and every report."""
+
+import pytest
+
+from shoal import connect
+from shoal.cli.exits import Exit
+from shoal.queue.open import open_queue
+from shoal.worker.left_out.reasons import ROBOTS
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import typed
+
+PAGES = 300
+MANUAL = """
+from shoal import Page, Scraper
+
+manual = Scraper("manual", rate=None, robots=False, retries=0, per_host=50)
+
+@manual.step
+async def section(page: Page):
+    yield {"url": page.url, "has_code": bool(page.css("pre"))}
+    yield page.follow(page.attr("link[rel=next]", "href"))
+"""
+EVERYTHING = """
+from shoal import Page, Scraper
+
+pages = Scraper("pages", rate=None, robots=False, retries=0, per_host=50)
+
+@pages.step
+async def page(page: Page):
+    yield {"url": page.url}
+    for link in page.links():
+        yield page.follow(link)
+"""
+LOCAL = ("--allow-private", "127.0.0.0/8")
+REASON = "links deeper than max_depth were not followed"
+
+
+def manual(path):
+    """A manual whose sections link to the next one only."""
+    number = int(path.strip("/").removesuffix(".html") or 0)
+    following = f'<link rel="next" href="/{number + 1}.html">' if number + 1 < PAGES else ""
+    return Answer(f"<html><head>{following}</head><body>section</body></html>")
+
+
+def deep(path):
+    """A tree of which each page leads to three others."""
+    return Answer("".join(f"<a href='{path.rstrip('/')}/{name}'>x</a>" for name in "123"))
+
+
+@pytest.mark.short_for(workers=4)
+@pytest.mark.parametrize("workers", [1, 4])
+async def test_every_page_of_two_mirrors_of_a_manual_is_fetched_on_every_backend(any_bench, origin, workers):
+    origin.answer = manual
+    seeds = [f"{origin.url}/", f"{origin.url.replace('127.0.0.1', 'localhost')}/"]
+    done = await any_bench.run(MANUAL, seeds, workers=workers, run_id="r")
+    assert (done.snapshot.stats.completed, done.snapshot.stats.items) == (2 * PAGES, 2 * PAGES)
+    assert (done.snapshot.state, done.as_json()["not_followed"]) == ("finished", {})
+
+
+async def test_a_run_that_was_cut_is_partial_in_every_report_on_every_backend(any_bench, origin):
+    origin.answer = deep
+    done = await any_bench.run(EVERYTHING.replace("retries=0", "max_depth=2"), [f"{origin.url}/"], run_id="r")
+    row = done.as_json()
+    assert (row["completed"], row["state"], row["reason"]) == (13, "partial", REASON)
+    assert row["not_followed"]["too deep"]["count"] == 27
+    assert row["not_followed"]["too deep"]["option"] == "--set max_depth=100"
+    queue = ("--queue", any_bench.queue_url)
+    status = await typed("status", "r", "--json", *queue, folder=any_bench.folder)
+    assert (status.row["state"], status.row["reason"]) == ("partial", REASON)
+    (listed,) = (await typed("runs", "--json", *queue, folder=any_bench.folder)).rows
+    assert (listed["state"], listed["reason"]) == ("partial", REASON)
+    async with connect(any_bench.queue_url, folder=any_bench.folder) as app:
+        run = await app.run("r")
+        assert [(one.state, one.reason) async for one in run.watch()] == [("partial", REASON)]
+        assert (await run.not_followed())["too deep"].count == 27
+        await run.purge()
+        assert await app.queue.notes("runs with links cut") == {}
+
+
+async def test_the_command_says_that_a_run_was_cut_and_what_lifts_it(tmp_path, origin):
+    origin.answer = deep
+    (tmp_path / "pages.py").write_text(EVERYTHING)
+    words = ("run", "pages.py", f"--url={origin.url}/")
+    done = await typed(*words, "--set", "max_depth=1", folder=tmp_path)
+    assert done.code == Exit.LIMIT_REACHED, done.err
+    assert f"Not complete: {REASON}." in done.err
+    assert "Deeper:   --set max_depth=5 (now 1)" in done.err and "More:" not in done.err
+    shown = await typed("status", folder=tmp_path)
+    assert f"partial, {REASON}" in shown.err and "to follow them: --set max_depth=100" in shown.err
+    joined = await typed(*words, "--set", "max_per_pattern=2", "--set", "max_depth=1", folder=tmp_path)
+    assert joined.code == Exit.LIMIT_REACHED and "trap: " in joined.err
+    await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "w", *LOCAL, folder=tmp_path)
+    worked = await typed(
+        "work", "pages.py", "--run", "w", "--set", "max_depth=1", "--json", *LOCAL, folder=tmp_path
+    )
+    assert (worked.code, worked.row["state"]) == (Exit.LIMIT_REACHED, "partial")
+
+
+def broken(path):
+    if path == "/":
+        return Answer("".join(f"<a href='/{name}'>x</a>" for name in ("a", "gone", "seed")))
+    return Answer(status={"/gone": 410, "/seed": 404}.get(path, 200))
+
+
+async def test_missing_pages_are_counted_and_missing_seeds_are_dead_letters_on_every_backend(
+    any_bench, origin
+):
+    origin.answer = broken
+    seeds = [f"{origin.url}/", f"{origin.url}/seed"]
+    done = await any_bench.run(EVERYTHING, seeds, run_id="r")
+    assert (done.snapshot.stats.dead, done.snapshot.state) == (1, "finished")
+    expected = {"count": 1, "examples": [f"{origin.url}/gone"]}
+    assert done.as_json()["missing"] == expected
+    async with connect(any_bench.queue_url, folder=any_bench.folder) as app:
+        run = await app.run("r")
+        (letter,) = await run.dead()
+        assert letter.task.url == f"{origin.url}/seed"
+        assert (await run.missing()).as_json() == expected
+        await run.purge()
+        assert await app.queue.notes("missing pages r") == {}
+
+
+async def test_missing_pages_do_not_change_the_exit_code_unless_asked_for(tmp_path, origin):
+    origin.answer = broken
+    (tmp_path / "pages.py").write_text(EVERYTHING)
+    words = ("run", "pages.py", f"--url={origin.url}/")
+    done = await typed(*words, folder=tmp_path)
+    assert done.code == Exit.OK, done.err
+    assert "4 pages, 2 items, 2 missing" in done.err
+    assert "Missing: 2 pages that links led to (404, 410), for example" in done.err
+    status = await typed("status", "--json", folder=tmp_path)
+    assert status.row["missing"]["count"] == 2
+    strict = await typed(*words, "--set", "missing=dead", folder=tmp_path)
+    assert strict.code == Exit.PARTIAL and "2 dead letters" in strict.err
+
+
+async def test_links_that_robots_txt_forbids_are_counted_and_do_not_make_a_run_partial(bench, origin):
+    def answer(path):
+        if path == "/robots.txt":
+            return Answer("User-agent: *\nDisallow: /hidden")
+        return Answer("<a href='/hidden'>x</a>" if path == "/" else "")
+
+    origin.answer = answer
+    done = await bench.run(EVERYTHING.replace("robots=False", "robots=True"), [f"{origin.url}/"], run_id="r")
+    assert (done.snapshot.state, done.snapshot.stats.dead) == ("finished", 0)
+    assert done.as_json()["not_followed"] == {
+        ROBOTS: {"count": 1, "example": f"{origin.url}/hidden", "option": "--set robots=false"}
+    }
+    async with open_queue(bench.queue_url) as queue:
+        assert (await queue.stats("r")).completed == 2
