@@ -27,7 +27,7 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
-from shoal.queue.rules import STEERED_FROM, check_claim, check_run, free_run_id, steered
+from shoal.queue.rules import STEERED_FROM, changed_settings, check_claim, check_run, free_run_id, steered
 from tests.conformance.model_reports import ModelReports
 from tests.conformance.referee import adopt
 from tests.conformance.state import (
@@ -90,6 +90,20 @@ class ModelQueue(ModelReports):
         if run.state in STEERED_FROM[state]:
             run = self.data.runs[run_id] = replace(run, state=state, reason=reason)
         return steered(run, state)
+
+    async def change_run(
+        self,
+        run_id: str,
+        *,
+        host_delay: timedelta | None = None,
+        per_host: int | None = None,
+        max_attempts: int | None = None,
+    ) -> Run:
+        old = self.data.run(run_id)
+        new = replace(old, settings=changed_settings(old, host_delay, per_host, max_attempts))
+        self.data.runs[run_id] = new
+        self.data.shorten_gaps(run_id, old.settings.host_delay, new.settings.host_delay)
+        return new
 
     async def purge(self, run_id: str) -> None:
         data = self.data

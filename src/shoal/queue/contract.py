@@ -113,6 +113,20 @@ class Queue(ABC):
         """Lease no task of the run ever again. Live leases can still be settled; nothing is deleted."""
 
     @abstractmethod
+    async def change_run(
+        self,
+        run_id: str,
+        *,
+        host_delay: timedelta | None = None,
+        per_host: int | None = None,
+        max_attempts: int | None = None,
+    ) -> Run:
+        """Change the rate limits and the attempts of a run; None leaves one as it is.
+
+        The next claim and settlement obey, and a host that waits for the old delay waits for the new one.
+        """
+
+    @abstractmethod
     async def purge(self, run_id: str) -> None:
         """Delete a run with all its tasks, items and dead letters."""
 

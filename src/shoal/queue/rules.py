@@ -3,6 +3,7 @@
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -58,6 +59,21 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting(
             "dedup", f"must be more than zero and at most a hundred years, got {settings.dedup}"
         )
+
+
+def changed_settings(
+    run: Run, host_delay: timedelta | None, per_host: int | None, max_attempts: int | None
+) -> RunSettings:
+    """Return the settings of a run with some of them changed; raises InvalidSetting."""
+    old = run.settings
+    changed = replace(
+        old,
+        host_delay=old.host_delay if host_delay is None else host_delay,
+        per_host=old.per_host if per_host is None else per_host,
+        max_attempts=old.max_attempts if max_attempts is None else max_attempts,
+    )
+    check_run(run.scraper, changed, run.id)
+    return changed
 
 
 def steered(run: Run, wanted: RunState) -> Run:

@@ -64,10 +64,12 @@ def fork_server_for(queue: str) -> ForkServer:
 
 
 def read_change(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text."""
+    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text; None and none are null."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
+    if value.strip().lower() == "none":
+        return key.strip(), None
     try:
         return key.strip(), msgspec.json.decode(value)
     except msgspec.DecodeError:
@@ -81,9 +83,11 @@ def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:
             host = host_of(url)
         except InvalidUrl:
             continue  # rejected and reported when it is enqueued
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        has_port = host.rpartition(":")[2].isdecimal()
+        name = host.rpartition(":")[0] if has_port else host
         if "." not in name or name.endswith(".localhost") or _is_address(name):
-            yield host
+            # With its port always: a name alone would allow all its ports.
+            yield host if has_port else f"{host}:{443 if url.lower().startswith('https:') else 80}"
 
 
 def _is_address(name: str) -> bool:

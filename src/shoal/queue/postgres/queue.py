@@ -51,6 +51,7 @@ from shoal.queue.postgres.wire import (
 )
 from shoal.queue.rules import (
     STEERED_FROM,
+    changed_settings,
     check_claim,
     check_new_notes,
     check_notes,
@@ -148,6 +149,23 @@ class PostgresQueue(Queue):
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         await self._server.fetch(sql.QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
         return steered(await self.run(run_id), state)
+
+    async def change_run(
+        self,
+        run_id: str,
+        *,
+        host_delay: timedelta | None = None,
+        per_host: int | None = None,
+        max_attempts: int | None = None,
+    ) -> Run:
+        run = await self.run(run_id)
+        new = changed_settings(run, host_delay, per_host, max_attempts)
+        await self._server.fetch(
+            sql.QUERIES["change_run"], run_id, new.host_delay, new.per_host, new.max_attempts
+        )
+        await self._server.fetch(sql.QUERIES["shorten_gaps"], run_id, run.settings.host_delay, new.host_delay)
+        await self._server.fetch(sql.QUERIES["wake_run"], run_id)
+        return await self.run(run_id)
 
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)

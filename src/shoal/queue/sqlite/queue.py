@@ -136,6 +136,16 @@ class SqliteQueue(Queue):
     async def cancel(self, run_id: str) -> Run:
         return await self._writer.call(runs.steer, run_id, RunState.CANCELLED)
 
+    async def change_run(
+        self,
+        run_id: str,
+        *,
+        host_delay: timedelta | None = None,
+        per_host: int | None = None,
+        max_attempts: int | None = None,
+    ) -> Run:
+        return await self._writer.call(runs.change, run_id, host_delay, per_host, max_attempts)
+
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)
         await self._writer.call(runs.purge, run_id)
