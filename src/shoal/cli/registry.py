@@ -43,6 +43,7 @@ LINES = {
     "Control": {
         "pause": "Pause a run: workers get no more of its tasks",
         "resume": "Resume a paused run",
+        "set": "Change the rate and other settings of a run while it runs",
         "cancel": "End a run for good; its results are kept",
         "purge": "Delete a run and all its results",
         "dead": "List, show, replay and drop dead letters",
@@ -79,7 +80,7 @@ MODULES = {
         )
     },
     **dict.fromkeys(("pause", "resume", "cancel", "purge"), "manage.control"),
-    **{name: f"manage.{name}" for name in ("dead", "forget", "rejects", "export", "migrate", "bench")},
+    **{name: f"manage.{name}" for name in ("set", "dead", "forget", "rejects", "export", "migrate", "bench")},
     **{name: f"project.{name}" for name in ("new", "shell", "check", "scrapers", "route")},
 }
 WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "listen")

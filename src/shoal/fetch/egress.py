@@ -67,14 +67,18 @@ class Egress:
         lifetime: timedelta = LIFETIME,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._hosts, self._names, self._networks = _read(allow)
+        self.set_allowed(allow)
         self._clock = clock
         self._resolver = Resolver(lookup, clock, lifetime)
-        self._admitted: LruCache[_Admitted] = LruCache(MAX_HOSTS)
         self._internal_proxies: LruCache[bool] = LruCache(
             MAX_HOSTS
         )  # by name: whether a proxy has an internal address
         self._unknown: LruCache[float] = LruCache(MAX_HOSTS)  # by host: until when it is not resolved again
+
+    def set_allowed(self, allow: Iterable[str]) -> None:
+        """Set what the operator allows in addition; raises InvalidSetting."""
+        self._hosts, self._names, self._networks = _read(allow)
+        self._admitted: LruCache[_Admitted] = LruCache(MAX_HOSTS)
 
     async def admit(self, url: str) -> AllowedTarget:
         """Return where a URL may be fetched; raises OutOfScope or DnsFailed."""

@@ -29,9 +29,10 @@ from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
-from shoal.fleet.run.launch import lock_of, open_run
+from shoal.fleet.run.launch import lock_of
+from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.names import read_sources
-from shoal.fleet.sources.recrawl import recrawl_tasks
+from shoal.fleet.sources.recrawl import NEWEST, recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
@@ -102,6 +103,7 @@ class App:
         urls: Stream = (),
         tasks: Stream = (),
         run_id: str | None = None,
+        resume: str | None = None,
         workers: int | None = None,
         on_invalid: OnInvalid = "skip",
         rejects: str | None = None,
@@ -124,8 +126,10 @@ class App:
         none: `run.worker_command` starts workers anywhere. Single mode is locked: ScraperBusy names the
         holder.
 
-        An existing run id is resumed: duplicates are not enqueued again. `again` names an earlier run whose
-        pages are recrawled; `compared` then returns how many are new, changed and gone.
+        `resume` is the id of a run, or "newest" for the newest unfinished one: it goes on with the settings
+        it was made with, and what `settings` changes is changed for the run. An existing `run_id` is resumed
+        in the same way, a new one is created; duplicates are not enqueued again. `again` names an earlier run
+        whose pages are recrawled; `compared` then returns how many are new, changed and gone.
 
         `urls` and `tasks` may be any iterables, also async ones, and are never held in memory as a whole.
         `sources` are the other sources by their names in `shoal run`: urls_file, sitemap, combine, axis,
@@ -153,7 +157,10 @@ class App:
         if not workers and (logs or metrics or trace):
             raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
         job = replace(job, **open_telemetry(logs, metrics, trace, key="metrics"))
-        return await self._start(job, seeds, run_id, workers, on_invalid, rejects)
+        if resume and run_id:
+            raise InvalidInput("A run has one id: give `resume` or `run_id`")
+        wanted = run_id if resume in (None, NEWEST) else resume
+        return await self._start(job, seeds, wanted, workers, on_invalid, rejects, resume=resume is not None)
 
     async def _start(
         self,
@@ -163,6 +170,7 @@ class App:
         workers: int,
         on_invalid: OnInvalid,
         rejects: str | None,
+        resume: bool,
     ) -> RunHandle:
         routes = self._project.routes
         for earlier in self._workers if workers else ():
@@ -171,7 +179,6 @@ class App:
             # Everything that can be refused is refused before the run is created.
             lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
             refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
-            known = await recrawl_tasks(self.queue, job.scraper, but=run_id)
             enqueuer = await stack.enter_async_context(
                 open_enqueuer(
                     self.queue,
@@ -183,8 +190,10 @@ class App:
                 )
             )
             await enqueuer.begin(strict=on_invalid == "raise")
-            run = await open_run(self.queue, job.scraper, run_id=run_id)
+            opened = await open_job(self.queue, job, run_id=run_id, resume=resume)
+            job, run = opened.job, opened.run
             with _add_run_to_errors(run):
+                known = await recrawl_tasks(self.queue, job.scraper, but=run.id)
                 report = await enqueue_all(self.queue, run, enqueuer, refusals, known)
                 check = None
                 if lock:

@@ -13,7 +13,7 @@ from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.enqueue import InvalidPolicy, fill, filled_row
-from shoal.fleet.run.launch import open_run
+from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.names import read_sources
 from shoal.web.audit import record_action
 from shoal.web.auth.credentials import Principal, check_operator
@@ -153,7 +153,8 @@ async def start(
     _check_settings(settings or {})
     app = context.app
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings)
-    run = await open_run(app.queue, job.scraper, run_id=run_id)
+    opened = await open_job(app.queue, job, run_id=run_id)
+    job, run = opened.job, opened.run
     seeds = read_sources(urls, tasks, {})
     report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
     await record_action(app.queue, principal, "start", run.id, scraper=scraper, **_enqueue_counts(report))

@@ -42,7 +42,11 @@ class TaskClaims:
         self.clock = StoreClock()
         self._queue, self._run_id, self._worker_id, self._lease = queue, run.id, worker_id, lease
         self._steps, self._partitions, self._share = steps, partitions, share
-        self._page_limit = PageLimit(queue, run.id, max_pages) if max_pages else None
+        self.set_max_pages(max_pages)
+
+    def set_max_pages(self, max_pages: int | None) -> None:
+        """Set the page limit of the run; None is no limit."""
+        self._page_limit = PageLimit(self._queue, self._run_id, max_pages) if max_pages else None
 
     async def set_clock(self) -> None:
         """Learn the store's time from empty claims, which also let old tasks of the run expire."""

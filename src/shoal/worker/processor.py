@@ -87,21 +87,26 @@ class TaskProcessor:
         slots: ConcurrencySlots,
     ) -> None:
         self._scraper, self._tools, self._tally, self._try_start = scraper, tools, tally, try_start
+        self.read_settings(run)
+        self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
+        if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
+            self._once.add(SEED_STEP)
+        self._memory, self._slots = memory, slots
+        self._deadlines = Deadlines()
+        self._may_look_up = not tools.revisits and any(
+            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
+        )
+
+    def read_settings(self, run: Run) -> None:
+        """Read the settings of the scraper and its run; again when they have changed."""
+        scraper = self._scraper
         self._settings = scraper.settings
         self._policies = {SEED_STEP: scraper.retry_policy(scraper.first)} | {
             name: scraper.retry_policy(step) for name, step in scraper.steps.items()
         }
-        self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
-        if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
-            self._once.add(SEED_STEP)
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self._backoff = HostBackoff(run.settings.host_delay)
-        self._memory, self._slots = memory, slots
-        self._deadlines = Deadlines()
         self._gap = run.settings.host_delay
-        self._may_look_up = not tools.revisits and any(
-            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
-        )
 
     def at_most_once(self, task: Task) -> bool:
         """Return whether a task is attempted once only, whatever its outcome."""

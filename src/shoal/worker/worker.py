@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -64,7 +64,7 @@ class Worker:
         standby: bool = False,
     ) -> None:
         self.tally = WorkerCounters()
-        self._queue, self._run, self._settings = queue, run, scraper.settings
+        self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
         self._prefetch = PrefetchBuffer(run.settings.host_delay)
         # A worker that pauses between tasks handles one at a time.
         self._at_once = 1 if self._settings.pause else at_once
@@ -143,6 +143,20 @@ class Worker:
         verdict = self._callers.wait_for(lease)
         self._accept([lease], self._claims.clock.to_local(claimed_at, asyncio.get_running_loop().time()))
         return verdict
+
+    async def change_settings(self, run: Run, changes: Mapping[str, Any]) -> None:
+        """Work with changed settings of the run from now on; raises InvalidSetting."""
+        self._scraper.change(**changes)
+        is_clock_needed = run.settings.host_delay and not self._run.settings.host_delay
+        self._run, self._settings = run, self._scraper.settings
+        self._processor.read_settings(run)
+        self._claims.set_max_pages(self._settings.max_pages)
+        self._prefetch.set_gap(run.settings.host_delay)
+        self._release_prefetched()  # their starts were planned with the old limits
+        self._settlements.flush()
+        if is_clock_needed:
+            await self.set_clock()
+        self._wake.set()
 
     async def set_clock(self) -> None:
         """Learn the store's time; raises the queue's error."""

@@ -10,6 +10,7 @@ from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.limits import PageLimit, raise_page_limit
+from shoal.worker.run_settings.stored import forget_settings
 from shoal.worker.skipped_links import forget_links
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     """Delete a run with all that belongs to it."""
     await queue.purge(run_id)
     await forget_links(queue, run_id)
+    await forget_settings(queue, run_id)
 
 
 async def is_new(queue: Queue, run_id: str | None) -> bool:

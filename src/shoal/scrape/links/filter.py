@@ -44,6 +44,11 @@ class LinkFilter:
         self._has_followed = False  # until the first link, no dead end is possible
         self._lock = Lock()
 
+    def change_settings(self, settings: ScraperSettings) -> None:
+        """Use the depth and the scope of other settings from now on."""
+        with self._lock:
+            self._settings = settings
+
     def filter(self, tasks: Iterable[Task], parent: Task, items: list[Any], dropped: Dropped) -> list[Task]:
         """Return the follow-up tasks of a page that pass, and count the others by reason."""
         candidates = [(inherit(task, parent), is_link(task)) for task in tasks]

@@ -124,13 +124,16 @@ class ScraperSettings:
             )
         return changed
 
-    def run_settings(self, *, retries: int = 0, once: bool | None = None) -> RunSettings:
+    def run_settings(
+        self, *, retries: int = 0, once: bool | None = None, exits: int | None = None
+    ) -> RunSettings:
         """Return the settings that the queue needs; `retries` is the maximum over the steps.
 
         `once` says that every step attempts its tasks at most once; None means that `delivery` decides.
+        `exits` is the number of proxies with a rate limit of their own; None means that `proxies` decides.
         """
         attempts = self.retry.policy(max(self.retries, retries) + 1).most_attempts
-        exits = count_exits(self.proxies)
+        exits = count_exits(self.proxies) if exits is None else exits
         gap = self.delay / exits
         return RunSettings(
             host_delay=gap + min(SLACK * gap, MAX_SLACK),

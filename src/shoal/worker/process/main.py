@@ -2,25 +2,27 @@
 
 import asyncio
 import gc
+import logging
 import os
 import resource
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvloop
 
-from shoal.core.errors import ShoalError
+from shoal.core.errors import InvalidSetting, ShoalError
+from shoal.core.model import Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper
-from shoal.worker.fetchers.chain import open_fetchers, open_revisits, open_robots
+from shoal.worker.fetchers.chain import open_egress, open_fetchers, open_revisits, open_robots
 from shoal.worker.ipc.protocol import (
     STOP,
     ExitReason,
@@ -34,10 +36,13 @@ from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.processor import ProcessorTools
+from shoal.worker.run_settings.follow import SettingsFollower
+from shoal.worker.run_settings.stored import live_part, merged, read_note
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
 from shoal.worker.worker import Stop, Worker
 
+log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"
 FILE_TABLE_SIZE = 4_096
 BEAT_INTERVAL = 0.5  # seconds
@@ -76,13 +81,17 @@ async def work(
     config: WorkerConfig, channel: SupervisorChannel, sock: socket.socket, markers: StepMarkers
 ) -> None:
     """Work on the run until it is drained or the supervisor stops the worker; report which."""
-    scraper = load_scraper(config.scraper).replace(**config.overrides)
+    scraper = load_scraper(config.scraper)
     beat_forever(markers)
-    settings = scraper.settings
-    agent = settings.user_agent or USER_AGENT
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(config.queue))
+        known = await read_note(queue, config.run_id)
         run = await queue.run(config.run_id)
+        # They may have changed since this worker's supervisor was started.
+        scraper = scraper.replace(**merged(config.overrides, live_part(known.settings.values)))
+        settings = scraper.settings
+        agent = settings.user_agent or USER_AGENT
+        egress = open_egress(settings)
         fetchers = await open_fetchers(
             settings,
             queue,
@@ -91,6 +100,7 @@ async def work(
             login=scraper.login_function,
             wanted={step.fetch for step in scraper.steps.values()},
             once=scraper.has_at_most_once,
+            egress=egress,
         )
         for fetcher in fetchers.values():
             stack.push_async_callback(fetcher.close)
@@ -129,6 +139,18 @@ async def work(
             standby=config.listening is not None,
         )
         worker.tally.measures = telemetry.measures
+
+        async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
+            try:
+                await worker.change_settings(run, changes)
+                egress.set_allowed(scraper.settings.allow_private)
+            except InvalidSetting as error:
+                log.warning("The settings of the run were changed, but not for this scraper: %s", error)
+            else:
+                log.info("Settings of the run were changed: %s", ", ".join(changes))
+
+        follower = SettingsFollower(queue, run.id, known, change_settings)
+        worker.start(follower.run(), "following the run's settings")
         handle_stops(sock, worker.stop)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
         gc.collect()

@@ -76,15 +76,17 @@ async def fill(
     from shoal.cli.refusals import RefusedSeeds
     from shoal.core.errors import InvalidInput
     from shoal.fleet.run.enqueue import queued_row
-    from shoal.fleet.run.launch import open_run
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+    from shoal.fleet.run.settings import open_job
 
-    fresh = await is_new(queue, run_id)
     with RefusedSeeds(rejects, invalid) as refused:
         async with refused.feed(queue, job, seeds) as feed:
             # An unreadable source creates no run, not even for a moment: workers may be waiting for one.
             await feed.begin(strict=invalid == "raise")
-            run = await open_run(queue, job.scraper, run_id=run_id)
+            opened = await open_job(queue, job, run_id=run_id)
+            job, run, fresh = opened.job, opened.run, opened.is_new
+            if opened.notice:
+                say(opened.notice)
             async with discarded_if_refused(queue, run, is_new=fresh):
                 report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
                 nothing = not (report.added or report.known)

@@ -80,10 +80,8 @@ def run(
         lambda opened: carry_out(opened, job, seeds, rejects, out, resume, run_id, as_json, invalid),
     )
     if as_json:
-        put_json(
-            summary.as_json()
-            | ({"from_cache": summary.ending.tally.from_cache} if job.scraper.settings.cache else {})
-        )
+        has_cache = (summary.job or job).scraper.settings.cache
+        put_json(summary.as_json() | ({"from_cache": summary.ending.tally.from_cache} if has_cache else {}))
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
@@ -104,23 +102,26 @@ async def carry_out(
     from shoal.cli.progress import ProgressView
     from shoal.cli.refusals import RefusedSeeds
     from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import launch, lock_of, open_run
-    from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+    from shoal.fleet.run.launch import launch, lock_of
+    from shoal.fleet.run.lifecycle import discarded_if_refused
     from shoal.fleet.run.pool import WorkerPool
     from shoal.fleet.run.results import ResultWriter
+    from shoal.fleet.run.settings import open_job
     from shoal.fleet.sources.recrawl import recrawl_tasks
 
     wanted = run_id if resume is None or resume == NEWEST else resume
-    known = await recrawl_tasks(queue, job.scraper, but=wanted)
-    fresh = resume is None and await is_new(queue, wanted)
     async with AsyncExitStack() as stack:
         # Take the lock first: a start that the lock refuses must create no run.
         lock = await stack.enter_async_context(lock_of(queue, job, wanted))
-        run = await open_run(queue, job.scraper, run_id=wanted, resume=resume is not None)
-        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
+        opened = await open_job(queue, job, run_id=wanted, resume=resume is not None)
+        job, run = opened.job, opened.run
+        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=opened.is_new))
+        known = await recrawl_tasks(queue, job.scraper, but=run.id)
         await lock.name_run(run.id)
         results = ResultWriter(queue, run.id, out)
         show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs))
+        if opened.notice:
+            show.on_message(opened.notice)
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
 
@@ -159,7 +160,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.scrape.links.filter import TOO_DEEP
     from shoal.worker.counters import format_counts
 
-    snapshot, run_id = summary.snapshot, summary.run.id
+    job, snapshot, run_id = summary.job or job, summary.snapshot, summary.run.id
     stats = snapshot.stats
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
     if snapshot.state == RunState.PARTIAL:
