@@ -5,10 +5,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from shoal.cli.options.common import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
-from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.cli.options.setting import read_change
+from shoal.core.errors import InvalidUrl
 from shoal.core.urls import host_of
 from shoal.core.values import read_positive_duration, read_size
 from shoal.fleet.job import Job
@@ -61,19 +60,6 @@ def fork_server_for(queue: str) -> ForkServer:
     """Return a fork server whose workers have the driver of this queue imported already."""
     load_backend(queue)
     return ForkServer(here=True)
-
-
-def read_change(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text; None and none are null."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
-    if value.strip().lower() == "none":
-        return key.strip(), None
-    try:
-        return key.strip(), msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return key.strip(), value.strip()
 
 
 def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:

@@ -22,8 +22,8 @@ from shoal.worker.run_settings.stored import (
     merged,
     read_note,
     replaced,
+    storable,
     swap_settings,
-    without_secrets,
 )
 
 _RATE = ("rate", "delay", "per_host")
@@ -60,7 +60,7 @@ async def change_settings(queue: Queue, run_id: str, changes: Mapping[str, Any])
     for key in changes:
         _check_live(run_id, key, changes[key])
     ScraperSettings.read(**changes)
-    kept, withheld = without_secrets(changes)
+    kept, withheld = storable(changes)
     if withheld:
         raise InvalidSetting(withheld[0], "contains a secret or a function, which a run does not store")
     for _ in range(MAX_TRIES):
@@ -78,7 +78,8 @@ async def list_settings(queue: Queue, run_id: str) -> list[SettingRow]:
     """Return the settings of a run: those that may change now, and the others that were given for it."""
     run, stored = await queue.run(run_id), (await read_note(queue, run_id)).settings
     values = dict(stored.values)
-    found: dict[str, Any] = {"rate": _rate_of(run.settings.host_delay * stored.exits)} if "delay" not in values else {}
+    rate = _rate_of(run.settings.host_delay * stored.exits)
+    found: dict[str, Any] = {} if "delay" in values else {"rate": rate}
     found |= {key: value for key, value in stored.defaults.items() if key != "delay"}
     found["per_host"] = run.settings.per_host // stored.exits
     rows = [

@@ -1,5 +1,6 @@
 """Opens a run with the settings that it was made with; what is given again is changed for the run."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun, printable, shorten
 from shoal.core.model import Run
+from shoal.fleet.hints import joined, queue_option
 from shoal.fleet.job import Job
 from shoal.fleet.run.launch import find_unfinished, open_run
 from shoal.fleet.run.lifecycle import check_not_cancelled
@@ -23,8 +25,8 @@ from shoal.worker.run_settings.stored import (
     StoredSettings,
     merged,
     read_note,
+    storable,
     swap_settings,
-    without_secrets,
     write_settings,
 )
 
@@ -36,6 +38,7 @@ FIXED: Mapping[str, str] = {
     "recrawl": "decides what is recorded of each page from the first one on",
     "replay": "is the recording that the run was made from",
 }
+PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
 MAX_SHOWN = 60  # characters of a value
 
 
@@ -88,13 +91,14 @@ async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
 
 def settings_of(job: Job, before: StoredSettings | None = None) -> StoredSettings:
     """Return the settings of a job as a run stores them."""
-    values, withheld = without_secrets(job.typed)
+    values, withheld = storable(job.typed)
     base = (job.base or job.scraper).settings
     return StoredSettings(
         values=values,
         withheld=withheld,
         defaults=(before and before.defaults) or defaults_of(base),
         exits=count_exits(job.scraper.settings.proxies),
+        scraper=job.name,
     )
 
 
@@ -109,6 +113,17 @@ def defaults_of(settings: ScraperSettings) -> dict[str, Any]:
         "scope": list(settings.scope.patterns) or settings.scope.rule,
         "statuses": sorted(settings.statuses),
     }
+
+
+async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
+    """Return the command that starts workers on a run; one at its page limit may fetch as many pages again."""
+    stored = (await read_note(queue, run.id)).settings
+    words = ["shoal", "run", stored.scraper or run.scraper, "--resume", run.id, *queue_option(queue_url)]
+    words += [word for key in stored.withheld for word in ("--set", f"{key}=…")]
+    if limit := PAGE_LIMIT.search(run.reason):
+        stats = await queue.stats(run.id)
+        words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]
+    return joined(words)
 
 
 def shown(values: Mapping[str, Any]) -> str:

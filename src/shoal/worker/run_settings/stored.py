@@ -3,6 +3,7 @@
 Secrets are not stored: only the name of a variable or the path of a file that holds them.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +23,7 @@ LIVE = (
 )
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
 _FILES = ("warc", "replay")
+_BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
 _OFF = ("off", "none", "false", "no")
 
 
@@ -32,6 +34,7 @@ class StoredSettings(msgspec.Struct, frozen=True, kw_only=True):
     withheld: list[str] = []  # settings that contain a secret, and have to be given again
     defaults: dict[str, Any] = {}  # some settings as the scraper's file has them
     exits: int = 1  # proxies with a rate limit of their own
+    scraper: str = ""  # as it was typed: FILE[:NAME], or a name in the project file
 
 
 _decode = msgspec.json.Decoder(StoredSettings).decode
@@ -82,7 +85,7 @@ def live_part(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in LIVE}
 
 
-def without_secrets(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def storable(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return settings as they may be stored, with absolute paths; and the names of those with a secret."""
     kept: dict[str, Any] = {}
     withheld = []
@@ -106,6 +109,8 @@ def _plain(key: str, value: Any) -> Any:
         source = value.get("from", True) if isinstance(value, Mapping) else value
         if not isinstance(source, (str, bool)):
             return _SECRET
+    if key == "proxies" and not all(map(_is_bare_proxy, _proxies_in(value))):
+        return _SECRET
     if key in ("proxies", "tokens", "cache", "tor", *_FILES):
         value = _with_absolute_paths(key, value)
     try:
@@ -113,6 +118,20 @@ def _plain(key: str, value: Any) -> Any:
     except TypeError:
         return _SECRET  # a function, which only its program has
     return _SECRET if shown_address(text) != text else msgspec.json.decode(text)
+
+
+def _proxies_in(value: Any) -> list[Any]:
+    """Return the addresses in a setting `proxies`; a file is none."""
+    source = value.get("from") if isinstance(value, Mapping) else value
+    if isinstance(source, str):
+        source = [] if Path(source).is_file() else [source.split()[0]] if source.strip() else []
+        return [one for one in source if "://" in one]
+    return list(source) if isinstance(source, (list, tuple)) else []
+
+
+def _is_bare_proxy(address: Any) -> bool:
+    """Return whether a proxy's address has no user and no password, in any of the forms that proxies have."""
+    return isinstance(address, str) and bool(_BARE_PROXY.fullmatch(address.strip()))
 
 
 def _with_absolute_paths(key: str, value: Any) -> Any:

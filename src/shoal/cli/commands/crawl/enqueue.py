@@ -77,7 +77,7 @@ async def fill(
     from shoal.core.errors import InvalidInput
     from shoal.fleet.run.enqueue import queued_row
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
-    from shoal.fleet.run.settings import open_job
+    from shoal.fleet.run.settings import command_to_resume, open_job
 
     with RefusedSeeds(rejects, invalid) as refused:
         async with refused.feed(queue, job, seeds) as feed:
@@ -94,7 +94,8 @@ async def fill(
                     why = f"Nothing could be queued ({refused.count:,} invalid), so no run was created."
                     raise InvalidInput(why)
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
-        say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: shoal resume {run.id}")
+        again = await command_to_resume(queue, job.queue_url, run)
+        say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
     queued = queued_row(job, run, report, refused.count)
     if report.known and await is_new(queue, run.id):
         return queued | {"status": "nothing new", "run_id": None, "worker_command": None}

@@ -29,11 +29,16 @@ def resume(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Resume a run that was paused, or that ended at a limit with tasks left."""
-    before = with_existing_queue(queue, lambda opened: opened.run(run_id))
+    from shoal.fleet.run.settings import command_to_resume
+
+    async def look(opened: "Queue") -> "tuple[Run, str]":
+        run = await opened.run(run_id)
+        return run, await command_to_resume(opened, queue, run)
+
+    before, more = with_existing_queue(queue, look)
     words = "Resumed; workers notice within a second."
     if before.reason:
-        more = command_on(queue, f"run FILE --resume {run_id} --set max_pages=N")
-        words = f"Resumed. It had ended: {before.reason}. To start workers with a higher limit, run: {more}"
+        words = f"Resumed. It had ended: {before.reason}. To start workers, run: {more}"
     _steer(queue, lambda opened: opened.resume(run_id), as_json, lambda run: words)
 
 

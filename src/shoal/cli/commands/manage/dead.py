@@ -85,13 +85,16 @@ def replay(
     as_json: common.Json = False,
 ) -> None:
     """Return dead letters to the queue with their attempts reset."""
-    count = with_existing_queue(
-        queue, lambda opened: opened.replay(run_id, ids or None, where=_filter(step, host, error))
-    )
+    from shoal.fleet.run.settings import command_to_resume
+
+    async def replayed(opened: "Queue") -> tuple[int, str]:
+        count = await opened.replay(run_id, ids or None, where=_filter(step, host, error))
+        return count, await command_to_resume(opened, queue, await opened.run(run_id))
+
+    count, again = with_existing_queue(queue, replayed)
     if as_json:
         put_json({"run_id": run_id, "replayed": count})
     else:
-        again = command_on(queue, f"run … --resume {run_id}")
         say(f"{count:,} tasks are pending again. To work on them, run: {again}")
 
 

@@ -7,7 +7,6 @@ import typer
 from shoal.cli.console import put_json, put_rows, say
 from shoal.cli.options import common
 from shoal.cli.session import with_existing_queue
-from shoal.fleet.hints import command_on
 
 if TYPE_CHECKING:
     from shoal.core.model import Run
@@ -29,9 +28,9 @@ def set(
 
     Example: shoal set 20260215_120000_ab12 rate=2/s per_host=1
     """
-    from shoal.cli.options.job import read_change
+    from shoal.cli.options.setting import read_change
     from shoal.fleet.run.change import change_settings, list_settings
-    from shoal.fleet.run.settings import shown
+    from shoal.fleet.run.settings import command_to_resume, shown
 
     if not changes:
         rows = with_existing_queue(queue, lambda opened: list_settings(opened, run_id))
@@ -39,14 +38,15 @@ def set(
         return
     given = dict(map(read_change, changes))
 
-    async def change(opened: "Queue") -> "tuple[Run, Run]":
-        return await opened.run(run_id), await change_settings(opened, run_id, given)
+    async def change(opened: "Queue") -> "tuple[Run, Run, str]":
+        before = await opened.run(run_id)
+        after = await change_settings(opened, run_id, given)
+        return before, after, await command_to_resume(opened, queue, after)
 
-    before, run = with_existing_queue(queue, change)
+    before, run, resume = with_existing_queue(queue, change)
     if as_json:
         put_json({"run_id": run_id, "state": run.state, "changed": given})
         return
     say(f"Changed for run {run_id}: {shown(given)}. Its workers follow within two seconds.")
     if before.state.has_ended and not run.state.has_ended:
-        say(f"It had ended: {before.reason}. Now it continues, as soon as workers work on it:")
-        say(f"  {command_on(queue, f'run SCRAPER --resume {run_id}')}")
+        say(f"It had ended: {before.reason}. To start workers, run: {resume}")
