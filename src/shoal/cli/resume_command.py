@@ -61,10 +61,13 @@ def remember_options(*, sources: Collection[str] = ()) -> Callable[[Command], Co
     return decorate
 
 
-def resume_command(job: "Job", run_id: str, *, max_pages: int | None = None) -> str:
+def resume_command(
+    job: "Job", run_id: str, *, max_pages: int | None = None, allow_private: str | None = None
+) -> str:
     """Return the command that resumes a run: the one that was typed, or `shoal run`."""
     typed = _typed.get()
     more = [] if max_pages is None else ["--set", f"max_pages={max_pages}"]
+    more += [] if allow_private is None else ["--allow-private", allow_private]
     if typed is None:
         return " ".join(
             [command_for_job(job, "shoal", "run", job.name, "--resume", run_id), *map(shlex.quote, more)]

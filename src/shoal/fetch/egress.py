@@ -106,9 +106,10 @@ class Egress:
         if literal:
             self._check(host, (literal,))
         elif (_INTERNAL_NAME.search(name) or _ANY_ADDRESS.search(name)) and not self._is_allowed(host):
-            raise OutOfScope(
+            raise OutOfScope.at_private_host(
+                host,
                 f"{host} is a name of an internal network, which is not fetched unless you allow it: "
-                f"--allow-private {host}"
+                f"--allow-private {host}",
             )
         return AllowedTarget(href, host, name, (), literal is not None)
 
@@ -178,9 +179,10 @@ class Egress:
         for address in addresses:
             kind = special_range(address)
             if kind and not any(address in network for network in self._networks):
-                raise OutOfScope(
+                raise OutOfScope.at_private_host(
+                    host,
                     f"{host} is at {address}, {kind} address, which is not fetched unless you allow it: "
-                    f"--allow-private {host}"
+                    f"--allow-private {host}",
                 )
 
 

@@ -11,7 +11,8 @@ from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
-from shoal.fleet.run import lifecycle
+from shoal.fleet.run import change, lifecycle
+from shoal.fleet.run.change import SettingRow
 from shoal.fleet.run.enqueue import InvalidPolicy, fill, filled_row
 from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.names import read_sources
@@ -37,6 +38,7 @@ SETTINGS = (
     "max_depth",
     "max_pages",
     "max_per_pattern",
+    "statuses",
     "fetch",
     "delivery",
     "pause",
@@ -68,6 +70,18 @@ async def _change_state(
     run = await verb(run_id)
     await record_action(context.app.queue, principal, name, run_id)
     return run
+
+
+async def change_settings(
+    context: WebContext, principal: Principal, run_id: str, settings: Mapping[str, Any]
+) -> list[SettingRow]:
+    """Change settings of a run while it runs; return all of its settings."""
+    check_operator(context, principal)
+    _check_settings(settings)
+    queue = context.app.queue
+    await change.change_settings(queue, run_id, settings)
+    await record_action(queue, principal, "set", run_id, **settings)
+    return await change.list_settings(queue, run_id)
 
 
 async def purge(context: WebContext, principal: Principal, run_id: str) -> None:

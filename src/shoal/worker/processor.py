@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from shoal.core.errors import NotNow, ShoalError, StepTimeout
+from shoal.core.errors import NotNow, OutOfScope, ShoalError, StepTimeout
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.redact import Redact, redacted
@@ -54,6 +54,7 @@ class ProcessorTools:
     revisits: VisitStore | None = None
     redact: Redact = redacted
     on_begin: Callable[[Lease], None] | None = None
+    on_private: Callable[[Lease, str], None] | None = None  # its host is private, and not allowed
 
 
 @dataclass(slots=True)
@@ -348,6 +349,8 @@ class TaskProcessor:
     def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
         kind = type(error).__name__
         self._tally.errors[kind] = self._tally.errors.get(kind, 0) + 1
+        if self._tools.on_private and isinstance(error, OutOfScope) and error.private_host == host and host:
+            self._tools.on_private(lease, host)
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)

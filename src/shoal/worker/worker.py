@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
@@ -17,6 +18,7 @@ from shoal.worker.background import Background
 from shoal.worker.callers import Verdict, WaitingCallers
 from shoal.worker.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
 from shoal.worker.limits import TrapBudgetSync
 from shoal.worker.partitions import PartitionShare
@@ -71,10 +73,12 @@ class Worker:
         self._slots = ConcurrencySlots(
             self._at_once, 0 if self._settings.pause else slow_requests, self._on_slot_free
         )
+        # A caller waits for the outcome of each task.
+        self._refusals = None if standby else PrivateRefusals(queue, run.id)
         self._processor = TaskProcessor(
             scraper,
             run,
-            tools,
+            replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
             try_start=self._try_start,
             memory=MemoryLimit(memory),
@@ -212,6 +216,7 @@ class Worker:
             self._host_freed.clear()
             if self._slots.is_stuck:
                 self._release_prefetched()  # other workers may have free slots
+            await self._settle_refusals()
             limit, full = self._claim_limits()
             if limit < max(1, full // 2) and self._numbers:
                 await self._wait_for_wake(POLL_INTERVAL)
@@ -235,6 +240,14 @@ class Worker:
                 self._idle_polls = 0 if self._numbers else self._idle_polls + 1
                 await self._wait_for_wake(next_poll_delay(grant, self._idle_polls))
         return ExitReason.STOPPED
+
+    async def _settle_refusals(self) -> None:
+        """Settle the tasks at private hosts; raises InvalidInput if the run has no others."""
+        is_idle = not self._started and not self._prefetch
+        if self._refusals and self._refusals.is_due(is_idle=is_idle):
+            with suppress(QueueError):
+                for outcome in await self._refusals.decide():
+                    self._settlements.put(outcome)
 
     async def _claim(self, limit: int) -> Grant | None:
         """Claim up to `limit` tasks and accept them; None if the run may fetch no more pages."""
@@ -388,7 +401,8 @@ class Worker:
         # With nothing left to start, the next claim may be waiting for what this outcome frees at its host.
         is_waited_for = self._standby or not self._prefetch or self._frees_host(outcome)
         self._settlements.urgent = is_waited_for
-        self._settlements.put(self._callers.withhold_links(outcome))
+        if not (self._refusals and self._refusals.hold(outcome)):
+            self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
         if len(self._prefetch) <= self._batch // 2:
             self._wake.set()

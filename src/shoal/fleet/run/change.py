@@ -78,7 +78,8 @@ async def list_settings(queue: Queue, run_id: str) -> list[SettingRow]:
     """Return the settings of a run: those that may change now, and the others that were given for it."""
     run, stored = await queue.run(run_id), (await read_note(queue, run_id)).settings
     values = dict(stored.values)
-    rate = _rate_of(run.settings.host_delay * stored.exits)
+    delay = stored.defaults.get("delay", (run.settings.host_delay * stored.exits).total_seconds())
+    rate = _rate_of(delay)
     found: dict[str, Any] = {} if "delay" in values else {"rate": rate}
     found |= {key: value for key, value in stored.defaults.items() if key != "delay"}
     found["per_host"] = run.settings.per_host // stored.exits
@@ -141,8 +142,7 @@ async def _change_max_pages(queue: Queue, run: Run, most: int | None) -> None:
             await queue.resume(run.id)
 
 
-def _rate_of(delay: timedelta) -> str:
-    seconds = delay.total_seconds()
+def _rate_of(seconds: float) -> str:
     if not seconds:
         return "none"
     return f"{1 / seconds:.3g}/s" if seconds <= 1 else f"{60 / seconds:.3g}/min"

@@ -82,8 +82,9 @@ async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
     for _ in range(MAX_TRIES):
         note = await read_note(queue, run.id)
         used = _use(job, run, note)
-        changed = settings_of(used.job, note.settings) if used.stored else note.settings
-        if not used.stored or await swap_settings(queue, run.id, changed, note.stamp):
+        changed = settings_of(used.job, note.settings if job.joins else None)
+        is_same = not used.given if job.joins else changed == note.settings
+        if is_same or await swap_settings(queue, run.id, changed, note.stamp):
             await _apply_limits(queue, run, used)
             return used.job, used.notice
     raise RunConflict(run.id, "is being changed by many at once. Try again")
@@ -116,7 +117,7 @@ def defaults_of(settings: ScraperSettings) -> dict[str, Any]:
 
 
 async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
-    """Return the command that starts workers on a run; one at its page limit may fetch as many pages again."""
+    """Return the command that starts workers on a run; at its page limit, it gets as many pages again."""
     stored = (await read_note(queue, run.id)).settings
     words = ["shoal", "run", stored.scraper or run.scraper, "--resume", run.id, *queue_option(queue_url)]
     words += [word for key in stored.withheld for word in ("--set", f"{key}=…")]
@@ -145,7 +146,6 @@ def shown_value(value: Any) -> str:
 class _Use:
     job: Job  # with the settings of the run and those given
     given: Mapping[str, Any]  # those that differ from the run's
-    stored: bool  # whether the run's settings change
     notice: str
 
 
@@ -169,13 +169,12 @@ def _use(job: Job, run: Run, note: SettingsNote) -> _Use:
     if own:  # stored are only those that all workers follow
         stored = job.with_settings(merged(values, {key: job.typed[key] for key in kept}))
         after = replace(after, typed=stored.typed)
-    is_stored = bool(kept) or (note.stamp is None and not job.joins)
     same = {key: value for key, value in values.items() if key not in changed}
     final = merged(values, job.typed)
     lines = [f"Settings of the run: {shown(same)}."] if same else []
     for words, keys in (("Changed for the run", kept), ("For these workers only", own)):
         lines += [f"{words}: {shown({key: final[key] for key in keys})}."] if keys else []
-    return _Use(after, {key: job.typed[key] for key in kept}, is_stored, " ".join(lines))
+    return _Use(after, {key: job.typed[key] for key in kept}, " ".join(lines))
 
 
 def _field(job: Job, key: str) -> Any:

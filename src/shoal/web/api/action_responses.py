@@ -33,6 +33,22 @@ class RunStateResponse(ResponseModel):
     state: str
 
 
+class SettingResponse(ResponseModel):
+    """A setting of a run; `change` says when it may be changed: now, when resumed, or never."""
+
+    setting: str
+    value: str
+    source: str
+    change: str
+
+
+class SettingsResponse(ResponseModel):
+    """The settings of a run."""
+
+    run_id: str
+    settings: list[SettingResponse]
+
+
 class PurgeResponse(ResponseModel):
     """A deleted run."""
 

@@ -77,6 +77,12 @@ class StartRunBody(EnqueueBody):
     run_id: str | None = Field(default=None, max_length=100)
 
 
+class SettingsBody(RequestBody):
+    """Settings of a run to change, as the scraper takes them."""
+
+    settings: dict[str, Any] = Field(min_length=1, max_length=50)
+
+
 class DeadLetterFilterBody(RequestBody):
     """Selects the dead letters that meet every given condition; no condition selects all."""
 

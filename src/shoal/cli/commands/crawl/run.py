@@ -1,6 +1,7 @@
 """`shoal run`: enqueue, work with live progress, write the results, print a summary."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
 NEWEST = "newest"
+ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)$", re.MULTILINE)  # in the error of a worker
 
 
 @remember_options(sources=(*SOURCES, "again"))
@@ -169,7 +171,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if summary.compared:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with the earlier run: {found}.")
-    lines += [f"Failed: {failure}" for failure in summary.ending.failures]
+    lines += [f"Failed: {failure}" for failure in dict.fromkeys(summary.ending.failures)]
     tally = summary.ending.tally
     for words, counts in (
         ("Failed attempts", tally.errors),
@@ -186,7 +188,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if snapshot.state == RunState.PARTIAL:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
     elif stats.remaining and snapshot.state != RunState.CANCELLED:
-        lines.append(f"Resume:   {resume_command(job, run_id)}")
+        private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
+        again = resume_command(job, run_id, allow_private=private and private[1])
+        lines.append(f"Resume:   {again}")
     if stats.dead:
         lines.append(f"Why:      {command_on(job.queue_url, f'dead list {run_id}')}")
     if job.logs and not job.logs.is_stream:
