@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import assert_never
+from typing import Unpack, assert_never
 
 from shoal.core.errors import RunConflict
 from shoal.core.model import (
@@ -25,7 +25,7 @@ from shoal.core.model import (
     StoredReject,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, RunLimits, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
 from shoal.queue.rules import STEERED_FROM, changed_settings, check_claim, check_run, free_run_id, steered
 from tests.conformance.model_reports import ModelReports
@@ -91,16 +91,9 @@ class ModelQueue(ModelReports):
             run = self.data.runs[run_id] = replace(run, state=state, reason=reason)
         return steered(run, state)
 
-    async def change_run(
-        self,
-        run_id: str,
-        *,
-        host_delay: timedelta | None = None,
-        per_host: int | None = None,
-        max_attempts: int | None = None,
-    ) -> Run:
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
         old = self.data.run(run_id)
-        new = replace(old, settings=changed_settings(old, host_delay, per_host, max_attempts))
+        new = replace(old, settings=changed_settings(old, limits))
         self.data.runs[run_id] = new
         self.data.shorten_gaps(run_id, old.settings.host_delay, new.settings.host_delay)
         return new

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import (
@@ -38,6 +38,14 @@ OnInvalid = Callable[[int, InvalidTask], None]
 Fence = tuple[str, str, int]  # topic, key and stamp of a note
 DEFAULT_LEASE = 5 * MINUTE
 GONE = Note(value=b"", stamp=0, age=ZERO)  # the result of a swap that removed a note; no note has this stamp
+
+
+class RunLimits(TypedDict, total=False):
+    """The settings of a run that may be changed: see `RunSettings`."""
+
+    host_delay: timedelta
+    per_host: int
+    max_attempts: int
 
 
 class Queue(ABC):
@@ -113,15 +121,8 @@ class Queue(ABC):
         """Lease no task of the run ever again. Live leases can still be settled; nothing is deleted."""
 
     @abstractmethod
-    async def change_run(
-        self,
-        run_id: str,
-        *,
-        host_delay: timedelta | None = None,
-        per_host: int | None = None,
-        max_attempts: int | None = None,
-    ) -> Run:
-        """Change the rate limits and the attempts of a run; None leaves one as it is.
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        """Change the rate limits and the attempts of a run.
 
         The next claim and settlement obey, and a host that waits for the old delay waits for the new one.
         """

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict, shorten
 from shoal.core.model import ZERO, Outcome, Run, RunSettings, RunState
-from shoal.queue.contract import Fence
+from shoal.queue.contract import Fence, RunLimits
 
 MAX_TOPIC, MAX_NOTE_KEY = 200, 8192  # characters
 MAX_NOTES = 64 << 20  # bytes of the values of one call, which are sent and stored together
@@ -61,17 +61,9 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         )
 
 
-def changed_settings(
-    run: Run, host_delay: timedelta | None, per_host: int | None, max_attempts: int | None
-) -> RunSettings:
+def changed_settings(run: Run, limits: RunLimits) -> RunSettings:
     """Return the settings of a run with some of them changed; raises InvalidSetting."""
-    old = run.settings
-    changed = replace(
-        old,
-        host_delay=old.host_delay if host_delay is None else host_delay,
-        per_host=old.per_host if per_host is None else per_host,
-        max_attempts=old.max_attempts if max_attempts is None else max_attempts,
-    )
+    changed = replace(run.settings, **limits)
     check_run(run.scraper, changed, run.id)
     return changed
 

@@ -16,7 +16,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.callers import Verdict, WaitingCallers
-from shoal.worker.claims import TaskClaims
+from shoal.worker.claims import POLL_INTERVAL, TaskClaims, next_poll_delay
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
@@ -29,8 +29,6 @@ from shoal.worker.settlements import Settlements
 from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
-POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
-MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
 CLAIM_JITTER = 0.05  # seconds
 PROGRESS_INTERVAL = 0.5  # seconds
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
@@ -73,8 +71,7 @@ class Worker:
         self._slots = ConcurrencySlots(
             self._at_once, 0 if self._settings.pause else slow_requests, self._on_slot_free
         )
-        # A caller waits for the outcome of each task.
-        self._refusals = None if standby else PrivateRefusals(queue, run.id)
+        self._refusals = None if standby else PrivateRefusals(queue, run.id)  # callers wait for each outcome
         self._processor = TaskProcessor(
             scraper,
             run,
@@ -243,8 +240,7 @@ class Worker:
 
     async def _settle_refusals(self) -> None:
         """Settle the tasks at private hosts; raises InvalidInput if the run has no others."""
-        is_idle = not self._started and not self._prefetch
-        if self._refusals and self._refusals.is_due(is_idle=is_idle):
+        if self._refusals and self._refusals.is_due(is_idle=not self._started and not self._prefetch):
             with suppress(QueueError):
                 for outcome in await self._refusals.decide():
                     self._settlements.put(outcome)
@@ -432,10 +428,3 @@ class Worker:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
             self._channel.send(WorkerProgress(self.tally, len(self._numbers)))
-
-
-def next_poll_delay(grant: Grant, idle_polls: int) -> float:
-    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
-    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
-        return max(grant.next_due.total_seconds(), 0.001)
-    return min(MIN_POLL_INTERVAL * 2 ** min(idle_polls, 10), POLL_INTERVAL) if idle_polls else POLL_INTERVAL

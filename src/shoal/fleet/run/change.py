@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ from shoal.core.errors import InvalidInput, InvalidSetting, RunConflict
 from shoal.core.model import Run, RunState
 from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.run.settings import FIXED, shown_value
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, RunLimits
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.limits import raise_page_limit
 from shoal.worker.run_settings.stored import (
@@ -117,9 +116,12 @@ async def _change_limits(queue: Queue, run: Run, stored: StoredSettings, changes
     settings = ScraperSettings.read(**replaced(stored.defaults, known))
     limits = settings.run_settings(exits=stored.exits)
     if any(key in changes for key in _RATE):
-        has_per_host = "per_host" in changes or bool(stored.defaults)
-        per_host = limits.per_host if has_per_host else None
-        await queue.change_run(run.id, host_delay=_delay_of(limits.host_delay, changes), per_host=per_host)
+        changed: RunLimits = {}
+        if "rate" in changes or "delay" in changes:
+            changed["host_delay"] = limits.host_delay
+        if "per_host" in changes or stored.defaults:
+            changed["per_host"] = limits.per_host
+        await queue.change_run(run.id, **changed)
     if any(key in changes for key in _ATTEMPTS):
         attempts = ScraperSettings.read(
             **{key: value for key, value in changes.items() if key in _ATTEMPTS}
@@ -128,10 +130,6 @@ async def _change_limits(queue: Queue, run: Run, stored: StoredSettings, changes
         await queue.change_run(run.id, max_attempts=max(run.settings.max_attempts, attempts.max_attempts))
     if "max_pages" in changes:
         await _change_max_pages(queue, run, settings.max_pages)
-
-
-def _delay_of(delay: timedelta, changes: Mapping[str, Any]) -> timedelta | None:
-    return delay if "rate" in changes or "delay" in changes else None
 
 
 async def _change_max_pages(queue: Queue, run: Run, most: int | None) -> None:

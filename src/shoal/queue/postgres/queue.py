@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import (
@@ -33,10 +33,11 @@ from shoal.core.model import (
     error_text,
 )
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, RunLimits, Tasks
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.postgres import notes, read, sql
+from shoal.queue.postgres.change import change_limits
 from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import PostgresServer
@@ -150,21 +151,9 @@ class PostgresQueue(Queue):
         await self._server.fetch(sql.QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
         return steered(await self.run(run_id), state)
 
-    async def change_run(
-        self,
-        run_id: str,
-        *,
-        host_delay: timedelta | None = None,
-        per_host: int | None = None,
-        max_attempts: int | None = None,
-    ) -> Run:
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
         run = await self.run(run_id)
-        new = changed_settings(run, host_delay, per_host, max_attempts)
-        await self._server.fetch(
-            sql.QUERIES["change_run"], run_id, new.host_delay, new.per_host, new.max_attempts
-        )
-        await self._server.fetch(sql.QUERIES["shorten_gaps"], run_id, run.settings.host_delay, new.host_delay)
-        await self._server.fetch(sql.QUERIES["wake_run"], run_id)
+        await change_limits(self._server, run, changed_settings(run, limits))
         return await self.run(run_id)
 
     async def purge(self, run_id: str) -> None:

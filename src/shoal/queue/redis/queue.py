@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.model import (
@@ -34,7 +34,7 @@ from shoal.core.model import (
     WorkerStatus,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, RunLimits, Tasks
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest, ShardClocks
@@ -145,15 +145,8 @@ class RedisQueue(Queue):
     async def cancel(self, run_id: str) -> Run:
         return await self._runs.steer(run_id, RunState.CANCELLED)
 
-    async def change_run(
-        self,
-        run_id: str,
-        *,
-        host_delay: timedelta | None = None,
-        per_host: int | None = None,
-        max_attempts: int | None = None,
-    ) -> Run:
-        return await self._runs.change(run_id, host_delay, per_host, max_attempts)
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        return await self._runs.change(run_id, limits)
 
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)

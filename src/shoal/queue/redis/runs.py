@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
+from shoal.queue.contract import RunLimits
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.wire import fields_of, micros, run_from, settings_fields
 from shoal.queue.rules import STEERED_FROM, changed_settings, steered
@@ -76,12 +76,10 @@ class RunList:
         await self._copy_to_shards(fields)
         return steered(run_from(fields), state)
 
-    async def change(
-        self, run_id: str, host_delay: timedelta | None, per_host: int | None, max_attempts: int | None
-    ) -> Run:
+    async def change(self, run_id: str, limits: RunLimits) -> Run:
         """Change the rate limits and the attempts of a run; raises UnknownRun or InvalidSetting."""
         old = run_from(await self.fields(run_id))
-        new = changed_settings(old, host_delay, per_host, max_attempts)
+        new = changed_settings(old, limits)
         words: list[Argument] = [
             *("delay", micros(new.host_delay)),
             *("per_host", new.per_host),

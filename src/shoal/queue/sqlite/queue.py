@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import (
@@ -31,7 +31,7 @@ from shoal.core.model import (
     WorkerStatus,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, RunLimits, Tasks
 from shoal.queue.cursors import check_keys, numbers_of, page_sizes, parts_of
 from shoal.queue.intake import Intake, encode_item, ids_of
 from shoal.queue.rules import check_claim, check_new_notes, check_notes, check_run, check_trim, known_ids
@@ -136,15 +136,8 @@ class SqliteQueue(Queue):
     async def cancel(self, run_id: str) -> Run:
         return await self._writer.call(runs.steer, run_id, RunState.CANCELLED)
 
-    async def change_run(
-        self,
-        run_id: str,
-        *,
-        host_delay: timedelta | None = None,
-        per_host: int | None = None,
-        max_attempts: int | None = None,
-    ) -> Run:
-        return await self._writer.call(runs.change, run_id, host_delay, per_host, max_attempts)
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        return await self._writer.call(runs.change, run_id, limits)
 
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)

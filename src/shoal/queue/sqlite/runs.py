@@ -1,11 +1,10 @@
 """Runs: start, look up, pause and end, purge."""
 
-from datetime import timedelta
-
 import msgspec
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
+from shoal.queue.contract import RunLimits
 from shoal.queue.rules import STEERED_FROM, changed_settings, new_run_id, steered
 from shoal.queue.sqlite.encoding import as_json, duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
@@ -110,12 +109,10 @@ def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
     return steered(row.run(), state)
 
 
-def change(
-    store: Store, run_id: str, host_delay: timedelta | None, per_host: int | None, max_attempts: int | None
-) -> Run:
+def change(store: Store, run_id: str, limits: RunLimits) -> Run:
     """Change the rate limits and the attempts of a run; raises UnknownRun or InvalidSetting."""
     row = get_row(store, run_id)
-    settings = changed_settings(row.run(), host_delay, per_host, max_attempts)
+    settings = changed_settings(row.run(), limits)
     delay = micros(settings.host_delay)
     store.run(
         "run_change",
