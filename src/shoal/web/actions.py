@@ -35,6 +35,7 @@ SETTINGS = (
     "dedup",
     "robots",
     "scope",
+    "skip",
     "max_depth",
     "max_pages",
     "max_per_pattern",

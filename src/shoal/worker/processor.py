@@ -171,6 +171,9 @@ class TaskProcessor:
         if lease.attempt > 1 and self.at_most_once(lease.task):
             # The lease of an earlier attempt expired. The queue counts attempts by run, not by step.
             return Bury(lease, "WorkerDied: its worker vanished, and delivery is at_most_once")
+        skip, url = self._settings.skip, lease.task.url
+        if skip and url and skip.allows(url, origin=None):
+            return Bury(lease, "Skipped: its URL matches the setting skip")
         host = host_of(lease)
         begin_task()
         begin_secrets()

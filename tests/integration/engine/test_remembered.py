@@ -7,7 +7,7 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.cli.options.job import read_job
-from shoal.core.model import Task
+from shoal.core.model import DeadFilter, Task
 from shoal.fleet.app import connect
 from shoal.fleet.run.change import change_settings
 from shoal.fleet.run.launch import launch
@@ -93,6 +93,22 @@ async def test_every_backend_changes_a_running_run(any_bench, origin):
         summary = await asyncio.wait_for(working, 60)
     assert summary.snapshot.run.reason == "max_pages=7 reached"
     assert summary.snapshot.stats.completed == 7
+
+
+async def test_pages_to_skip_are_not_fetched_and_can_be_replayed(bench, origin):
+    urls = [f"{origin.url}/{name}" for name in ("a", "b", "calendar/1", "calendar/2")]
+    async with open_queue(bench.queue_url) as queue:
+        job = read_job(bench.write(SCRAPER), queue=bench.queue_url, urls=urls)
+        opened = await open_job(queue, job)
+        await queue.enqueue(opened.run.id, [Task(url=url, step="page") for url in urls])
+        await change_settings(queue, opened.run.id, {"skip": f"{origin.url}/calendar/*"})
+        summary = await launch(queue, opened.job, opened.run, bench.witness)
+        assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (2, 2)
+        assert origin.visits == {"/a": 1, "/b": 1}
+        await change_settings(queue, opened.run.id, {"skip": None})
+        assert await queue.replay(opened.run.id, where=DeadFilter(error="Skipped")) == 2
+        again = await launch(queue, opened.job, opened.run, bench.witness)
+        assert (again.snapshot.stats.completed, again.snapshot.stats.dead) == (4, 0)
 
 
 async def test_a_program_resumes_and_changes_a_run(folder, origin):

@@ -112,6 +112,7 @@ def defaults_of(settings: ScraperSettings) -> dict[str, Any]:
         "max_pages": settings.max_pages,
         "max_depth": settings.max_depth,
         "scope": list(settings.scope.patterns) or settings.scope.rule,
+        "skip": list(settings.skip.patterns) if settings.skip else None,
         "statuses": sorted(settings.statuses),
     }
 

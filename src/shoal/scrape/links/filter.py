@@ -20,6 +20,7 @@ from shoal.scrape.links.traps import find_endless, strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
+SKIPPED = "setting skip"
 UNENCRYPTED = "secret headers would go unencrypted"
 SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
 MAX_REPORTED = 20  # traps that are reported by name
@@ -104,6 +105,9 @@ class LinkFilter:
             return None
         if (linked or self._has_secrets) and not self._settings.scope.allows(url, origin=parent.url):
             self._skip(OUT_OF_SCOPE if linked else SECRETS_ELSEWHERE, task.url, dropped)
+            return None
+        if self._settings.skip and self._settings.skip.allows(url, origin=None):
+            self._skip(SKIPPED, task.url, dropped)
             return None
         task = task if url == task.url else replace(task, url=url)
         if task.request and task.request.post is not None:

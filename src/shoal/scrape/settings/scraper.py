@@ -62,6 +62,7 @@ class ScraperSettings:
     dedup: DedupSettings | None = None
     robots: bool = True
     scope: Scope = field(default_factory=Scope.host)
+    skip: Scope | None = None  # patterns of pages that are not fetched
     max_depth: int = 20
     max_pages: int | None = None
     max_per_pattern: int | None = None
@@ -235,6 +236,11 @@ def _read_private(key: str, value: Any) -> tuple[str, ...]:
     return words
 
 
+def _read_skip(key: str, value: Any) -> Scope | None:
+    words = () if value is None else read_words(key, value)
+    return Scope.read(key, list(words)) if words else None
+
+
 _READERS: dict[str, Reader] = {
     "mode": partial(read_choice, known=("single", "distributed")),
     "rate": read_rate,
@@ -248,6 +254,7 @@ _READERS: dict[str, Reader] = {
     "dedup": read_dedup,
     "robots": read_flag,
     "scope": Scope.read,
+    "skip": _read_skip,
     "max_depth": partial(read_whole, least=0),
     "max_pages": _optional(partial(read_whole, least=1)),
     "max_per_pattern": _optional(partial(read_whole, least=1)),

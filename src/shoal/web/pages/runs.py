@@ -128,7 +128,7 @@ async def change_settings(request: Request, run_id: RunId, principal: Operator) 
     """Change one setting of a run while it runs."""
     form = await read_form(request)
     key, text = form_field(form, "setting"), form_field(form, "value").strip()
-    several = text.split() if key in ("statuses", "scope") and " " in text else None
+    several = text.split() if key in ("statuses", "scope", "skip") and " " in text else None
     value = None if text.lower() == "none" else several or text
     await actions.change_settings(context_of(request), principal, run_id, {key: value})
     return redirect_after(request, path_of_run(run_id), "set")

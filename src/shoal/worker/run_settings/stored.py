@@ -18,8 +18,8 @@ TOPIC = "run settings"
 MAX_TRIES = 20
 # What every worker of a run follows while it works. Other settings are read when a worker starts.
 LIVE = (
-    *("rate", "delay", "per_host", "retries", "retry", "max_pages", "max_depth", "scope", "statuses"),
-    "allow_private",
+    *("rate", "delay", "per_host", "retries", "retry", "max_pages", "max_depth", "scope", "skip"),
+    *("statuses", "allow_private"),
 )
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
 _FILES = ("warc", "replay")
