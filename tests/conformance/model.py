@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import assert_never
+from typing import Unpack, assert_never
 
 from shoal.core.errors import RunConflict
 from shoal.core.failures import failure_text
@@ -26,9 +26,9 @@ from shoal.core.model import (
     StoredReject,
     error_text,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, StoreSize, Tasks
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, RunLimits, StoreSize, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
-from shoal.queue.rules import STEERED_FROM, check_claim, check_run, free_run_id, steered
+from shoal.queue.rules import STEERED_FROM, changed_settings, check_claim, check_run, free_run_id, steered
 from tests.conformance.model_reports import ModelReports
 from tests.conformance.referee import adopt
 from tests.conformance.state import (
@@ -94,6 +94,13 @@ class ModelQueue(ModelReports):
         if run.state in STEERED_FROM[state]:
             run = self.data.runs[run_id] = replace(run, state=state, reason=reason)
         return steered(run, state)
+
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        old = self.data.run(run_id)
+        new = replace(old, settings=changed_settings(old, limits))
+        self.data.runs[run_id] = new
+        self.data.shorten_gaps(run_id, old.settings.host_delay, new.settings.host_delay)
+        return new
 
     async def purge(self, run_id: str) -> None:
         data = self.data

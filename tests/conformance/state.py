@@ -196,6 +196,13 @@ class ModelState:
         )
         return "added"
 
+    def shorten_gaps(self, run_id: str, old: timedelta, new: timedelta) -> None:
+        """Let the hosts of a run that got faster wait no longer for its old delay."""
+        for name in {row.entry.host for row in self.of_run(run_id)}:
+            host = self.hosts[name]
+            if host.starts and host.last_delay == old and new < old:
+                host.starts[-1].delay = new
+
     # Time passes
 
     def wake_and_expire(self, rows: Iterable[Row]) -> None:

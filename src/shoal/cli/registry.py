@@ -43,6 +43,7 @@ LINES = {
     "Control": {
         "pause": "Pause a run: workers get no more of its tasks",
         "resume": "Resume a paused run",
+        "set": "Change the rate and other settings of a run while it runs",
         "cancel": "End a run for good; its results are kept",
         "purge": "Delete a run, or old ones, with all results",
         "dead": "List, show, edit, replay and drop dead letters",
@@ -82,7 +83,7 @@ MODULES = {
     **dict.fromkeys(("pause", "resume", "cancel"), "manage.control"),
     **{
         name: f"manage.{name}"
-        for name in ("purge", "dead", "forget", "items", "rejects", "export", "migrate", "bench")
+        for name in ("set", "purge", "dead", "forget", "items", "rejects", "export", "migrate", "bench")
     },
     **{name: f"project.{name}" for name in ("new", "shell", "check", "scrapers", "route")},
 }

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 from typer.models import OptionInfo
 
 from shoal.cli.options.groups import Command
+from shoal.cli.options.setting import read_change
 from shoal.fleet.hints import command_for_job, joined, queue_option, without_secrets
+from shoal.worker.run_settings.stored import LIVE, storable
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
 
 # Left out, as are the seeds, which are in the queue by now: not needed, or added with a new value.
-NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "allow_private", "as_json", "yes", "rejects")
+NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "as_json", "yes", "rejects")
+# Settings, which the run remembers: repeated, they would undo what `shoal set` has changed since.
 SETTINGS = "changes"
+REMEMBERED = (
+    *(SETTINGS, "allow_private", "proxies", "tor", "fetch", "engine", "tokens"),
+    *("cache", "warc", "replay", "dedup"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +61,41 @@ def remember_options(*, sources: Collection[str] = ()) -> Callable[[Command], Co
     return decorate
 
 
-def resume_command(job: "Job", run_id: str, *, max_pages: int | None = None) -> str:
+def resume_command(
+    job: "Job", run_id: str, *, max_pages: int | None = None, allow_private: str | None = None
+) -> str:
     """Return the command that resumes a run: the one that was typed, or `shoal run`."""
     typed = _typed.get()
     more = [] if max_pages is None else ["--set", f"max_pages={max_pages}"]
+    more += [] if allow_private is None else ["--allow-private", allow_private]
     if typed is None:
         return " ".join(
             [command_for_job(job, "shoal", "run", job.name, "--resume", run_id), *map(shlex.quote, more)]
         )
     is_work = typed.command == "work"
     words = ["shoal", typed.command, job.name, "--run" if is_work else "--resume", run_id]
-    words += [word for name in typed.options for word in _words(typed, name, bool(more))]
-    for host in dict.fromkeys(job.typed.get("allow_private", ())):
-        words += ["--allow-private", host]
+    words += [word for name in typed.options for word in _words(typed, name)]
     return joined([*words, *queue_option(job.queue_url), *more])
 
 
-def _words(typed: TypedCommand, name: str, with_max_pages: bool) -> Iterator[str]:
+def _words(typed: TypedCommand, name: str) -> Iterator[str]:
     if name in NOT_REPEATED:
         return
     option, value = typed.options[name]
     for each in value if isinstance(value, list) else [value]:
-        if with_max_pages and name == SETTINGS and str(each).partition("=")[0].strip() == "max_pages":
+        if name in REMEMBERED and _is_remembered(typed, name, str(each)):
             continue
         yield option
         if each is not True:
             yield without_secrets(str(each), key="" if name == SETTINGS else name)
+
+
+def _is_remembered(typed: TypedCommand, name: str, text: str) -> bool:
+    """Return whether the run has stored a setting: no secret, and of `work` only what all workers follow."""
+    key, value = read_change(text) if name == SETTINGS else (name, text)
+    if typed.command == "work" and key not in LIVE:
+        return False
+    return not storable({key: value})[1]
 
 
 def _option(parameter: inspect.Parameter) -> str | None:

@@ -362,6 +362,15 @@ class RobotsUnavailable(FetchError):
 class OutOfScope(FetchError):
     """The page is outside the scraper's scope."""
 
+    private_host: str | None = None  # the host, if it is private and not allowed
+
+    @classmethod
+    def at_private_host(cls, host: str, message: str) -> "OutOfScope":
+        """Return the error for a page at a private host that nobody allowed."""
+        error = OutOfScope(message)
+        error.private_host = host
+        return error
+
 
 class NotRecorded(OutOfScope):
     """The page is missing from the replayed recording."""

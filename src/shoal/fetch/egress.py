@@ -28,6 +28,7 @@ _INTERNAL_NAME = re.compile(
 _ANY_ADDRESS = re.compile(
     r"(^|\.)(nip\.io|sslip\.io|xip\.io|traefik\.me|localtest\.me|lvh\.me|vcap\.me|lacolhost\.com|local\.gd)\.?$"
 )
+_PORT = re.compile(r"[^:]:[0-9]+$")  # behind a name, or an IPv6 address in brackets
 CHECK_TIMEOUT = 2.0  # seconds for the lookup of a name that a proxy will resolve
 RETRY_LOOKUP_AFTER = 60.0  # seconds until a name that could not be resolved is tried again
 
@@ -52,7 +53,8 @@ class _Admitted(NamedTuple):
 class Egress:
     """Allows http and https at public addresses, and what the operator allowed in addition.
 
-    `allow` holds hosts as `urls.host_of` spells them ("localhost:8000"), and networks ("10.0.0.0/8").
+    `allow` holds hosts with a port ("localhost:8000"), hosts for all their ports ("localhost"), and networks
+    ("10.0.0.0/8").
     """
 
     reaches_onions = False  # True only for Tor
@@ -65,14 +67,18 @@ class Egress:
         lifetime: timedelta = LIFETIME,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._hosts, self._networks = _read(allow)
+        self.set_allowed(allow)
         self._clock = clock
         self._resolver = Resolver(lookup, clock, lifetime)
-        self._admitted: LruCache[_Admitted] = LruCache(MAX_HOSTS)
         self._internal_proxies: LruCache[bool] = LruCache(
             MAX_HOSTS
         )  # by name: whether a proxy has an internal address
         self._unknown: LruCache[float] = LruCache(MAX_HOSTS)  # by host: until when it is not resolved again
+
+    def set_allowed(self, allow: Iterable[str]) -> None:
+        """Set what the operator allows in addition; raises InvalidSetting."""
+        self._hosts, self._names, self._networks = _read(allow)
+        self._admitted: LruCache[_Admitted] = LruCache(MAX_HOSTS)
 
     async def admit(self, url: str) -> AllowedTarget:
         """Return where a URL may be fetched; raises OutOfScope or DnsFailed."""
@@ -99,10 +105,11 @@ class Egress:
         literal = _literal(name)
         if literal:
             self._check(host, (literal,))
-        elif (_INTERNAL_NAME.search(name) or _ANY_ADDRESS.search(name)) and host not in self._hosts:
-            raise OutOfScope(
+        elif (_INTERNAL_NAME.search(name) or _ANY_ADDRESS.search(name)) and not self._is_allowed(host):
+            raise OutOfScope.at_private_host(
+                host,
                 f"{host} is a name of an internal network, which is not fetched unless you allow it: "
-                f"--allow-private {host}"
+                f"--allow-private {host}",
             )
         return AllowedTarget(href, host, name, (), literal is not None)
 
@@ -114,7 +121,7 @@ class Egress:
         it may lead to Tor.
         """
         target = self.admit_unresolved(url)
-        if target.is_literal or target.host in self._hosts or not await self._is_internal(proxy):
+        if target.is_literal or self._is_allowed(target.host) or not await self._is_internal(proxy):
             return target
         if (self._unknown.get(target.host) or 0.0) > self._clock():
             return target
@@ -162,25 +169,33 @@ class Egress:
         if _ONION.search(name) and not self.reaches_onions:
             raise OutOfScope(f"{shorten(name)} is an onion service, which only Tor reaches: --tor on")
 
+    def _is_allowed(self, host: str) -> bool:
+        return host in self._hosts or _name(host) in self._names
+
     def _check(self, host: str, addresses: Iterable[Address]) -> None:
         # One internal address among public ones rejects all: public sites never mix them, DNS rebinding does.
-        if host in self._hosts:
+        if self._is_allowed(host):
             return
         for address in addresses:
             kind = special_range(address)
             if kind and not any(address in network for network in self._networks):
-                raise OutOfScope(
+                raise OutOfScope.at_private_host(
+                    host,
                     f"{host} is at {address}, {kind} address, which is not fetched unless you allow it: "
-                    f"--allow-private {host}"
+                    f"--allow-private {host}",
                 )
 
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
 
-def _read(allow: Iterable[str]) -> tuple[frozenset[str], Networks]:
-    """Split the allowed entries into hosts and networks; raises InvalidSetting."""
+def _read(allow: Iterable[str]) -> tuple[frozenset[str], frozenset[str], Networks]:
+    """Split the allowed entries into hosts with a port, names for all ports, and networks.
+
+    Raises InvalidSetting.
+    """
     hosts: set[str] = set()
+    names: set[str] = set()
     networks: list[IPv4Network | IPv6Network] = []
     for entry in allow:
         try:
@@ -188,14 +203,16 @@ def _read(allow: Iterable[str]) -> tuple[frozenset[str], Networks]:
                 networks.append(ip_network(entry))
             elif "*" in entry:  # legal in a host name, but never what is meant
                 raise ValueError(entry)
-            else:
+            elif _PORT.search(entry):
                 # A host's key omits the default port of its scheme.
                 hosts.update((host_of(f"http://{entry}/"), host_of(f"https://{entry}/")))
+            else:
+                names.add(_name(host_of(f"http://{entry}/")))
         except (ValueError, InvalidUrl) as exc:
             raise InvalidSetting(
                 "allow-private", f"takes a host, host:port or network such as 10.0.0.0/8, not {entry!r}"
             ) from exc
-    return frozenset(hosts), tuple(networks)
+    return frozenset(hosts), frozenset(names), tuple(networks)
 
 
 def _name(host: str) -> str:

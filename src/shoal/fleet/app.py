@@ -29,15 +29,16 @@ from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
-from shoal.fleet.run.args import bind_args, bound_standing_run, store_args
+from shoal.fleet.run.args import bind_args, bound_standing_run
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
-from shoal.fleet.run.launch import lock_of, open_run
+from shoal.fleet.run.launch import lock_of
 from shoal.fleet.run.lifecycle import is_new
 from shoal.fleet.run.local_pools import LocalPools
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
+from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.names import read_sources
-from shoal.fleet.sources.recrawl import recrawl_tasks
+from shoal.fleet.sources.recrawl import NEWEST, recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.tokens import TokenStatus, tokens
@@ -113,6 +114,7 @@ class App:
         urls: Stream = (),
         tasks: Stream = (),
         run_id: str | None = None,
+        resume: str | None = None,
         workers: int | None = None,
         on_invalid: OnInvalid = "skip",
         rejects: str | None = None,
@@ -136,8 +138,10 @@ class App:
         none: `run.worker_command` starts workers anywhere. Single mode is locked: ScraperBusy names the
         holder.
 
-        An existing run id is resumed: duplicates are not enqueued again. `again` names an earlier run whose
-        pages are recrawled; `compared` then returns how many are new, changed and gone.
+        `resume` is the id of a run, or "newest" for the newest unfinished one: it goes on with the settings
+        it was made with, and what `settings` changes is changed for the run. An existing `run_id` is resumed
+        in the same way, a new one is created; duplicates are not enqueued again. `again` names an earlier run
+        whose pages are recrawled; `compared` then returns how many are new, changed and gone.
 
         `scraper` is a name or a file, or the scraper itself if workers can load it from its file or module.
         `args` are the arguments of the run. Without any source the run gets the seeds that the project or the
@@ -170,9 +174,12 @@ class App:
         if not workers and (logs or metrics or trace):
             raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
         job = replace(job, **open_telemetry(logs, metrics, trace, key="metrics"))
+        if resume and run_id:
+            raise InvalidInput("A run has one id: give `resume` or `run_id`")
         if not (seeds or again):
             seeds = declared_seeds(self._project, job)
-        return await self._start(job, seeds, run_id, workers, on_invalid, rejects)
+        wanted = run_id if resume in (None, NEWEST) else resume
+        return await self._start(job, seeds, wanted, workers, on_invalid, rejects, resume=resume is not None)
 
     async def _start(
         self,
@@ -182,6 +189,7 @@ class App:
         workers: int,
         on_invalid: OnInvalid,
         rejects: str | None,
+        resume: bool,
     ) -> RunHandle:
         routes = self._project.routes
         for earlier in self._workers if workers else ():
@@ -190,10 +198,9 @@ class App:
             # Everything that can be refused is refused before the run is created.
             lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
             refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
-            job = await bind_args(self.queue, job, run_id)
+            job = await bind_args(self.queue, job, run_id)  # the declared seeds may read them
             if run_id and not await is_new(self.queue, run_id):
                 seeds = await seeds_left(self.queue, run_id, seeds)
-            known = await recrawl_tasks(self.queue, job.scraper, but=run_id)
             enqueuer = await stack.enter_async_context(
                 open_enqueuer(
                     self.queue,
@@ -205,9 +212,10 @@ class App:
                 )
             )
             await enqueuer.begin(strict=on_invalid == "raise")
-            run = await open_run(self.queue, job.scraper, run_id=run_id)
-            await store_args(self.queue, run, job.scraper)
+            opened = await open_job(self.queue, job, run_id=run_id, resume=resume)
+            job, run = opened.job, opened.run
             with _add_run_to_errors(run):
+                known = await recrawl_tasks(self.queue, job.scraper, but=run.id)
                 report = await enqueue_all(self.queue, run, enqueuer, refusals, known)
                 check = None
                 if lock:

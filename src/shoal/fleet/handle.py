@@ -24,6 +24,7 @@ from shoal.fleet.hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.status import PartitionStatus, partitions
 from shoal.fleet.run import lifecycle
+from shoal.fleet.run.change import SettingRow, change_settings, list_settings
 from shoal.fleet.run.enqueue import OnInvalid, RunEnqueueReport, fill
 from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
 from shoal.fleet.run.wait import TaskWaiter, outcomes
@@ -103,6 +104,17 @@ class RunHandle:
     async def resume(self) -> Run:
         """Resume it; raises RunConflict if it was cancelled."""
         return await self.queue.resume(self.id)
+
+    async def set(self, **settings: Any) -> Run:
+        """Change settings while it runs, such as rate="2/s"; all its workers follow within two seconds.
+
+        Raises InvalidSetting for one that cannot be changed now.
+        """
+        return await change_settings(self.queue, self.id, settings)
+
+    async def settings(self) -> Sequence[SettingRow]:
+        """Return its settings, and when each may be changed."""
+        return await list_settings(self.queue, self.id)
 
     async def cancel(self) -> Run:
         """Cancel it permanently; nothing is deleted. A finished run stays as it is."""

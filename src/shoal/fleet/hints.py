@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from shoal.core.redact import is_secret_header, shown_address
+from shoal.worker.run_settings.stored import storable
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -56,16 +55,11 @@ def command_for_job(job: "Job", *words: str, elsewhere: bool = False) -> str:
 
 
 def job_options(job: "Job") -> list[str]:
-    """Return the options that give another command the same queue and settings."""
+    """Return the options that another command needs for the same queue and settings."""
     words = [] if job.queue_url == DEFAULT_QUEUE else ["--queue", job.queue_url]
     words += ["--partitions", job.sharing.mode] if job.sharing else []
-    for key, value in job.typed.items():
-        if key == "allow_private":
-            words += [word for host in dict.fromkeys(value) for word in ("--allow-private", host)]
-        elif key != "mode":
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            words += ["--set", f"{key}={text}"]
-    return words
+    # The run remembers its settings, except those with a secret.
+    return words + [word for key in storable(job.typed)[1] for word in ("--set", f"{key}=…")]
 
 
 def without_secrets(option: str, *, key: str = "") -> str:

@@ -1,6 +1,7 @@
 """A job: a scraper with the settings its workers run with."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.partitions import HEARTBEAT, PartitionRole
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.supervisor import StepLimit
+from shoal.worker.run_settings.stored import replaced
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, SLOW_REQUESTS
 
 # The supervisor extends the leases of its worker, so a short lease works for a long step too: it is how long
@@ -51,6 +53,17 @@ class Job:
     span: timedelta | None = None  # maximum run time
     fork_server: ForkServer | None = None  # for the single launch of this job; None starts one
     joins: bool = False  # joins a run that other pools may work on too
+    base: Scraper | None = None  # the scraper without the typed settings; None: they cannot be told apart
+
+    def with_settings(self, settings: Mapping[str, Any]) -> "Job":
+        """Return the job with these settings in place of the typed ones."""
+        own = {key: value for key, value in self.overrides.items() if key not in self.typed}
+        return replace(
+            self,
+            scraper=(self.base or self.scraper).replace(**settings),
+            typed=dict(settings),
+            overrides=replaced(own, settings),
+        )
 
     def worker_config(self, run: Run) -> WorkerConfig:
         """Return the configuration sent to each worker."""

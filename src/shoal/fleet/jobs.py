@@ -12,6 +12,7 @@ from shoal.core.model import NOTHING, Run
 from shoal.fleet.job import MODES, Job
 from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.status.rows import scraper_row
+from shoal.worker.run_settings.stored import replaced
 
 # Loading a file changes the module search path.
 _loading = Lock()
@@ -50,10 +51,11 @@ def make_job(
         name=name,
         reference=loaded.reference,
         queue_url=queue_url,
-        overrides=loaded.overrides | typed,
+        overrides=replaced(loaded.overrides, typed),
         typed=typed,
         args={**loaded.args, **args},
         typed_args=dict(args),
+        base=loaded.scraper,
         partitions=read_partitions(named, bool(homes)),
         homes=dict(homes),
         **more,

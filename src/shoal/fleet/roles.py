@@ -13,11 +13,12 @@ from shoal.fleet import lock as single
 from shoal.fleet.job import Job
 from shoal.fleet.liveness import new_worker_id, release_leases_of
 from shoal.fleet.run.enqueue import RunEnqueuer
-from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, open_run
+from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.retention import apply_keep
+from shoal.fleet.run.settings import OpenedRun, open_job, use_settings
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
@@ -65,19 +66,18 @@ def enqueue_lock(queue: Queue, scraper: str, run_id: str | None = None) -> singl
     return single.ScraperLock(queue, scraper, [single.FILLING], run_id=run_id)
 
 
-async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> Run:
+async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> OpenedRun:
     """Return the run to coordinate: the named one, the interrupted one, or a new one."""
-    if run_id or not resume:
-        return await _mark_as_coordinated(queue, await open_run(queue, job.scraper, run_id=run_id))
-    if run := await _find_interrupted(queue, job.scraper.name):
-        return run
-    return await _mark_as_coordinated(queue, await open_run(queue, job.scraper))
+    if resume and not run_id and (run := await _find_interrupted(queue, job.scraper.name)):
+        job, notice = await use_settings(queue, job, run)
+        return OpenedRun(run, job, False, notice)
+    return await _mark_as_coordinated(queue, await open_job(queue, job, run_id=run_id))
 
 
-async def _mark_as_coordinated(queue: Queue, run: Run) -> Run:
+async def _mark_as_coordinated(queue: Queue, opened: OpenedRun) -> OpenedRun:
     """Mark a run as a coordinator's at once, so that the next coordinator finds it whatever happens."""
-    await queue.beat(new_worker_id(), run_id=run.id, state="ended", info={"role": ROLE})
-    return run
+    await queue.beat(new_worker_id(), run_id=opened.run.id, state="ended", info={"role": ROLE})
+    return opened
 
 
 async def _find_interrupted(queue: Queue, scraper: str) -> Run | None:
@@ -136,6 +136,7 @@ class Coordinator:
             seconds=time.monotonic() - began,
             refused=feed.refused,
             findings=await read_findings(self.queue, self.run.id, snapshot.stats),
+            job=self.job,
         )
 
     async def _wait(self) -> Snapshot:
@@ -276,8 +277,11 @@ class WorkerHost:
         return None
 
     async def _work_on(self, job: Job, run: Run, endings: dict[str, PoolExit]) -> PoolExit:
+        job, notice = await use_settings(self._queue, job, run)
         async with lock_of(self._queue, job, run.id) as lock:
-            ending = await self._launch_pool(job, run, lock)
+            if notice:
+                self._observer.on_message(f"Run {run.id}: {notice}")
+            ending = await self._launch_pool(job, await self._queue.run(run.id), lock)
         endings[run.id] = _combine(endings.get(run.id), ending)
         if ExitReason.BUDGET in ending.reasons:
             self._finished.add(run.id)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import (
@@ -66,6 +66,14 @@ class StoreSize:
 
     bytes: int
     text: str
+
+
+class RunLimits(TypedDict, total=False):
+    """The settings of a run that may be changed: see `RunSettings`."""
+
+    host_delay: timedelta
+    per_host: int
+    max_attempts: int
 
 
 class Queue(ABC):
@@ -143,6 +151,13 @@ class Queue(ABC):
     @abstractmethod
     async def cancel(self, run_id: str) -> Run:
         """Lease no task of the run ever again. Live leases can still be settled; nothing is deleted."""
+
+    @abstractmethod
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        """Change the rate limits and the attempts of a run.
+
+        The next claim and settlement obey, and a host that waits for the old delay waits for the new one.
+        """
 
     @abstractmethod
     async def purge(self, run_id: str) -> None:

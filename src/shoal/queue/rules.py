@@ -3,12 +3,13 @@
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict, shorten
 from shoal.core.model import ZERO, Outcome, Run, RunSettings, RunState
-from shoal.queue.contract import Fence
+from shoal.queue.contract import Fence, RunLimits
 
 MAX_TOPIC, MAX_NOTE_KEY = 200, 8192  # characters
 MAX_NOTES = 64 << 20  # bytes of the values of one call, which are sent and stored together
@@ -60,6 +61,13 @@ def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:
         raise InvalidSetting(
             "dedup", f"must be more than zero and at most a hundred years, got {settings.dedup}"
         )
+
+
+def changed_settings(run: Run, limits: RunLimits) -> RunSettings:
+    """Return the settings of a run with some of them changed; raises InvalidSetting."""
+    changed = replace(run.settings, **limits)
+    check_run(run.scraper, changed, run.id)
+    return changed
 
 
 def steered(run: Run, wanted: RunState) -> Run:

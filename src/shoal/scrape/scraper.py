@@ -198,6 +198,12 @@ class Scraper:
             )
         return other
 
+    def change(self, **changes: Any) -> None:
+        """Change settings of this scraper in place, while it works; its steps and link counts stay."""
+        self.settings = self.settings.replace(**changes)
+        self.settings.retry.check_classes()
+        self._link_filter.change_settings(self.settings)
+
     def parse(
         self,
         content: str | bytes | None,

@@ -14,11 +14,12 @@ from shoal.fleet.job import Job
 from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
-from shoal.fleet.run import letters, lifecycle, retention
-from shoal.fleet.run.args import open_bound_run
+from shoal.fleet.run import change, letters, lifecycle, retention
+from shoal.fleet.run.change import SettingRow
 from shoal.fleet.run.enqueue import InvalidPolicy, RunEnqueueReport, fill, filled_row
 from shoal.fleet.run.letters import EditReport, LetterChange
 from shoal.fleet.run.retention import PurgeReport, RetentionRule
+from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
@@ -42,9 +43,11 @@ SETTINGS = (
     "robots",
     "missing",
     "scope",
+    "skip",
     "max_depth",
     "max_pages",
     "max_per_pattern",
+    "statuses",
     "fetch",
     "delivery",
     "pause",
@@ -76,6 +79,18 @@ async def _change_state(
     run = await verb(run_id)
     await record_action(context.app.queue, principal, name, run_id)
     return run
+
+
+async def change_settings(
+    context: WebContext, principal: Principal, run_id: str, settings: Mapping[str, Any]
+) -> list[SettingRow]:
+    """Change settings of a run while it runs; return all of its settings."""
+    check_operator(context, principal)
+    check_settings(settings)
+    queue = context.app.queue
+    await change.change_settings(queue, run_id, settings)
+    await record_action(queue, principal, "set", run_id, **settings)
+    return await change.list_settings(queue, run_id)
 
 
 async def purge(context: WebContext, principal: Principal, run_id: str) -> None:
@@ -220,8 +235,8 @@ async def start(
     app = context.app
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
     seeds = read_sources(urls, tasks, {"sitemap": list(sitemaps)}) or seeds_of_job(app.project, job)
-    is_new = await lifecycle.is_new(app.queue, run_id)
-    job, run = await open_bound_run(app.queue, job, run_id=run_id)
+    opened = await open_job(app.queue, job, run_id=run_id)
+    job, run, is_new = opened.job, opened.run, opened.is_new
     async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
         report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
         if is_new and not report.added and (workers or needs_tasks):

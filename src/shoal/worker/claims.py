@@ -11,6 +11,8 @@ from shoal.worker.clock import StoreClock
 from shoal.worker.limits import PageLimit
 from shoal.worker.partitions import PartitionShare
 
+POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
+MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
 CLOCK_SAMPLES = (
     5  # the first replies to a new worker are slow, and only the fastest of several shows the time
 )
@@ -42,7 +44,11 @@ class TaskClaims:
         self.clock = StoreClock()
         self._queue, self._run_id, self._worker_id, self._lease = queue, run.id, worker_id, lease
         self._steps, self._partitions, self._share = steps, partitions, share
-        self._page_limit = PageLimit(queue, run.id, max_pages) if max_pages else None
+        self.set_max_pages(max_pages)
+
+    def set_max_pages(self, max_pages: int | None) -> None:
+        """Set the page limit of the run; None is no limit."""
+        self._page_limit = PageLimit(self._queue, self._run_id, max_pages) if max_pages else None
 
     async def set_clock(self) -> None:
         """Learn the store's time from empty claims, which also let old tasks of the run expire."""
@@ -100,3 +106,10 @@ class TaskClaims:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def next_poll_delay(grant: Grant, idle_polls: int) -> float:
+    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
+    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
+        return max(grant.next_due.total_seconds(), 0.001)
+    return min(MIN_POLL_INTERVAL * 2 ** min(idle_polls, 10), POLL_INTERVAL) if idle_polls else POLL_INTERVAL

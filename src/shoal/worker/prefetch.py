@@ -38,14 +38,18 @@ class PrefetchBuffer:
     """Holds leases until they are due, and checks that they do not start too late."""
 
     def __init__(self, gap: timedelta) -> None:
-        self._gap = gap.total_seconds()
-        self._lag = min(self._gap / 2, MAX_LAG)
-        self._tolerance = max(self._gap * TOLERANCE, MIN_TOLERANCE)
-        self._min_gap = self._gap - max(self._gap * CATCH_UP, MIN_CATCH_UP)
+        self.set_gap(gap)
         self._heap: list[tuple[float, int, ScheduledLease]] = []
         self._positions: dict[LeaseKey, int] = {}  # of every lease; heap entries with another one are void
         self._counter = 0
         self._last_request: dict[str, float] = {}
+
+    def set_gap(self, gap: timedelta) -> None:
+        """Set the gap between two requests to a host."""
+        self._gap = gap.total_seconds()
+        self._lag = min(self._gap / 2, MAX_LAG)
+        self._tolerance = max(self._gap * TOLERANCE, MIN_TOLERANCE)
+        self._min_gap = self._gap - max(self._gap * CATCH_UP, MIN_CATCH_UP)
         self._span = min(self._gap, MAX_SPAN)
         self._starts_in: dict[int, list[int]] = {}  # of each recent span: starts, and late starts
 

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from shoal.core.errors import HttpStatus, NotNow, RobotsDenied, ShoalError, StepTimeout
+from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError, StepTimeout
 from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
@@ -65,6 +65,7 @@ class ProcessorTools:
     on_begin: Callable[[Lease], None] | None = None
     on_error: OnError | None = None
     failed_pages: FailedPageStore | None = None
+    on_private: Callable[[Lease, str], None] | None = None  # its host is private, and not allowed
 
 
 @dataclass(slots=True)
@@ -101,24 +102,30 @@ class TaskProcessor:
     ) -> None:
         self._note_cuts = note_cuts
         self._scraper, self._tools, self._tally, self._try_start = scraper, tools, tally, try_start
+        self.read_settings(run)
+        self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
+        if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
+            self._once.add(SEED_STEP)
+        self._memory, self._slots = memory, slots
+        self._deadlines = Deadlines()
+        self._may_look_up = not tools.revisits and any(
+            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
+        )
+
+        self._tracebacks = TracebackFormatter.for_code(
+            scraper.first.filename, lambda text: tools.redact(hidden(text))
+        )
+
+    def read_settings(self, run: Run) -> None:
+        """Read the settings of the scraper and its run; again when they have changed."""
+        scraper = self._scraper
         self._settings = scraper.settings
         self._policies = {SEED_STEP: scraper.retry_policy(scraper.first)} | {
             name: scraper.retry_policy(step) for name, step in scraper.steps.items()
         }
-        self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
-        if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
-            self._once.add(SEED_STEP)
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
         self._backoff = HostBackoff(run.settings.host_delay)
-        self._memory, self._slots = memory, slots
-        self._deadlines = Deadlines()
         self._gap = run.settings.host_delay
-        self._tracebacks = TracebackFormatter.for_code(
-            scraper.first.filename, lambda text: tools.redact(hidden(text))
-        )
-        self._may_look_up = not tools.revisits and any(
-            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
-        )
 
     def at_most_once(self, task: Task) -> bool:
         """Return whether a task is attempted once only, whatever its outcome."""
@@ -182,6 +189,9 @@ class TaskProcessor:
         if lease.attempt > 1 and self.at_most_once(lease.task):
             # The lease of an earlier attempt expired. The queue counts attempts by run, not by step.
             return Bury(lease, "WorkerDied: its worker vanished, and delivery is at_most_once")
+        skip, url = self._settings.skip, lease.task.url
+        if skip and url and skip.allows(url, origin=None):
+            return Bury(lease, "Skipped: its URL matches the setting skip")
         host = host_of(lease)
         begin_task()
         begin_secrets()
@@ -385,6 +395,8 @@ class TaskProcessor:
             step = self._scraper.handler(lease.task)
             error, trace = explain_quit(lease, step, is_first=step is self._scraper.first), ""
         kind = type(error).__name__
+        if self._tools.on_private and isinstance(error, OutOfScope) and error.private_host == host and host:
+            self._tools.on_private(lease, host)
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
@@ -15,8 +16,9 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.callers import Verdict, WaitingCallers
-from shoal.worker.claims import TaskClaims
+from shoal.worker.claims import POLL_INTERVAL, TaskClaims, next_poll_delay
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
 from shoal.worker.limits import TrapBudgetSync
 from shoal.worker.partitions import PartitionShare
@@ -27,8 +29,6 @@ from shoal.worker.settlements import Settlements
 from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
-POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
-MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
 CLAIM_JITTER = 0.05  # seconds
 PROGRESS_INTERVAL = 0.5  # seconds
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
@@ -64,7 +64,7 @@ class Worker:
         standby: bool = False,
     ) -> None:
         self.tally = WorkerCounters()
-        self._queue, self._run, self._settings = queue, run, scraper.settings
+        self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
         self._prefetch = PrefetchBuffer(run.settings.host_delay)
         # A worker that pauses between tasks handles one at a time.
         self._at_once = 1 if self._settings.pause else at_once
@@ -74,10 +74,11 @@ class Worker:
         self._skipped_links = SkippedLinkCounts(
             queue, scraper.first.link_filter, run.id, worker_id, self.tally
         )
+        self._refusals = None if standby else PrivateRefusals(queue, run.id)  # callers wait for each outcome
         self._processor = TaskProcessor(
             scraper,
             run,
-            tools,
+            replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
             try_start=self._try_start,
             memory=MemoryLimit(memory),
@@ -149,6 +150,20 @@ class Worker:
         self._accept([lease], self._claims.clock.to_local(claimed_at, asyncio.get_running_loop().time()))
         return verdict
 
+    async def change_settings(self, run: Run, changes: Mapping[str, Any]) -> None:
+        """Work with changed settings of the run from now on; raises InvalidSetting."""
+        self._scraper.change(**changes)
+        is_clock_needed = run.settings.host_delay and not self._run.settings.host_delay
+        self._run, self._settings = run, self._scraper.settings
+        self._processor.read_settings(run)
+        self._claims.set_max_pages(self._settings.max_pages)
+        self._prefetch.set_gap(run.settings.host_delay)
+        self._release_prefetched()  # their starts were planned with the old limits
+        self._settlements.flush()
+        if is_clock_needed:
+            await self.set_clock()
+        self._wake.set()
+
     async def set_clock(self) -> None:
         """Learn the store's time; raises the queue's error."""
         await self._claims.set_clock()
@@ -207,6 +222,7 @@ class Worker:
             self._host_freed.clear()
             if self._slots.is_stuck:
                 self._release_prefetched()  # other workers may have free slots
+            await self._settle_refusals()
             limit, full = self._claim_limits()
             if limit < max(1, full // 2) and self._numbers:
                 await self._wait_for_wake(POLL_INTERVAL)
@@ -230,6 +246,13 @@ class Worker:
                 self._idle_polls = 0 if self._numbers else self._idle_polls + 1
                 await self._wait_for_wake(next_poll_delay(grant, self._idle_polls))
         return ExitReason.STOPPED
+
+    async def _settle_refusals(self) -> None:
+        """Settle the tasks at private hosts; raises InvalidInput if the run has no others."""
+        if self._refusals and self._refusals.is_due(is_idle=not self._started and not self._prefetch):
+            with suppress(QueueError):
+                for outcome in await self._refusals.decide():
+                    self._settlements.put(outcome)
 
     async def _claim(self, limit: int) -> Grant | None:
         """Claim up to `limit` tasks and accept them; None if the run may fetch no more pages."""
@@ -383,7 +406,8 @@ class Worker:
         # With nothing left to start, the next claim may be waiting for what this outcome frees at its host.
         is_waited_for = self._standby or not self._prefetch or self._frees_host(outcome)
         self._settlements.urgent = is_waited_for
-        self._settlements.put(self._callers.withhold_links(outcome))
+        if not (self._refusals and self._refusals.hold(outcome)):
+            self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
         if len(self._prefetch) <= self._batch // 2:
             self._wake.set()
@@ -413,10 +437,3 @@ class Worker:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
             self._channel.send(WorkerProgress(self.tally, len(self._numbers)))
-
-
-def next_poll_delay(grant: Grant, idle_polls: int) -> float:
-    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
-    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
-        return max(grant.next_due.total_seconds(), 0.001)
-    return min(MIN_POLL_INTERVAL * 2 ** min(idle_polls, 10), POLL_INTERVAL) if idle_polls else POLL_INTERVAL

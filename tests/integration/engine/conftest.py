@@ -8,8 +8,8 @@ import pytest
 
 from shoal.cli.options.job import read_job
 from shoal.core.model import Task
-from shoal.fleet.run.args import open_bound_run
 from shoal.fleet.run.launch import launch
+from shoal.fleet.run.settings import open_job
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Origin
 
@@ -63,7 +63,8 @@ class Bench:
         step = job.scraper.first.name
         seeds = [url if isinstance(url, Task) else Task(url=url, step=step) for url in urls]
         async with open_queue(self.queue_url) as queue:
-            job, run = await open_bound_run(queue, job, run_id=run_id, resume=resume)
+            opened = await open_job(queue, job, run_id=run_id, resume=resume)
+            job, run = opened.job, opened.run
             return await launch(queue, job, run, self.witness, seeds=seeds)
 
     async def items(self, run_id):

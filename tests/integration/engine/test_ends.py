@@ -245,8 +245,9 @@ async def test_the_command_to_go_on_is_the_one_that_was_stopped(folder, origin):
     words = shlex.split(done.err.partition("Resume:   ")[2].splitlines()[0])
     assert words[:5] == ["shoal", "fleet", "pages.py", "--resume", row["run_id"]]
     rest = dict(zip(words[5::2], words[6::2], strict=True))
-    assert rest == options | {"--allow-private": "127.0.0.0/8"}
-    assert words.count("--allow-private") == 1
+    assert rest == {option: value for option, value in options.items() if option != "--set"}
+    again = await typed(*words[1:], folder=folder)
+    assert "Settings of the run: rate=20/s, allow_private=127.0.0.0/8." in again.err
 
 
 STAGES = """

@@ -71,6 +71,8 @@ RATES = [
     (0.5, 2),
     (None, 0),
     ("none", 0),
+    ("None", 0),
+    ("null", 0),
 ]
 NOT_RATES = ["", "fast", "5/fortnight", "0/s", 0, -1, "-1/s", True, float("nan"), float("inf"), 1e-300, []]
 

@@ -105,6 +105,9 @@ async def test_a_name_with_public_addresses_is_admitted_at_these():
         ("bücher.test", "http://xn--bcher-kva.test/"),
         ("10.1.2.3/32", "http://intra.test/"),
         ("intra.test", "http://intra.test/"),
+        ("127.0.0.1", "http://127.0.0.1:6379/"),
+        ("intra.test", "http://intra.test:8080/"),
+        ("[::1]", "http://[::1]:8000/"),
     ],
 )
 async def test_what_the_operator_allows_is_admitted(allowed, url):
@@ -119,12 +122,13 @@ async def test_what_the_operator_allows_is_admitted(allowed, url):
     [
         ("127.0.0.1:8000", "http://127.0.0.1:8001/"),
         ("127.0.0.1:8000", "http://127.0.0.1/"),
-        ("127.0.0.1", "http://127.0.0.1:6379/"),
+        ("127.0.0.1:80", "http://127.0.0.1:6379/"),
         ("127.0.0.1", "http://127.0.0.2/"),
         ("127.0.0.1", "http://localhost/"),
         ("intra.test", "http://sub.intra.test/"),
         ("intra.test", "http://intra.test.evil.test/"),
-        ("intra.test", "http://intra.test:8080/"),
+        ("intra.test:80", "http://intra.test:8080/"),
+        ("[::1]:8000", "http://[::1]:8001/"),
         ("10.0.0.0/24", "http://intra.test/"),
     ],
 )

@@ -34,6 +34,52 @@ async def test_pause_resume_and_cancel_change_the_run_and_are_logged(dashboard, 
     ]
 
 
+async def test_settings_of_a_run_are_changed_and_logged(dashboard, operator):
+    run = await dashboard.make_run()
+    path = f"/api/runs/{run.id}/settings"
+    changed = await operator.patch(path, json={"settings": {"rate": "2/s", "per_host": 1, "max_pages": 9}})
+    assert changed.status_code == 200, changed.text
+    rows = {row["setting"]: row for row in changed.json()["settings"]}
+    assert (rows["rate"]["value"], rows["per_host"]["value"], rows["max_pages"]["value"]) == ("2/s", "1", "9")
+    assert (rows["rate"]["source"], rows["rate"]["change"]) == ("run", "now")
+    assert (await operator.get(path)).json() == changed.json()
+    settings = (await dashboard.queue.run(run.id)).settings
+    assert (settings.per_host, settings.host_delay.total_seconds()) == (1, pytest.approx(0.5, abs=0.01))
+    assert await read_audit_log(operator) == [("10.1.2.3", "operator", "set", run.id)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"ratee": "2/s"}, "Did you mean 'rate'?"),
+        ({"rate": "fast"}, "rate must be a rate"),
+        ({"fetch": "browser"}, "is read when a worker starts"),
+        ({"ttl": "1h"}, "counts from the moment a task is queued"),
+        ({"allow_private": ["10.0.0.0/8"]}, "cannot be set through the API"),
+        ({}, "settings"),
+    ],
+)
+async def test_what_cannot_be_changed_is_refused_by_name_and_changes_nothing(
+    dashboard, operator, settings, word
+):
+    run = await dashboard.make_run()
+    refused = await operator.patch(f"/api/runs/{run.id}/settings", json={"settings": settings})
+    assert refused.status_code == 422 and word in refused.json()["message"]
+    assert await dashboard.queue.run(run.id) == run
+    assert await read_audit_log(operator) == []
+
+
+async def test_the_page_of_a_run_has_a_form_for_its_settings_that_readers_do_not_get(dashboard, operator):
+    run = await dashboard.make_run()
+    page = (await operator.get(f"/runs/{run.id}")).text
+    assert f'action="/runs/{run.id}/settings"' in page and "<option>rate</option>" in page
+    assert "<option>allow_private</option>" not in page
+    async with dashboard.client(READER) as reader:
+        assert f'action="/runs/{run.id}/settings"' not in (await reader.get(f"/runs/{run.id}")).text
+        refused = await reader.patch(f"/api/runs/{run.id}/settings", json={"settings": {"rate": 1}})
+        assert refused.status_code == 403
+
+
 async def test_a_purged_run_is_deleted(dashboard, operator):
     run = await dashboard.make_run()
     assert (await operator.delete(f"/api/runs/{run.id}")).json() == {"run_id": run.id, "purged": True}
@@ -115,7 +161,7 @@ async def test_a_run_is_started_like_the_command_does(dashboard, operator):
     assert [one["where"] for one in refused] == ["urls[2]", "tasks[1]"]
     assert "Did you mean 'book'?" in refused[1]["reason"]
     assert command.startswith("shoal work books --run mine --queue sqlite:///")
-    assert command.endswith("--set rate=2/s")
+    assert "--set" not in command, "the run remembers its settings"
     assert (await dashboard.queue.run("mine")).settings.host_delay.total_seconds() == pytest.approx(
         0.5, abs=0.01
     )

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import MINUTE, Grant
-from shoal.worker.worker import POLL_INTERVAL, next_poll_delay
+from shoal.worker.claims import POLL_INTERVAL, next_poll_delay
 
 SOON = Grant(next_due=timedelta(milliseconds=250))
 LATE = Grant(next_due=5 * MINUTE)  # when a lease of another worker may be lost

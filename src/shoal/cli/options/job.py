@@ -5,9 +5,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from shoal.cli.options.common import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
+from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import host_of
 from shoal.core.values import read_positive_duration, read_size
@@ -67,17 +66,6 @@ def fork_server_for(queue: str) -> ForkServer:
     return ForkServer(here=True)
 
 
-def read_change(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
-    try:
-        return key.strip(), msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return key.strip(), value.strip()
-
-
 def read_args(texts: Iterable[str]) -> dict[str, Any]:
     """Read NAME=VALUE for each argument; one that is given several times is a list."""
     found: dict[str, Any] = {}
@@ -98,9 +86,11 @@ def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:
             host = host_of(url)
         except InvalidUrl:
             continue  # rejected and reported when it is enqueued
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        has_port = host.rpartition(":")[2].isdecimal()
+        name = host.rpartition(":")[0] if has_port else host
         if "." not in name or name.endswith(".localhost") or _is_address(name):
-            yield host
+            # With its port always: a name alone would allow all its ports.
+            yield host if has_port else f"{host}:{443 if url.lower().startswith('https:') else 80}"
 
 
 def _is_address(name: str) -> bool:

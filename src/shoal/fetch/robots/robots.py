@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import suppress
+from copy import copy
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -129,7 +130,7 @@ class Robots:
         if cached is None or not self._is_known(origin):
             cached = await self._fetches.do(origin, lambda: self._fetch_rules(origin))
         if cached.failure:
-            raise type(cached.failure)(str(cached.failure))
+            raise copy(cached.failure)
         return self._rules(cached.lines)
 
     def _rules(self, lines: str) -> RobotsRules:
@@ -196,7 +197,9 @@ class Robots:
             failure = RobotsUnavailable(
                 f"robots.txt of {origin} is not available: {type(exc).__name__}: {exc}"
             )
-        lifetime = FAILURE_LIFETIME if failure else LIFETIME
+        # The operator may allow a private host at any moment, and the refusal costs no request.
+        is_refused = isinstance(failure, OutOfScope) and failure.private_host
+        lifetime = ZERO if is_refused else FAILURE_LIFETIME if failure else LIFETIME
         return _CachedRules(lines, failure, self._clock() + lifetime.total_seconds())
 
     async def _download(self, url: str) -> bytes:

@@ -6,8 +6,6 @@ from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import Run
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.standing_run import standing_run, standing_run_id
-from shoal.fleet.run.launch import open_run
-from shoal.fleet.sources.declared import run_being_seeded
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import stored_args, write_args
 from shoal.scrape.scraper import Scraper
@@ -35,21 +33,6 @@ async def bind_args(queue: Queue, job: Job, run_id: str | None) -> Job:
                 f"of run {run_id} is {was} and cannot be changed; leave it out, or start a new run",
             )
     return _with_args(job, args)
-
-
-async def open_bound_run(
-    queue: Queue, job: Job, *, run_id: str | None = None, resume: bool = False
-) -> tuple[Job, Run]:
-    """Create or find a run as `open_run` does; return the job with the run's arguments, and the run."""
-    if not resume:
-        job = await bind_args(queue, job, run_id)
-    elif run_id is None:
-        run_id = await run_being_seeded(queue, job.scraper.name)
-    run = await open_run(queue, job.scraper, run_id=run_id, resume=resume)
-    if resume:
-        job = await bind_args(queue, job, run.id)
-    await store_args(queue, run, job.scraper)
-    return job, run
 
 
 async def bound_standing_run(queue: Queue, job: Job) -> Run:

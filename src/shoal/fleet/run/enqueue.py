@@ -6,7 +6,7 @@ policy.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from shoal.core.errors import InvalidSetting, InvalidTask
@@ -19,6 +19,7 @@ from shoal.discover.source import Refusal
 from shoal.fleet.hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
+from shoal.fleet.run.settings import use_settings
 from shoal.fleet.sources.dead_seeds import DeadSeeds
 from shoal.fleet.sources.declared import mark_seeded, mark_seeding
 from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
@@ -201,6 +202,7 @@ async def fill(
     """Enqueue the tasks of all sources into an existing run; raises RunConflict if it cannot be resumed."""
     refusals = Refusals()
     # An ended run is reopened, or the error says why not: otherwise no worker would do the new tasks.
+    job, _ = await use_settings(queue, replace(job, joins=True), run)
     run = await reopen(queue, await queue.run(run.id), job.scraper)
     opened = open_enqueuer(
         queue, job.scraper, seeds, routes, on_invalid=on_invalid, on_refusal=refusals.record

@@ -94,6 +94,7 @@ class Summary:
     refused: int = 0  # seeds that could not be queued
     compared: Comparison | None = None  # with the run that is recrawled
     findings: RunFindings = field(default_factory=RunFindings)
+    job: Job | None = None  # with the settings of the run
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -131,12 +132,17 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
         if run.scraper != scraper.name:
             raise RunConflict.of_another(run_id, run.scraper, scraper.name)
         return await reopen(queue, run, scraper)
+    return await find_unfinished(queue, scraper.name)
+
+
+async def find_unfinished(queue: Queue, scraper: str) -> Run:
+    """Return the newest run of a scraper that has tasks left and has not ended; raises InvalidSetting."""
     for run in await queue.runs():
-        is_open = run.scraper == scraper.name and not run.state.has_ended
+        is_open = run.scraper == scraper and not run.state.has_ended
         if is_open and (await queue.stats(run.id)).remaining:
             return run
     raise InvalidSetting(
-        "--resume", f"found no unfinished run of {scraper.name!r} in this queue. List them with: shoal runs"
+        "--resume", f"found no unfinished run of {scraper!r} in this queue. List them with: shoal runs"
     )
 
 
@@ -242,6 +248,7 @@ async def launch(
         seconds=time.monotonic() - began,
         compared=await compared(queue, run) if job.scraper.settings.again else None,
         findings=await read_findings(queue, run.id, snapshot.stats),
+        job=job,
     )
 
 

@@ -17,6 +17,7 @@ from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.limits import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
+from shoal.worker.run_settings.stored import forget_settings
 from shoal.worker.skipped_links import topic_of as links_topic
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     await queue.write_notes(BUDGETS, {run_id: None})
     await forget_cuts(queue, run_id)
     await forget_missing(queue, run_id)
+    await forget_settings(queue, run_id)
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)
     await forget_rates(queue, run_id)

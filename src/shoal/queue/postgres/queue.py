@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import (
@@ -40,12 +40,14 @@ from shoal.queue.contract import (
     LetterEdit,
     OnInvalid,
     Queue,
+    RunLimits,
     StoreSize,
     Tasks,
 )
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import Intake, QueuedTask, encode_item, ids_of
 from shoal.queue.postgres import notes, read, sql
+from shoal.queue.postgres.change import change_limits
 from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.edit import edit
 from shoal.queue.postgres.migrate import migrate
@@ -63,6 +65,7 @@ from shoal.queue.postgres.wire import (
 )
 from shoal.queue.rules import (
     STEERED_FROM,
+    changed_settings,
     check_claim,
     check_new_notes,
     check_notes,
@@ -164,6 +167,11 @@ class PostgresQueue(Queue):
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         await self._server.fetch(sql.QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
         return steered(await self.run(run_id), state)
+
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        run = await self.run(run_id)
+        await change_limits(self._server, run, changed_settings(run, limits))
+        return await self.run(run_id)
 
     async def purge(self, run_id: str) -> None:
         await self.run(run_id)

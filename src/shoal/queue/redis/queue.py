@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.model import (
@@ -41,6 +41,7 @@ from shoal.queue.contract import (
     LetterEdit,
     OnInvalid,
     Queue,
+    RunLimits,
     StoreSize,
     Tasks,
 )
@@ -156,6 +157,9 @@ class RedisQueue(Queue):
 
     async def cancel(self, run_id: str) -> Run:
         return await self._runs.steer(run_id, RunState.CANCELLED)
+
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        return await self._runs.change(run_id, limits)
 
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)

@@ -6,9 +6,10 @@ from typing import Any
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
+from shoal.queue.contract import RunLimits
 from shoal.queue.redis.server import Argument, RedisServer
-from shoal.queue.redis.wire import fields_of, run_from, settings_fields
-from shoal.queue.rules import STEERED_FROM, steered
+from shoal.queue.redis.wire import fields_of, micros, run_from, settings_fields
+from shoal.queue.rules import STEERED_FROM, changed_settings, steered
 
 COPIED_FIELDS = (
     "number",
@@ -24,6 +25,7 @@ COPIED_FIELDS = (
     "dedup_steps",
 )
 HOME = 0
+WOKEN_AT_ONCE = 500  # hosts in one script, which blocks the server
 
 
 class RunList:
@@ -73,6 +75,28 @@ class RunList:
             raise UnknownRun(run_id, await self._ids()) from None
         await self._copy_to_shards(fields)
         return steered(run_from(fields), state)
+
+    async def change(self, run_id: str, limits: RunLimits) -> Run:
+        """Change the rate limits and the attempts of a run; raises UnknownRun or InvalidSetting."""
+        old = run_from(await self.fields(run_id))
+        new = changed_settings(old, limits)
+        words: list[Argument] = [
+            *("delay", micros(new.host_delay)),
+            *("per_host", new.per_host),
+            *("max_attempts", new.max_attempts),
+        ]
+        fields = fields_of(await self._server.call("change_run", HOME, run_id, *words))
+        await self._copy_to_shards(fields)
+        gap = micros(old.settings.host_delay)
+        await asyncio.gather(
+            *(self._wake_hosts(shard, fields["number"], gap) for shard in range(self._shards))
+        )
+        return run_from(fields)
+
+    async def _wake_hosts(self, shard: int, number: str, old_gap: int) -> None:
+        start = 0
+        while await self._server.call("wake_run", shard, number, old_gap, start, WOKEN_AT_ONCE):
+            start += WOKEN_AT_ONCE
 
     async def introduce(self, run_id: str, shard: int) -> None:
         """Copy a run to a shard that does not know it; raises UnknownRun if shard 0 does not either."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import (
@@ -40,6 +40,7 @@ from shoal.queue.contract import (
     LetterEdit,
     OnInvalid,
     Queue,
+    RunLimits,
     StoreSize,
     Tasks,
 )
@@ -151,6 +152,9 @@ class SqliteQueue(Queue):
 
     async def cancel(self, run_id: str) -> Run:
         return await self._writer.call(runs.steer, run_id, RunState.CANCELLED)
+
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        return await self._writer.call(runs.change, run_id, limits)
 
     async def purge(self, run_id: str) -> None:
         self._intakes.pop(run_id, None)

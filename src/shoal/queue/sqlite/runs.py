@@ -4,7 +4,8 @@ import msgspec
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
-from shoal.queue.rules import STEERED_FROM, new_run_id, steered
+from shoal.queue.contract import RunLimits
+from shoal.queue.rules import STEERED_FROM, changed_settings, new_run_id, steered
 from shoal.queue.sqlite.encoding import as_json, duration, micros, moment, optional_duration, optional_micros
 from shoal.queue.sqlite.store import Store
 
@@ -106,6 +107,23 @@ def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
         store.run("run_steer", run=row.no, state=state.value, reason=reason)
         row = msgspec.structs.replace(row, state=state, reason=reason)
     return steered(row.run(), state)
+
+
+def change(store: Store, run_id: str, limits: RunLimits) -> Run:
+    """Change the rate limits and the attempts of a run; raises UnknownRun or InvalidSetting."""
+    row = get_row(store, run_id)
+    settings = changed_settings(row.run(), limits)
+    delay = micros(settings.host_delay)
+    store.run(
+        "run_change",
+        run=row.no,
+        host_delay=delay,
+        per_host=settings.per_host,
+        max_attempts=settings.max_attempts,
+    )
+    store.run("host_shorten", run=row.no, old=row.host_delay, new=delay)
+    store.run("arm", lanes=store.value("run_lanes", run=row.no), hosts="[]")
+    return get(store, run_id)
 
 
 def purge(store: Store, run_id: str) -> None:

@@ -20,6 +20,7 @@ from shoal.scrape.links.traps import strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
+SKIPPED = "setting skip"
 UNENCRYPTED = "secret headers would go unencrypted"
 SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
 MAX_REPORTED = 20  # traps that are reported by name
@@ -56,6 +57,11 @@ class LinkFilter:
         self.examples: dict[str, str] = {}  # one skipped link per reason
         self._has_followed = False  # until the first link, there is nothing to filter
         self._lock = Lock()
+
+    def change_settings(self, settings: ScraperSettings) -> None:
+        """Use the depth and the scope of other settings from now on."""
+        with self._lock:
+            self._settings = settings
 
     def filter(self, tasks: Iterable[Task], parent: Task, dropped: Dropped) -> list[Task]:
         """Return the follow-up tasks of a page that pass, and count the others by reason."""
@@ -116,6 +122,9 @@ class LinkFilter:
             return None
         if (linked or self._has_secrets) and not self._settings.scope.allows(url, origin=page.parent.url):
             self._skip(OUT_OF_SCOPE if linked else SECRETS_ELSEWHERE, task.url, page)
+            return None
+        if self._settings.skip and self._settings.skip.allows(url, origin=None):
+            self._skip(SKIPPED, task.url, page)
             return None
         task = task if url == task.url else replace(task, url=url)
         if task.request and task.request.post is not None:

@@ -65,6 +65,7 @@ class ScraperSettings:
     robots: bool = True
     missing: Literal["count", "dead"] = "count"  # what becomes of followed links to missing pages
     scope: Scope = field(default_factory=Scope.host)
+    skip: Scope | None = None  # patterns of pages that are not fetched
     max_depth: int = 20
     max_pages: int | None = None
     max_per_pattern: int | None = None
@@ -129,13 +130,16 @@ class ScraperSettings:
             )
         return changed
 
-    def run_settings(self, *, retries: int = 0, once: bool | None = None) -> RunSettings:
+    def run_settings(
+        self, *, retries: int = 0, once: bool | None = None, exits: int | None = None
+    ) -> RunSettings:
         """Return the settings that the queue needs; `retries` is the maximum over the steps.
 
         `once` says that every step attempts its tasks at most once; None means that `delivery` decides.
+        `exits` is the number of proxies with a rate limit of their own; None means that `proxies` decides.
         """
         attempts = self.retry.policy(max(self.retries, retries) + 1).most_attempts
-        exits = count_exits(self.proxies)
+        exits = count_exits(self.proxies) if exits is None else exits
         gap = self.delay / exits
         return RunSettings(
             host_delay=gap + min(SLACK * gap, MAX_SLACK),
@@ -246,6 +250,11 @@ def _read_failed_pages(key: str, value: Any) -> timedelta | None:
     return None if word in (None, False, "off", "none") else read_positive_duration(key, value)
 
 
+def _read_skip(key: str, value: Any) -> Scope | None:
+    words = () if value is None else read_words(key, value)
+    return Scope.read(key, list(words)) if words else None
+
+
 _READERS: dict[str, Reader] = {
     "mode": partial(read_choice, known=("single", "distributed")),
     "rate": read_rate,
@@ -260,6 +269,7 @@ _READERS: dict[str, Reader] = {
     "robots": read_flag,
     "missing": partial(read_choice, known=("count", "dead")),
     "scope": Scope.read,
+    "skip": _read_skip,
     "max_depth": partial(read_whole, least=0),
     "max_pages": _optional(partial(read_whole, least=1)),
     "max_per_pattern": _optional(partial(read_whole, least=1)),

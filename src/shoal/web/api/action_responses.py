@@ -47,6 +47,22 @@ class StoppedWorkersResponse(ResponseModel):
     stopped: int
 
 
+class SettingResponse(ResponseModel):
+    """A setting of a run; `change` says when it may be changed: now, when resumed, or never."""
+
+    setting: str
+    value: str
+    source: str
+    change: str
+
+
+class SettingsResponse(ResponseModel):
+    """The settings of a run."""
+
+    run_id: str
+    settings: list[SettingResponse]
+
+
 class PurgeResponse(ResponseModel):
     """A deleted run."""
 

@@ -95,6 +95,12 @@ class WorkersBody(RequestBody):
     workers: int = Field(default=1, ge=1, le=MAX_STARTED)
 
 
+class SettingsBody(RequestBody):
+    """Settings of a run to change, as the scraper takes them."""
+
+    settings: dict[str, Any] = Field(min_length=1, max_length=50)
+
+
 class DeadLetterFilterBody(RequestBody):
     """Selects the dead letters that meet every given condition; no condition selects all."""
 

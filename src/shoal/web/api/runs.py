@@ -1,17 +1,18 @@
-"""Runs: list, show, start, enqueue, pause, resume, cancel, purge one or the old ones."""
+"""Runs: list, show, start, enqueue, pause, resume, change, cancel, purge one or the old ones."""
 
 from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
 
+from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.status.rows import read_run_row, store_row
 from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
-from shoal.web.api.requests import EnqueueBody, PurgeBody, StartRunBody, WorkersBody
+from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
 from shoal.web.views.paging import as_async, scan_page
 from shoal.worker.left_out.missing import missing_pages
 from shoal.worker.skipped_links import links_not_followed
@@ -104,6 +105,22 @@ async def cancel(context: Context, principal: Operator, run_id: RunId) -> dict[s
     """Cancel a run permanently; nothing is deleted."""
     run = await actions.cancel(context, principal, run_id)
     return {"run_id": run.id, "state": run.state}
+
+
+@router.get("/runs/{run_id}/settings", response_model=action_responses.SettingsResponse)
+async def settings(context: Context, run_id: RunId) -> dict[str, Any]:
+    """List the settings of a run, and when each may be changed."""
+    rows = await list_settings(context.app.queue, run_id)
+    return {"run_id": run_id, "settings": [row.as_json() for row in rows]}
+
+
+@router.patch("/runs/{run_id}/settings", response_model=action_responses.SettingsResponse)
+async def change_settings(
+    context: Context, principal: Operator, run_id: RunId, body: SettingsBody
+) -> dict[str, Any]:
+    """Change settings of a run while it runs; its workers follow within two seconds."""
+    rows = await actions.change_settings(context, principal, run_id, body.settings)
+    return {"run_id": run_id, "settings": [row.as_json() for row in rows]}
 
 
 @router.delete("/runs/{run_id}", response_model=action_responses.PurgeResponse)

@@ -11,12 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.values import counted
+from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
 from shoal.web.sampler import Sample
+from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import run_data, run_title
 from shoal.web.views.paging import take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
@@ -105,6 +107,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         links = await links_not_followed(context.app.queue, run_id)
         missing = await missing_pages(context.app.queue, run_id)
+        settings = await list_settings(context.app.queue, run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
     return await render_page(
@@ -119,6 +122,8 @@ async def run(request: Request, run_id: RunId) -> Response:
         more_hosts=len(hosts) > MAX_HOSTS,
         not_followed=list(links.items())[:MAX_REASONS],
         missing=missing,
+        settings=settings,
+        web_settings=actions.SETTINGS,
         **(run_tab_data(run_id, "Run", snapshot) | data),
     )
 
@@ -135,6 +140,17 @@ async def resume(request: Request, run_id: RunId, principal: Operator) -> Respon
     """Resume a paused run."""
     await actions.resume(context_of(request), principal, run_id)
     return redirect_after(request, path_of_run(run_id), "resumed")
+
+
+@router.post("/runs/{run_id}/settings")
+async def change_settings(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Change one setting of a run while it runs."""
+    form = await read_form(request)
+    key, text = form_field(form, "setting"), form_field(form, "value").strip()
+    several = text.split() if key in ("statuses", "scope", "skip") and " " in text else None
+    value = None if text.lower() == "none" else several or text
+    await actions.change_settings(context_of(request), principal, run_id, {key: value})
+    return redirect_after(request, path_of_run(run_id), "set")
 
 
 @router.get("/runs/{run_id}/cancel")

@@ -35,6 +35,7 @@ PAGES = (
 NOTICES = {
     "paused": "Paused. No tasks are handed out until the run is resumed.",
     "resumed": "Resumed. Workers notice within a second.",
+    "set": "Changed. Workers follow within two seconds.",
     "cancelled": "Cancelled. No more tasks are handed out; the items are kept.",
     "replayed": "Dead letters replayed: {count}.",
     "dropped": "Dead letters dropped: {count}.",

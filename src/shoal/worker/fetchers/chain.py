@@ -39,17 +39,19 @@ async def open_fetchers(
     login: Login | None = None,
     wanted: Collection[str | None] = ("http",),
     once: bool = False,
+    egress: Egress | None = None,
 ) -> dict[str, Fetcher]:
     """Return the fetchers of a scraper's steps by name; a replay has no network access.
 
-    `wanted` are the names that its steps use. With `once` some tasks are attempted once at most.
+    `wanted` are the names that its steps use. With `once` some tasks are attempted once at most. `egress` is
+    the one of `open_egress` by default.
     """
     limits = Limits(max_body=settings.max_body)
     if settings.replay:
         record = WarcArchive(settings.replay, max_body=settings.max_body)
         replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
         return dict.fromkeys(("http", "browser", "auto"), replayed)
-    fetcher = _open_direct(settings, limits, wanted, user_agent, once=once)
+    fetcher = _open_direct(settings, limits, wanted, user_agent, once=once, egress=egress)
     fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
     fetcher = await with_proxies(settings, queue, fetcher, run_id=run_id)
     fetcher = with_sessions(settings, queue, fetcher, login)
@@ -69,6 +71,11 @@ async def open_fetchers(
             realm=realm_of(settings, run_id),
         )
     return name_fetchers(settings, queue, fetcher, uncached, wanted)
+
+
+def open_egress(settings: ScraperSettings) -> Egress:
+    """Return the exit to the network for these settings."""
+    return tor_egress(settings) or Egress(settings.allow_private)
 
 
 async def open_fetcher(
@@ -94,9 +101,10 @@ def _open_direct(
     user_agent: str,
     *,
     once: bool = False,
+    egress: Egress | None = None,
 ) -> Fetcher:
     """Return the fetcher that opens connections: with HTTP, and with a browser if one is wanted."""
-    egress = tor_egress(settings) or Egress(settings.allow_private)
+    egress = egress or open_egress(settings)
     fetcher = open_engine(settings.engine, limits, egress=egress, user_agent=user_agent)
     return with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent, once=once)
 

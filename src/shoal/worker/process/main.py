@@ -2,23 +2,25 @@
 
 import asyncio
 import gc
+import logging
 import os
 import resource
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvloop
 
-from shoal.core.errors import ShoalError
+from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.model import Lease, Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
+from shoal.fetch.egress import Egress
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.queue.run_args import stored_args
@@ -26,7 +28,13 @@ from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.breakpoints import refuse_breakpoints
 from shoal.worker.failures.tracebacks import TracebackFormatter
-from shoal.worker.fetchers.chain import open_failed_pages, open_fetchers, open_revisits, open_robots
+from shoal.worker.fetchers.chain import (
+    open_egress,
+    open_failed_pages,
+    open_fetchers,
+    open_revisits,
+    open_robots,
+)
 from shoal.worker.ipc.protocol import (
     STOP,
     ExitReason,
@@ -42,10 +50,13 @@ from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.processor import OnError, ProcessorTools
+from shoal.worker.run_settings.follow import SettingsFollower
+from shoal.worker.run_settings.stored import live_part, merged, read_note
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
 from shoal.worker.worker import Stop, Worker
 
+log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"
 FILE_TABLE_SIZE = 4_096
 BEAT_INTERVAL = 0.5  # seconds
@@ -87,17 +98,34 @@ async def work(
 ) -> None:
     """Work on the run until it is drained or the supervisor stops the worker; report which."""
     loaded = load_scraper(config.scraper)
-    scraper = loaded.replace(**config.overrides)
     beat_forever(markers)
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(config.queue))
+        known = await read_note(queue, config.run_id)
         run = await queue.run(config.run_id)
+        # They may have changed since this worker's supervisor was started.
+        scraper = loaded.replace(**merged(config.overrides, live_part(known.settings.values)))
         if scraper.declared_args:
             # The scraper of the user's module gets them too: its login function may read them there.
             args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
             loaded.args = scraper.args = args
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
-        worker = await open_worker(stack, config, channel, queue, run, scraper, markers, threads)
+        egress = open_egress(scraper.settings)
+        worker = await open_worker(
+            stack, config, channel, queue, run, scraper, markers, threads, egress=egress
+        )
+
+        async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
+            try:
+                await worker.change_settings(run, changes)
+                egress.set_allowed(scraper.settings.allow_private)
+            except InvalidSetting as error:
+                log.warning("The settings of the run were changed, but not for this scraper: %s", error)
+            else:
+                log.info("Settings of the run were changed: %s", ", ".join(changes))
+
+        follower = SettingsFollower(queue, run.id, known, change_settings)
+        worker.start(follower.run(), "following the run's settings")
         handle_stops(sock, worker.stop)
         stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
@@ -122,6 +150,7 @@ async def open_worker(
     markers: StepMarkers,
     threads: Executor,
     *,
+    egress: Egress | None = None,
     on_begin: Callable[[Lease], None] | None = None,
     on_error: OnError | None = None,
 ) -> Worker:
@@ -136,6 +165,7 @@ async def open_worker(
         login=scraper.login_function,
         wanted={step.fetch for step in scraper.steps.values()},
         once=scraper.has_at_most_once,
+        egress=egress,
     )
     for fetcher in fetchers.values():
         stack.push_async_callback(fetcher.close)

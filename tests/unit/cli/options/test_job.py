@@ -13,7 +13,7 @@ SECRET = "postgresql://me:s3cret@db/shoal"
 def test_a_command_to_type_names_the_queue_without_its_password():
     job = read_job(SCRAPER, queue=SECRET, changes=["rate=2/s"])
     command = command_for_job(job, "shoal", "run", job.name, "--resume", "r1")
-    assert command == f'shoal run {SCRAPER} --resume r1 --queue "$SHOAL_QUEUE" --set rate=2/s'
+    assert command == f'shoal run {SCRAPER} --resume r1 --queue "$SHOAL_QUEUE"'
 
 
 def test_the_default_queue_is_not_named(monkeypatch):

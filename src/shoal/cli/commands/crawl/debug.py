@@ -12,9 +12,9 @@ from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.session import with_queue
 from shoal.core.errors import InvalidSetting
-from shoal.fleet.run.args import open_bound_run
 from shoal.fleet.run.debug import debug_session, temporary_queue
 from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.run.settings import open_job
 
 if TYPE_CHECKING:
     from shoal.core.model import Run, Stats
@@ -95,8 +95,9 @@ async def _open(
 
     if resume is None:
         queued = await fill(queue, job, seeds, rejects, run_id, invalid)
-        return await open_bound_run(queue, job, run_id=queued["run_id"], resume=True)
-    return await open_bound_run(queue, job, run_id=None if resume == NEWEST else resume, resume=True)
+        resume = queued["run_id"]
+    opened = await open_job(queue, job, run_id=None if resume == NEWEST else resume, resume=True)
+    return opened.job, opened.run
 
 
 async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Stats":

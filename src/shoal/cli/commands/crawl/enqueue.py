@@ -84,22 +84,23 @@ async def fill(
     """Create the run and stream its tasks in."""
     from shoal.cli.refusals import RefusedSeeds
     from shoal.core.errors import InvalidInput
-    from shoal.fleet.run.args import bind_args, store_args
+    from shoal.fleet.run.args import bind_args
     from shoal.fleet.run.enqueue import queued_row
-    from shoal.fleet.run.launch import open_run
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+    from shoal.fleet.run.settings import command_to_resume, open_job
     from shoal.fleet.status.find import NEWEST, find_run
 
     if run_id == NEWEST:
         run_id = (await find_run(queue, scraper=job.scraper.name)).id
-    job = await bind_args(queue, job, run_id)
-    fresh = await is_new(queue, run_id)
+    job = await bind_args(queue, job, run_id)  # the declared seeds may read them
     with RefusedSeeds(rejects, invalid) as refused:
         async with refused.feed(queue, job, seeds) as feed:
             # An unreadable source creates no run, not even for a moment: workers may be waiting for one.
             await feed.begin(strict=invalid == "raise")
-            run = await open_run(queue, job.scraper, run_id=run_id)
-            await store_args(queue, run, job.scraper)
+            opened = await open_job(queue, job, run_id=run_id)
+            job, run, fresh = opened.job, opened.run, opened.is_new
+            if opened.notice:
+                say(opened.notice)
             async with discarded_if_refused(queue, run, is_new=fresh):
                 report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
                 nothing = not (report.added or report.known)
@@ -107,7 +108,8 @@ async def fill(
                     why = f"Nothing could be queued ({refused.count:,} invalid), so no run was created."
                     raise InvalidInput(why)
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
-        say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: shoal resume {run.id}")
+        again = await command_to_resume(queue, job.queue_url, run)
+        say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
     queued = queued_row(job, run, report, refused.count)
     if report.known and await is_new(queue, run.id):
         return queued | {"status": "nothing new", "run_id": None, "worker_command": None}

@@ -38,6 +38,7 @@ class Prepared:
     """A filled run and the preview of its workers."""
 
     lineup: "LaunchPreview"
+    job: "Job"  # with the settings of the run
     enqueued: "EnqueueReport"
     refused: int
     findings: "list[CheckResult]"
@@ -114,6 +115,7 @@ def fleet(
             opened, job, seeds, rejects, wanted, resume is not None, test, invalid, check=check_out
         ),
     )
+    job = ready.job
     exit_if_unfit(ready.findings, as_json, None if ready.is_new else next_steps(job, ready.lineup))
     if not as_json:
         show(ready.lineup, warn=not test)
@@ -204,17 +206,19 @@ async def prepare(
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
     from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.refusals import RefusedSeeds
-    from shoal.fleet.run.args import open_bound_run
     from shoal.fleet.run.launch import lock_of
-    from shoal.fleet.run.lifecycle import discard, discarded_if_refused, is_new
+    from shoal.fleet.run.lifecycle import discard, discarded_if_refused
+    from shoal.fleet.run.settings import open_job
     from shoal.fleet.scale.preview import preview_launch
     from shoal.fleet.sources.declared import mark_seeded
     from shoal.fleet.status.doctor import partitions_complete
 
-    fresh = not resume and await is_new(queue, run_id)
     async with AsyncExitStack() as stack:
         lock = await stack.enter_async_context(lock_of(queue, job, run_id))
-        job, run = await open_bound_run(queue, job, run_id=run_id, resume=resume)
+        opened = await open_job(queue, job, run_id=run_id, resume=resume)
+        job, run, fresh = opened.job, opened.run, opened.is_new
+        if opened.notice:
+            say(opened.notice)
         seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         check(fresh)
@@ -227,7 +231,7 @@ async def prepare(
             await mark_seeded(queue, run.id)  # the rest is left out on purpose
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
-        ready = Prepared(await preview_launch(queue, job, run), enqueued, refused.count, findings, fresh)
+        ready = Prepared(await preview_launch(queue, job, run), job, enqueued, refused.count, findings, fresh)
     if is_unfit(findings) and fresh:
         await discard(queue, run)
     return ready

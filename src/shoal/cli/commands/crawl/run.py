@@ -1,6 +1,7 @@
 """`shoal run`: enqueue, work with live progress, write the results, print a summary."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
 NEWEST = "newest"
+ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)$", re.MULTILINE)  # in the error of a worker
 
 
 @remember_options(sources=(*SOURCES, "again"))
@@ -123,10 +125,11 @@ def run(
         ),
     )
     if as_json:
+        has_cache = (summary.job or job).scraper.settings.cache
         put_json(
             summary.as_json()
             | {"queue": shown_queue(queue)}
-            | ({"from_cache": summary.ending.tally.from_cache} if job.scraper.settings.cache else {})
+            | ({"from_cache": summary.ending.tally.from_cache} if has_cache else {})
         )
     elif summary.refused and not summary.snapshot.stats.tasks:
         print_error(f"Nothing could be queued ({summary.refused:,} invalid), so there was nothing to do.")
@@ -154,26 +157,28 @@ async def carry_out(
     from shoal.cli.progress import ProgressView
     from shoal.cli.refusals import RefusedSeeds
     from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.args import open_bound_run
     from shoal.fleet.run.launch import launch, lock_of
-    from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+    from shoal.fleet.run.lifecycle import discarded_if_refused
     from shoal.fleet.run.pool import WorkerPool
     from shoal.fleet.run.results import ResultWriter, output_mode
+    from shoal.fleet.run.settings import open_job
     from shoal.fleet.sources.recrawl import recrawl_tasks
 
     wanted = run_id if resume is None or resume == NEWEST else resume
-    known = await recrawl_tasks(queue, job.scraper, but=wanted)
-    fresh = resume is None and await is_new(queue, wanted)
     async with AsyncExitStack() as stack:
         # Take the lock first: a start that the lock refuses must create no run.
         lock = await stack.enter_async_context(lock_of(queue, job, wanted))
-        job, run = await open_bound_run(queue, job, run_id=wanted, resume=resume is not None)
+        opened = await open_job(queue, job, run_id=wanted, resume=resume is not None)
+        job, run = opened.job, opened.run
         seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
-        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
+        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=opened.is_new))
+        known = await recrawl_tasks(queue, job.scraper, but=run.id)
         await lock.name_run(run.id)
-        existing = output_mode(is_new=fresh, overwrite=overwrite, append=append)
+        existing = output_mode(is_new=opened.is_new, overwrite=overwrite, append=append)
         results = ResultWriter(queue, run.id, out, existing)
         show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url))
+        if opened.notice:
+            show.on_message(opened.notice)
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
 
@@ -213,7 +218,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.queue.namespace import shown_queue
     from shoal.worker.counters import format_counts
 
-    snapshot, run_id = summary.snapshot, summary.run.id
+    job, snapshot, run_id = summary.job or job, summary.snapshot, summary.run.id
     stats = snapshot.stats
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
     if snapshot.run.state is RunState.PARTIAL:
@@ -222,7 +227,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if summary.compared:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with the earlier run: {found}.")
-    lines += [f"Failed: {failure}" for failure in summary.ending.failures]
+    lines += [f"Failed: {failure}" for failure in dict.fromkeys(summary.ending.failures)]
     tally = summary.ending.tally
     for words, counts in (
         ("Failed attempts", tally.errors),
@@ -237,7 +242,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if snapshot.run.state is RunState.PARTIAL:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
     elif stats.remaining and snapshot.state != RunState.CANCELLED:
-        lines.append(f"Resume:   {resume_command(job, run_id)}")
+        private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
+        again = resume_command(job, run_id, allow_private=private and private[1])
+        lines.append(f"Resume:   {again}")
     if stats.dead:
         lines.append(f"Why:      {command_on(job.queue_url, f'dead list {run_id}')}")
     if stats.rejected:

@@ -1,6 +1,7 @@
 """`shoal scale`: scale the workers of a run between a minimum and a maximum."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,6 @@ from shoal.cli.console import counted, put_json, say
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
 from shoal.cli.session import with_run
-from shoal.core.errors import RunConflict
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -220,13 +220,14 @@ async def _locally(
 ) -> None:
     from shoal.cli.signals import obey_signals
     from shoal.fleet.run.launch import open_logs
+    from shoal.fleet.run.settings import use_settings
     from shoal.fleet.scale.autoscaler import Autoscaler
     from shoal.fleet.scale.drivers.local import LocalWorkers
 
     run = await queue.run(run_id)
-    job = job_of(run.scraper)
-    if job.scraper.name != run.scraper:
-        raise RunConflict.of_another(run_id, run.scraper, job.scraper.name)
+    job, notice = await use_settings(queue, replace(job_of(run.scraper), joins=True), run)
+    if notice:
+        say(notice)
     with open_logs(job, run) as logs:
         local = LocalWorkers(queue, job, run, fork_server=fork_server, on_event=say, on_output=say, logs=logs)
         async with local as workers:

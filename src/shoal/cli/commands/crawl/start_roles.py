@@ -131,7 +131,10 @@ async def _carry_out(
     async with AsyncExitStack() as stack:
         # Take the lock first: a start that the lock refuses must create no run.
         lock = await stack.enter_async_context(enqueue_lock(queue, job.scraper.name, run_id))
-        run = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
+        opened = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
+        job, run = opened.job, opened.run
+        if opened.notice:
+            teller.on_message(f"Run {run.id}: {opened.notice}")
         is_empty = run_id is None and not (await queue.stats(run.id)).tasks
         await stack.enter_async_context(discarded_if_empty(queue, run, is_new=is_empty))
         job = await bind_args(queue, job, run.id)

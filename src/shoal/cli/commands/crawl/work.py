@@ -56,10 +56,19 @@ def work(
 async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summary":
     from shoal.cli.progress import ProgressView
     from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import launch, open_run
+    from shoal.fleet.run.launch import launch
+    from shoal.fleet.run.settings import open_job
     from shoal.fleet.status.find import find_run
 
     found = await find_run(queue, run_id, scraper=job.scraper.name)
-    run = await open_run(queue, job.scraper, run_id=found.id, resume=True)
+    opened = await open_job(queue, job, run_id=found.id, resume=True)
     with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as show:
-        return await launch(queue, job, run, show, on_pool=lambda pool: obey_signals(pool, show.on_message))
+        if opened.notice:
+            show.on_message(opened.notice)
+        return await launch(
+            queue,
+            opened.job,
+            opened.run,
+            show,
+            on_pool=lambda pool: obey_signals(pool, show.on_message),
+        )

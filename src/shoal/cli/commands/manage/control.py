@@ -32,11 +32,16 @@ def resume(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Resume a run that was paused, or that ended at a limit with tasks left."""
-    run_id, before = with_run(queue, run_id, lambda opened, found: opened.run(found))
+    from shoal.fleet.run.settings import command_to_resume
+
+    async def look(opened: "Queue", found: str) -> "tuple[Run, str]":
+        run = await opened.run(found)
+        return run, await command_to_resume(opened, queue, run)
+
+    run_id, (before, more) = with_run(queue, run_id, look)
     words = "Resumed; workers notice within a second."
     if before.reason:
-        more = command_on(queue, f"run FILE --resume {run_id} --set max_pages=N")
-        words = f"Resumed. It had ended: {before.reason}. To start workers with a higher limit, run: {more}"
+        words = f"Resumed. It had ended: {before.reason}. To start workers, run: {more}"
     _steer(queue, run_id, lambda opened, found: opened.resume(found), as_json, lambda run: words)
 
 

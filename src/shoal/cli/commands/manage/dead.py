@@ -141,13 +141,16 @@ def replay(
     as_json: common.Json = False,
 ) -> None:
     """Return dead letters to the queue with their attempts reset."""
-    run_id, count = with_run(
-        queue, run_id, lambda opened, run: opened.replay(run, ids or None, where=_filter(step, host, error))
-    )
+    from shoal.fleet.run.settings import command_to_resume
+
+    async def replayed(opened: "Queue", run: str) -> tuple[int, str]:
+        count = await opened.replay(run, ids or None, where=_filter(step, host, error))
+        return count, await command_to_resume(opened, queue, await opened.run(run))
+
+    run_id, (count, again) = with_run(queue, run_id, replayed)
     if as_json:
         put_json({"run_id": run_id, "replayed": count})
     else:
-        again = command_on(queue, f"run … --resume {run_id}")
         verb = "is" if count == 1 else "are"
         say(f"{counted(count, 'task')} {verb} pending again. To work on them, run: {again}")
 

@@ -34,10 +34,10 @@ def again(file, text):
     return job, command_for_job(job, "shoal", "run", file)
 
 
-def test_the_resume_command_names_the_file(file):
+def test_the_resume_command_leaves_out_what_the_run_remembers(file):
     job, typed = again(file, "proxies.txt strategy=random")
     assert job.scraper.settings.proxies.strategy == "random"
-    assert typed == "shoal run books.py --set 'proxies=proxies.txt strategy=random'"
+    assert typed == "shoal run books.py", "the run remembers the file"
     assert setting("proxies", None) == []
 
 

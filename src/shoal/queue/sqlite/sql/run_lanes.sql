@@ -1,0 +1,1 @@
+SELECT json_group_array(id) FROM lane WHERE run = :run

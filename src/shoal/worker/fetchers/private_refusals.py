@@ -1,0 +1,64 @@
+"""Tasks at private hosts that nobody allowed: a run that has no others lacks an option, and is stopped.
+
+The outcomes of such tasks are held back until something else of the run could be fetched, or nothing is left.
+"""
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Bury, Lease, Outcome
+from shoal.queue.contract import Queue
+
+MAX_HELD = 20  # tasks
+MAX_SHOWN = 3  # hosts
+
+
+class PrivateRefusals:
+    """Decides whether refused tasks are buried, or whether the run is stopped."""
+
+    def __init__(self, queue: Queue, run_id: str) -> None:
+        self._queue, self._run_id = queue, run_id
+        self._hosts: dict[str, None] = {}
+        self._refused: set[tuple[str, int]] = set()
+        self._held: list[Bury] = []
+        self._is_decided = False
+
+    def add(self, lease: Lease, host: str) -> None:
+        """Note that the host of a task is private and not allowed."""
+        if not self._is_decided:
+            self._hosts[host] = None
+            self._refused.add((lease.task_id, lease.token))
+
+    def hold(self, outcome: Outcome) -> bool:
+        """Return whether an outcome is held back; one that sent a request shows that the run can go on."""
+        if self._is_decided:
+            return False
+        if isinstance(outcome, Bury) and (outcome.lease.task_id, outcome.lease.token) in self._refused:
+            self._held.append(outcome)
+            return True
+        self._is_decided = outcome.asked
+        return False
+
+    def is_due(self, *, is_idle: bool) -> bool:
+        """Return whether `decide` should be called; the worker is idle if it has nothing else to do."""
+        return bool(self._held) and (is_idle or self._is_decided or len(self._held) >= MAX_HELD)
+
+    async def decide(self) -> list[Bury]:
+        """Return the outcomes that were held back, to settle them; raises InvalidInput to stop the run."""
+        if not self._is_decided and await self._is_all_refused():
+            raise InvalidInput(
+                f"All tasks that are left are at private hosts ({', '.join(list(self._hosts)[:MAX_SHOWN])}), "
+                "which are not fetched unless you allow it; they stay queued. "
+                f"Resume the run with: --allow-private {next(iter(self._hosts))}"
+            )
+        self._is_decided = True
+        held, self._held = self._held, []
+        self._refused.clear()
+        return held
+
+    async def _is_all_refused(self) -> bool:
+        """Return whether no other host has tasks left, nor had any; or a refused one was fetched before."""
+        stats = await self._queue.stats(self._run_id)
+        refused = [host.counts async for host in self._queue.hosts(self._run_id) if host.host in self._hosts]
+        if stats.remaining > sum(counts.remaining for counts in refused):
+            return False
+        had_others = stats.tasks > sum(counts.tasks for counts in refused)
+        return not had_others or any(counts.completed for counts in refused)

@@ -1,0 +1,125 @@
+"""A run remembers the settings it was made with, and they can be changed while it runs."""
+
+import asyncio
+import shlex
+
+import pytest
+
+from shoal.cli.exits import Exit
+from shoal.cli.options.job import read_job
+from shoal.core.model import DeadFilter, Task
+from shoal.fleet.app import connect
+from shoal.fleet.run.change import change_settings
+from shoal.fleet.run.launch import launch
+from shoal.fleet.run.settings import open_job
+from shoal.queue.open import open_queue
+from tests.integration.engine.shell import typed
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+pages = Scraper("pages", rate=None, robots=False, retries=0)
+
+@pages.step
+async def page(page: Page):
+    yield {"url": page.url}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "pages.py").write_text(SCRAPER)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lines_of(text):
+    """Return the commands of the closing lines by their labels."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {label: command.strip() for label, _, command in pairs if command.strip().startswith("shoal ")}
+
+
+async def test_every_command_of_the_closing_lines_does_what_it_says(folder, origin):
+    urls = [f"--url={origin.url}/{number}" for number in range(6)]
+    options = ("--set", "rate=1/min", "--for", "1s", "-w", "2", "--queue", "sqlite:///my queue.db")
+    done = await typed("run", "pages.py", *urls, *options, folder=folder)
+    assert done.code == Exit.PARTIAL, done.err
+    shown = lines_of(done.err)
+    words = shlex.split(shown["Resume"])
+    assert words[5:] == ["--workers", "2", "--for", "1s", "--queue", "sqlite:///my queue.db"]
+    run_id = words[4]
+    listed = await typed("set", run_id, "--json", "--queue", "sqlite:///my queue.db", folder=folder)
+    values = {row["setting"]: row["value"] for row in listed.rows}
+    assert (values["rate"], values["allow_private"]) == ("1/min", f"127.0.0.1:{origin.port}")
+    changed = await typed("set", run_id, "rate=None", "--queue", "sqlite:///my queue.db", folder=folder)
+    assert changed.code == Exit.OK and "rate=none" in changed.err
+    words[words.index("1s")] = "60s"  # a second is short for a busy machine
+    again = await typed(*words[1:], folder=folder)
+    assert f"Settings of the run: rate=none, allow_private=127.0.0.1:{origin.port}." in again.err, again.err
+    assert "Done: 6 pages, 6 items" in again.err
+    exported = await typed(*shlex.split(lines_of(again.err)["Results"])[1:], folder=folder)
+    assert exported.code == Exit.OK
+    assert len((folder / "pages.jsonl").read_text().splitlines()) == 6
+
+
+async def test_a_run_of_which_all_tasks_are_private_stops_and_says_the_option(folder, origin):
+    (folder / "urls.txt").write_text("".join(f"{origin.url}/{number}\n" for number in range(50)))
+    done = await typed("run", "pages.py", "--urls-file", "urls.txt", folder=folder)
+    assert done.code == Exit.FAILED
+    assert "Stopped with 50 tasks left: 0 pages, 0 items in" in done.err
+    assert f"they stay queued. Resume the run with: --allow-private 127.0.0.1:{origin.port}" in done.err
+    more = await typed(*shlex.split(lines_of(done.err)["Resume"])[1:], folder=folder)
+    assert more.code == Exit.OK and "Done: 50 pages" in more.err, more.err
+
+
+async def test_a_private_page_among_others_is_buried(bench, origin):
+    summary = await bench.run(SCRAPER, [f"{origin.url}/1", "http://10.255.0.1/"])
+    assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (1, 1)
+
+
+async def test_every_backend_changes_a_running_run(any_bench, origin):
+    job = read_job(
+        any_bench.write(SCRAPER), queue=any_bench.queue_url, urls=[origin.url], changes=["rate=1/h"]
+    )
+    async with open_queue(any_bench.queue_url) as queue:
+        opened = await open_job(queue, job)
+        seeds = [Task(url=f"{origin.url}/{number}", step="page") for number in range(9)]
+        fetched = asyncio.Event()
+        any_bench.witness.on_saw = lambda snapshot, pool: snapshot.stats.completed and fetched.set()
+        working = asyncio.create_task(launch(queue, opened.job, opened.run, any_bench.witness, seeds=seeds))
+        await asyncio.wait_for(fetched.wait(), 60)
+        # Without the change it would take eight hours.
+        await change_settings(queue, opened.run.id, {"rate": None, "max_pages": 7})
+        summary = await asyncio.wait_for(working, 60)
+    assert summary.snapshot.run.reason == "max_pages=7 reached"
+    assert summary.snapshot.stats.completed == 7
+
+
+async def test_pages_to_skip_are_not_fetched_and_can_be_replayed(bench, origin):
+    urls = [f"{origin.url}/{name}" for name in ("a", "b", "calendar/1", "calendar/2")]
+    async with open_queue(bench.queue_url) as queue:
+        job = read_job(bench.write(SCRAPER), queue=bench.queue_url, urls=urls)
+        opened = await open_job(queue, job)
+        await queue.enqueue(opened.run.id, [Task(url=url, step="page") for url in urls])
+        await change_settings(queue, opened.run.id, {"skip": f"{origin.url}/calendar/*"})
+        summary = await launch(queue, opened.job, opened.run, bench.witness)
+        assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (2, 2)
+        assert origin.visits == {"/a": 1, "/b": 1}
+        await change_settings(queue, opened.run.id, {"skip": None})
+        assert await queue.replay(opened.run.id, where=DeadFilter(error="Skipped")) == 2
+        again = await launch(queue, opened.job, opened.run, bench.witness)
+        assert (again.snapshot.stats.completed, again.snapshot.stats.dead) == (4, 0)
+
+
+async def test_a_program_resumes_and_changes_a_run(folder, origin):
+    async with connect(f"sqlite:///{folder}/queue.db") as app:
+        tasks = [Task(url=f"{origin.url}/{number}") for number in range(4)]
+        settings = {"rate": "1/h", "allow_private": [f"127.0.0.1:{origin.port}"]}
+        first = await app.start("pages.py", tasks=tasks, settings=settings)
+        run = await app.start("pages.py", resume="newest", workers=1)
+        assert run.id == first.id
+        rows = {row.setting: row.value for row in await run.settings()}
+        assert (rows["rate"], rows["allow_private"]) == ("1/h", f"127.0.0.1:{origin.port}")
+        await run.set(rate=None)
+        stats = await asyncio.wait_for(run.wait(), 60)
+        assert stats.completed == 4

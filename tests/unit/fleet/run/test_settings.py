@@ -1,0 +1,139 @@
+"""A run is opened with the settings it was made with; what is given again changes them, or is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from shoal.cli.options.job import read_job
+from shoal.core.errors import InvalidSetting, RunConflict
+from shoal.core.model import Task
+from shoal.fleet.run.change import change_settings, list_settings
+from shoal.fleet.run.lifecycle import purge
+from shoal.fleet.run.settings import command_to_resume, open_job
+from shoal.queue.open import open_queue
+from shoal.worker.run_settings.stored import read_note
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+pages = Scraper("pages", rate="{rate}")
+
+@pages.step
+async def page(page: Page):
+    yield {{"url": page.url}}
+"""
+
+
+@pytest.fixture
+async def queue(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "1/s")
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        yield queue
+
+
+def write(folder, rate):
+    (folder / "pages.py").write_text(SCRAPER.format(rate=rate) + "\n" * len(rate))
+
+
+def job(*changes, **more):
+    return read_job("pages.py", queue="sqlite:///queue.db", changes=list(changes), **more)
+
+
+async def opened_run(queue, *changes, **more):
+    opened = await open_job(queue, job(*changes, **more))
+    await queue.enqueue(opened.run.id, [Task(url="https://a.example/")])
+    return opened
+
+
+async def test_a_resumed_run_has_all_that_was_given_for_it(queue):
+    first = await opened_run(
+        queue, "rate=5/s", "timeout=9s", "fetch=browser", urls=["http://127.0.0.1:81/", "https://a.test/"]
+    )
+    assert first.is_new and not first.notice
+    again = await open_job(queue, job(), resume=True)
+    assert (again.run.id, again.is_new) == (first.run.id, False)
+    assert again.job.scraper.settings == first.job.scraper.settings
+    assert again.job.overrides == first.job.overrides
+    assert again.notice == (
+        "Settings of the run: rate=5/s, timeout=9s, fetch=browser, allow_private=127.0.0.1:81."
+    )
+
+
+async def test_what_is_given_again_is_changed_for_the_run(queue):
+    run = (await opened_run(queue, "rate=5/s", "max_pages=5")).run
+    again = await open_job(queue, job("rate=50/s", "max_pages=5", "engine=aiohttp"), resume=True)
+    assert again.notice == "Settings of the run: max_pages=5. Changed for the run: rate=50/s, engine=aiohttp."
+    assert again.run.settings.host_delay < run.settings.host_delay
+    later = await open_job(queue, job(), resume=True)
+    assert (later.job.scraper.settings.engine, later.run.settings) == ("aiohttp", again.run.settings)
+
+
+async def test_a_worker_that_joins_changes_what_all_follow_and_keeps_the_rest_to_itself(queue):
+    run = (await opened_run(queue, "rate=5/s")).run
+    joined = await open_job(
+        queue, replace(job("rate=1/s", "engine=aiohttp"), joins=True), run_id=run.id, resume=True
+    )
+    assert joined.notice == "Changed for the run: rate=1/s. For these workers only: engine=aiohttp."
+    assert joined.job.scraper.settings.engine == "aiohttp" and joined.job.overrides["engine"] == "aiohttp"
+    other = await open_job(queue, job(), resume=True)
+    assert other.job.scraper.settings.engine == "wreq"
+    assert other.job.scraper.settings.delay.total_seconds() == 1
+
+
+async def test_a_setting_of_what_is_queued_already_is_refused_by_name(queue):
+    run = (await opened_run(queue, "ttl=1h")).run
+    with pytest.raises(InvalidSetting, match=f"ttl of run {run.id} cannot be changed: it counts from"):
+        await open_job(queue, job("ttl=2h"), resume=True)
+    assert (await open_job(queue, job("ttl=60m"), resume=True)).run.id == run.id, "it is the same"
+
+
+async def test_a_secret_has_to_be_given_again(queue):
+    run = (await opened_run(queue, "proxies=http://me:hush@p.test:80")).run
+    assert b"hush" not in (await queue.notes("run settings"))[run.id].value
+    with pytest.raises(InvalidSetting, match="Give it again: --set proxies="):
+        await open_job(queue, job(), resume=True)
+    again = await open_job(queue, job("proxies=http://me:hush@p.test:80"), resume=True)
+    assert again.job.scraper.settings.proxies
+    assert (await read_note(queue, run.id)).settings.withheld == ["proxies"]
+
+
+async def test_a_changed_scraper_file_counts_unless_the_run_has_its_own(queue, tmp_path):
+    await opened_run(queue)
+    write(tmp_path, "20/s")
+    again = await open_job(queue, job(), resume=True)
+    assert again.run.settings.host_delay.total_seconds() == pytest.approx(0.05, abs=0.01)
+    await change_settings(queue, again.run.id, {"rate": "2/s"})
+    later = await open_job(queue, job(), resume=True)
+    assert later.run.settings.host_delay.total_seconds() == pytest.approx(0.5, abs=0.02)
+
+
+async def test_a_cancelled_or_foreign_run_is_not_changed(queue, tmp_path):
+    run = (await opened_run(queue)).run
+    await queue.cancel(run.id)
+    for refused in (
+        open_job(queue, job("rate=9/s"), run_id=run.id),
+        change_settings(queue, run.id, {"rate": 1}),
+    ):
+        with pytest.raises(RunConflict, match="was cancelled"):
+            await refused
+    other = await queue.start_run("others")
+    with pytest.raises(RunConflict, match="belongs to scraper 'others'"):
+        await open_job(queue, job(), run_id=other.id, resume=True)
+
+
+async def test_a_run_at_its_page_limit_goes_on_with_a_larger_one(queue):
+    run = (await opened_run(queue, "max_pages=5")).run
+    await queue.finish(run.id, "max_pages=5 reached")
+    ended = await queue.run(run.id)
+    assert (await command_to_resume(queue, "sqlite:///shoal.db", ended)).endswith("--set max_pages=5")
+    assert (await change_settings(queue, run.id, {"max_pages": 50})).state == "running"
+    rows = {row.setting: (row.value, row.source, row.change) for row in await list_settings(queue, run.id)}
+    assert rows["max_pages"] == ("50", "run", "now")
+    assert rows["rate"] == ("1/s", "scraper", "now")
+
+
+async def test_a_purged_run_is_forgotten(queue):
+    run = (await opened_run(queue, "rate=5/s")).run
+    await purge(queue, run.id)
+    assert (await read_note(queue, run.id)).stamp is None
