@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from shoal.core.errors import QueueError, QueueUnavailable, RunConflict, ScraperBusy
+from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
 from shoal.fleet import lock as single
 from shoal.fleet.job import Job
@@ -261,6 +261,9 @@ class WorkerHost:
                 self._busy[name] = error.holder
                 self._observer.on_message(str(error))
             return POLL_INTERVAL
+        except (InvalidSetting, RunConflict) as error:
+            self._observer.on_message(f"Could not work on run {run.id}: {error}")
+            return DELAY_AFTER_FAILURE
         self._busy.pop(name, None)
         return DELAY_AFTER_FAILURE if ending.failed else 0.0
 

@@ -57,6 +57,14 @@ def test_a_link_that_is_queued_already_is_not_too_deep():
     assert pass_links(link_filter, [HOME + "x"], step="t", depth=4) == ([HOME + "x"], {})
 
 
+def test_links_to_skip_are_counted_and_the_rules_can_change_while_it_works():
+    link_filter = make_filter(skip=f"{HOME}calendar/*", max_depth=1)
+    urls = [f"{HOME}calendar/1", f"{HOME}b"]
+    assert pass_links(link_filter, urls) == ([f"{HOME}b"], {"setting skip": 1})
+    link_filter.change_settings(ScraperSettings.read(max_depth=5))
+    assert pass_links(link_filter, [f"{HOME}calendar/1"], depth=4) == ([f"{HOME}calendar/1"], {})
+
+
 SECRET = {"Authorization": "Bearer x"}
 OLD = "http://a.test/old"
 
