@@ -76,6 +76,7 @@ COMMANDS = [
     "dead:show",
     "dead:replay",
     "dead:drop",
+    "dead:edit",
 ]
 
 

@@ -117,7 +117,7 @@ async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[st
         return
     if report.runs:
         log.info("Deleted runs: %s", ", ".join(one.run.id for one in report.runs))
-        say(f"{words_of(report)} (keep = {age.total_seconds() / 86_400:g} days)")
+        say(f"{words_of(report)} (keep = {age.total_seconds() / 86_400:g} d)")
 
 
 def words_of(report: PurgeReport, *, dry_run: bool = False) -> str:
