@@ -58,9 +58,11 @@ class Job:
     def with_settings(self, settings: Mapping[str, Any]) -> "Job":
         """Return the job with these settings in place of the typed ones."""
         own = {key: value for key, value in self.overrides.items() if key not in self.typed}
+        scraper = (self.base or self.scraper).replace(**settings)
+        scraper.args = self.scraper.args
         return replace(
             self,
-            scraper=(self.base or self.scraper).replace(**settings),
+            scraper=scraper,
             typed=dict(settings),
             overrides=replaced(own, settings),
         )

@@ -243,7 +243,8 @@ async def start(
             raise InvalidInput(_nothing_queued(report))
         if workers:
             await app.local_workers.start(run, job, workers)
-    details = _enqueue_counts(report) | ({"workers": workers} if workers else {})
+    details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
+    details |= {"refused": _first_refusal(report)} if report.refused else {}
     await record_action(app.queue, principal, "start", run.id, scraper=scraper, **details)
     return filled_row(job, run, report)
 
@@ -316,8 +317,14 @@ def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:
 
 def _nothing_queued(report: RunEnqueueReport) -> str:
     known = f" {report.known:,} are known from earlier runs (dedup)." if report.known else ""
-    first = f" {report.refused[0].where}: {report.refused[0].reason}" if report.refused else ""
-    return f"Nothing could be queued, so no run was started.{known}{first}"
+    return f"Nothing could be queued, so no run was started.{known} {_first_refusal(report)}".strip()
+
+
+def _first_refusal(report: RunEnqueueReport) -> str:
+    if not report.refused:
+        return ""
+    first = report.refused[0]
+    return f"{first.where} {bare_url(first.text)}: {first.reason}"
 
 
 def check_workers(context: WebContext, workers: int) -> None:

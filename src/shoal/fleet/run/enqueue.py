@@ -7,7 +7,7 @@ policy.
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from shoal.core.errors import InvalidSetting, InvalidTask
 from shoal.core.model import EnqueueReport, Run, RunSettings, Task
@@ -26,6 +26,9 @@ from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
 from shoal.queue.contract import Queue
 from shoal.queue.intake import Intake
 from shoal.scrape.scraper import Scraper
+
+if TYPE_CHECKING:
+    from shoal.discover.sitemaps.report import SitemapReport
 
 MAX_REPORTED = 10  # refusals in a report
 
@@ -179,6 +182,11 @@ class Refusals:
         if self.file:
             self.file.write(refusal)
 
+    def record_problems(self, report: "SitemapReport") -> None:
+        """Record the sitemaps that could not be read completely."""
+        for problem in report.problems:
+            self.record(Refusal("sitemap", problem.url, problem.reason))
+
 
 async def enqueue_all(
     queue: Queue, run: Run, enqueuer: RunEnqueuer, refusals: Refusals, known: Iterable[Task] = ()
@@ -205,9 +213,16 @@ async def fill(
     job, _ = await use_settings(queue, replace(job, joins=True), run)
     run = await reopen(queue, await queue.run(run.id), job.scraper)
     opened = open_enqueuer(
-        queue, job.scraper, seeds, routes, on_invalid=on_invalid, on_refusal=refusals.record
+        queue,
+        job.scraper,
+        seeds,
+        routes,
+        on_invalid=on_invalid,
+        on_refusal=refusals.record,
+        on_report=refusals.record_problems,
     )
     async with opened as enqueuer:
+        # Sitemaps add their problems to the report's list when they are closed.
         return await enqueue_all(queue, run, enqueuer, refusals)
 
 

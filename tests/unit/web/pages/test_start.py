@@ -162,6 +162,14 @@ async def test_a_start_that_queues_nothing_leaves_no_run_and_is_in_the_audit_log
     assert action.action == "start failed" and "Nothing could be queued" in action.details["reason"]
 
 
+async def test_a_sitemap_that_cannot_be_read_is_named_with_the_reason(dashboard, operator):
+    form = {"scraper": "books", "sitemap": "http://127.0.0.1:1/sitemap.xml", "workers": "0"}
+    response = await operator.post("/start/run", data=form)
+    assert response.status_code == 422
+    assert "sitemap http://127.0.0.1:1/sitemap.xml: " in response.text
+    assert not await dashboard.queue.runs()
+
+
 async def test_a_reader_and_a_read_only_server_start_nothing(dashboard, dashboard_with, workers):
     run = await dashboard.make_run()
     paths = ("/start", "/start/run", f"/runs/{run.id}/start-workers", f"/runs/{run.id}/stop-workers")
