@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.scrape import page, tree
-from shoal.scrape.links import budgets, dead_ends, traps
+from shoal.scrape.links import budgets, mazes, traps
 from shoal.scrape.settings.scraper import ScraperSettings
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "scraper.md").read_text()
@@ -57,14 +57,19 @@ def test_the_numbers_are_those_of_the_code():
         f"{tree.MAX_TEXT:,} characters",
         f"{tree.MAX_TREE >> 20} MB or ten seconds",
         f"{page.MAX_LINKS:,} links",
-        f"over {traps.MAX_LENGTH:,} characters",
-        f"over {traps.MAX_SEGMENTS} segments",
-        f"after {budgets.RECURRING} paths",
-        f"after {budgets.CALENDAR} sheets",
-        f"after {budgets.VARIANTS} sorted",
-        f"after {budgets.FACETS} of one host and {budgets.PER_FACET_VALUE} for",
-        f"after {budgets.PAIRS} of one path and {budgets.PER_PAIR_VALUE} for",
-        f"after {dead_ends.MAX_USELESS_LINKS} links",
+        f"more than {traps.MAX_LENGTH:,} characters",
+        f"more than {traps.MAX_SEGMENTS} segments",
+        f"after {budgets.ENDLESS:,} URLs",
+        f"after {budgets.RECURRING:,} paths",
+        f"after {budgets.CALENDAR:,} pages",
+        f"after {budgets.VARIANTS:,} sorted",
+        f"after {budgets.FACETS:,} of one host and {budgets.PER_FACET_VALUE} for",
+        f"after {budgets.PAIRS:,} of one path and {budgets.PER_PAIR_VALUE} for",
+        f"after {mazes.WINDOW + budgets.MAZE:,} new pages",
+        f"{100 * mazes.MIN_BRANCHING:.0f} of 100 pages",
+        f"fewer than {1000 * mazes.MAX_CROSS_LINKS:.0f} of 1,000",
+        f"After {budgets.PAGING:,} such links",
     ):
         assert number in REFERENCE
-    assert (tree.MAX_SECONDS, traps.MAX_YEARS_AWAY, traps.MIN_REPEATS) == (10, 10, 4)
+    assert (tree.MAX_SECONDS, traps.MAX_YEARS_AHEAD, traps.MAX_YEARS_BACK) == (10, 10, 100)
+    assert traps.MIN_REPEATS == 4
