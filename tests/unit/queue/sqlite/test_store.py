@@ -11,8 +11,8 @@ from shoal.queue.sqlite.store import ROWS, query, query_for_rows
 NAMES = sorted(file.name.removesuffix(".sql") for file in (files("shoal.queue.sqlite") / "sql").iterdir())
 # Tables that may be large: no query of a verb may scan all of one.
 LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|lane|host"
-# Read by users, or once per run.
-RARE = {"purge_lanes", "worker_read", "purge_workers", "purge_sections"}
+# Read by users, once per run, or when a user changes a run.
+RARE = {"purge_lanes", "worker_read", "purge_workers", "purge_sections", "run_lanes", "host_shorten"}
 
 
 def explain(store, name):
