@@ -88,6 +88,8 @@ class Replayed:
     rejects: list[Reject] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)  # processed, in order
     failures: list[Failure] = field(default_factory=list)
+    not_followed: dict[str, int] = field(default_factory=dict)  # links by reason
+    missing: int = 0  # pages that links led to and that do not exist
 
 
 def replay(
@@ -150,13 +152,14 @@ class _ReplayRunner:
             started_at=datetime.now(UTC),
         )
         self.results = Replayed()
+        self._tally = WorkerCounters()
         self._intake = Intake(run.id, run.settings)
         slots = ConcurrencySlots(1, 0, lambda: None)
         self._processor = TaskProcessor(
             scraper,
             run,
             tools,
-            WorkerCounters(),
+            self._tally,
             try_start=lambda start: True,
             memory=MemoryLimit(),
             slots=slots,
@@ -184,6 +187,14 @@ class _ReplayRunner:
 
     async def run(self, most: int) -> None:
         """Process tasks until none is left; raises InvalidSetting if there are more than `most`."""
+        try:
+            await self._process_all(most)
+        finally:
+            self.results = replace(
+                self.results, not_followed=dict(self._tally.dropped), missing=self._tally.missing.count
+            )
+
+    async def _process_all(self, most: int) -> None:
         while self._waiting:
             if len(self.results.tasks) >= most:
                 raise InvalidSetting(

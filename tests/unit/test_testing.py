@@ -92,7 +92,9 @@ async def test_robots_txt_counts_as_recorded(tmp_path):
     file = tmp_path / "shop.warc.gz"
     await record(tmp_path, front="<a href=/hat>x</a>", **{"robots.txt": "User-agent: *\nDisallow: /hat"})
     gave = shoal.testing.replay(shop, file)
-    assert "RobotsDenied" in gave.failures[0].error
+    assert (gave.not_followed, gave.failures) == ({"forbidden by robots.txt": 1}, [])
+    seeded = shoal.testing.replay(shop, file, tasks=[Task(url=f"{SITE}/hat", step="product")])
+    assert "RobotsDenied" in seeded.failures[0].error
 
 
 async def test_a_replay_without_an_end_is_stopped(tmp_path):

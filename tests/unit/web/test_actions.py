@@ -174,7 +174,7 @@ async def test_a_run_without_urls_gets_the_seeds_and_arguments_of_its_scraper(da
     nothing = await operator.post("/api/runs", json={"scraper": "books"})
     assert (nothing.status_code, nothing.json()["message"]) == (
         422,
-        "'books' declares no seeds: give urls or tasks",
+        'Give URLs or a sitemap, or add seeds to shoal.toml: [scrapers.books.seeds] and url = ["https://…"]',
     )
     file = dashboard.folder / "books.py"
     declared = """
