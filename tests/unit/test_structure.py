@@ -10,6 +10,8 @@ MAX_LINES = 430
 # One table or one class each.
 LARGER = {
     "core/errors.py": 560,
+    "fleet/app.py": 440,
+    "worker/worker.py": 440,
     "queue/redis/queue.py": 560,
     "queue/postgres/queue.py": 460,
     "queue/redis/wire.py": 450,

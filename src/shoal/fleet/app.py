@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, UnknownRun
+from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
 from shoal.core.model import ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
 from shoal.discover.rejects import RejectFile
@@ -32,10 +32,10 @@ from shoal.fleet.run.app_workers import AppWorkers
 from shoal.fleet.run.args import bind_args, bound_standing_run
 from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
 from shoal.fleet.run.launch import lock_of
-from shoal.fleet.run.lifecycle import is_new
 from shoal.fleet.run.local_pools import LocalPools
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.settings import find_existing, open_job
+from shoal.fleet.run.wait import gather_items, payload_tasks
 from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import NEWEST, recrawl_tasks
@@ -198,9 +198,10 @@ class App:
             # Everything that can be refused is refused before the run is created.
             lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
             refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
-            job = await bind_args(self.queue, job, run_id)  # the declared seeds may read them
-            if run_id and not await is_new(self.queue, run_id):
+            if existing := await find_existing(self.queue, job, run_id, resume=resume):
+                run_id = existing.id
                 seeds = await seeds_left(self.queue, run_id, seeds)
+            job = await bind_args(self.queue, job, run_id)  # the declared seeds may read them
             enqueuer = await stack.enter_async_context(
                 open_enqueuer(
                     self.queue,
@@ -330,27 +331,16 @@ class App:
         InvalidTask for an invalid payload, and TimeoutError. With `return_exceptions` the list contains the
         error of each failed payload instead.
         """
-        tasks = [Task(step=step, payload=one) if step else Task(payload=one) for one in payloads]
-        policy: OnInvalid = "skip" if return_exceptions else "raise"
+        tasks = payload_tasks(payloads, step)
         handle = await self.start(
             scraper,
             tasks=tasks,
             run_id=run_id,
             workers=workers,
-            on_invalid=policy,
+            on_invalid="skip" if return_exceptions else "raise",
             settings={"dedup": None},  # tasks that earlier runs have queued have no result in this one
         )
-        ids = handle.ids
-        waiting = await handle.outcomes(
-            list({one for one in ids if one}), timeout, strict=not return_exceptions
-        )
-        if waiting.errors and not return_exceptions:
-            raise next(iter(waiting.errors.values()))
-        results: dict[str, Any] = {**waiting.items, **waiting.errors}
-        refused = "its payload or its step cannot be queued; see the run's report"
-        return [
-            results[one] if one else InvalidTask(task, refused) for task, one in zip(tasks, ids, strict=True)
-        ]
+        return await gather_items(handle, tasks, timeout, return_exceptions=return_exceptions)
 
     async def listen(
         self,

@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -98,10 +99,14 @@ class SkippedLinkCounts:
             self._topic, {self._worker_id: msgspec.json.encode(value)}, ttl=COUNTS_TTL
         )
         self._written = counts
-        await self.note_cuts(counts)
+        await self._note_cuts(counts)
 
-    async def note_cuts(self, reasons: Iterable[str]) -> None:
+    async def note_cuts_early(self, reasons: Iterable[str]) -> None:
         """Record that links were cut for these reasons, before the last task of the run may be settled."""
+        with suppress(QueueError):  # they are written with the counts too
+            await self._note_cuts(reasons)
+
+    async def _note_cuts(self, reasons: Iterable[str]) -> None:
         cuts = {cut for reason in reasons if (cut := cut_of(reason))} - self._cuts_noted
         if cuts:
             await note_cuts(self._queue, self._run_id, cuts)

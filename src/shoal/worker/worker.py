@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -83,7 +83,7 @@ class Worker:
             try_start=self._try_start,
             memory=MemoryLimit(memory),
             slots=self._slots,
-            note_cuts=self._note_cuts,
+            note_cuts=self._skipped_links.note_cuts_early,
         )
         self._batch, self._share, self._lease = batch, share, lease
         self._claims = TaskClaims(
@@ -201,10 +201,6 @@ class Worker:
             await self._skipped_links.write()
         return reason
 
-    async def _note_cuts(self, reasons: Iterable[str]) -> None:
-        with suppress(QueueError):  # they are written with the counts too
-            await self._skipped_links.note_cuts(reasons)
-
     async def _stand_by(self) -> ExitReason:
         while self._stop is None:
             self._wake.clear()
@@ -249,10 +245,9 @@ class Worker:
 
     async def _settle_refusals(self) -> None:
         """Settle the tasks at private hosts; raises InvalidInput if the run has no others."""
-        if self._refusals and self._refusals.is_due(is_idle=not self._started and not self._prefetch):
-            with suppress(QueueError):
-                for outcome in await self._refusals.decide():
-                    self._settlements.put(outcome)
+        if self._refusals:
+            for outcome in await self._refusals.take_due(is_idle=not self._started and not self._prefetch):
+                self._settlements.put(outcome)
 
     async def _claim(self, limit: int) -> Grant | None:
         """Claim up to `limit` tasks and accept them; None if the run may fetch no more pages."""

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import cache
 from importlib import import_module
 
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
@@ -25,6 +24,8 @@ MODULES = (
     *("shoal.export.stream", "shoal.export.files.jsonl", "shoal.discover.feed", "shoal.scrape.load"),
 )
 MAX_REQUEST = 1 << 17  # bytes
+
+_running: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
 async def run_forked(words, folder, environment):
@@ -58,13 +59,15 @@ async def _open(descriptor):
         transport.close()
 
 
-@cache
 def _fork_server():
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-    theirs.close()
-    return process, ours
+    """Return the fork server and its socket; a new one if there is none, or it has died."""
+    if not _running or _running[-1][0].poll() is not None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        _running.append((process, ours))
+    return _running[-1]
 
 
 def serve(requests):

@@ -60,7 +60,7 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     Its arguments are those given for a new run, or those that it has stored. Raises RunConflict if it cannot
     be resumed, InvalidSetting if a setting or an argument is missing or cannot be changed.
     """
-    run = await _find(queue, job, run_id, resume)
+    run = await find_existing(queue, job, run_id, resume=resume)
     if run is not None:
         job, notice = await use_settings(queue, job, run)
         job = await bind_args(queue, job, run.id)
@@ -74,6 +74,20 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     await store_args(queue, run, job.scraper)
     await write_settings(queue, run.id, settings_of(job))
     return OpenedRun(run, job, True)
+
+
+async def find_existing(queue: Queue, job: Job, run_id: str | None, *, resume: bool) -> Run | None:
+    """Return the run to go on with; None if it is a new one. Raises UnknownRun, RunConflict."""
+    if run_id is None and resume:
+        run_id = await run_being_seeded(queue, job.scraper.name)
+    if run_id is None:
+        return await find_unfinished(queue, job.scraper.name) if resume else None
+    try:
+        return await queue.run(run_id)
+    except UnknownRun:
+        if resume:
+            raise
+    return None
 
 
 async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
@@ -200,16 +214,3 @@ async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:
         )
     if "max_pages" in used.given:
         await raise_page_limit(queue, run.id, used.job.scraper.settings.max_pages)
-
-
-async def _find(queue: Queue, job: Job, run_id: str | None, resume: bool) -> Run | None:
-    if run_id is None and resume:
-        run_id = await run_being_seeded(queue, job.scraper.name)
-    if run_id is None:
-        return await find_unfinished(queue, job.scraper.name) if resume else None
-    try:
-        return await queue.run(run_id)
-    except UnknownRun:
-        if resume:
-            raise
-    return None

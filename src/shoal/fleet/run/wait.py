@@ -1,13 +1,17 @@
 """Wait for some tasks of a run: the items of each, or why it failed."""
 
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
-from shoal.core.errors import TaskDied, TaskExpired, UnknownTask
-from shoal.core.model import Stats, TaskState
+from shoal.core.errors import InvalidTask, TaskDied, TaskExpired, UnknownTask
+from shoal.core.model import Stats, Task, TaskState
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
+
+if TYPE_CHECKING:
+    from shoal.fleet.handle import RunHandle
 
 CHUNK = 500  # ids in one query
 ENDED = {TaskState.COMPLETED, TaskState.EXPIRED, TaskState.DROPPED}
@@ -125,3 +129,22 @@ async def outcomes(
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), CHUNK):
         yield ids[start : start + CHUNK]
+
+
+def payload_tasks(payloads: Sequence[Mapping[str, Any]], step: str | None) -> list[Task]:
+    """Return a task for each payload; without a step, for the scraper's first."""
+    return [Task(step=step, payload=one) if step else Task(payload=one) for one in payloads]
+
+
+async def gather_items(
+    handle: "RunHandle", tasks: Sequence[Task], timeout: timedelta | None, *, return_exceptions: bool
+) -> list[Any]:
+    """Wait for the tasks of a run and return the items of each; raises as `App.gather` does."""
+    ids = handle.ids
+    wanted = list({one for one in ids if one})
+    waiting = await handle.outcomes(wanted, timeout, strict=not return_exceptions)
+    if waiting.errors and not return_exceptions:
+        raise next(iter(waiting.errors.values()))
+    results: dict[str, Any] = {**waiting.items, **waiting.errors}
+    refused = "its payload or its step cannot be queued; see the run's report"
+    return [results[one] if one else InvalidTask(task, refused) for task, one in zip(tasks, ids, strict=True)]

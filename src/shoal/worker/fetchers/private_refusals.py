@@ -3,7 +3,9 @@
 The outcomes of such tasks are held back until something else of the run could be fetched, or nothing is left.
 """
 
-from shoal.core.errors import InvalidInput
+from contextlib import suppress
+
+from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import Bury, Lease, Outcome
 from shoal.queue.contract import Queue
 
@@ -37,12 +39,17 @@ class PrivateRefusals:
         self._is_decided = outcome.asked
         return False
 
-    def is_due(self, *, is_idle: bool) -> bool:
-        """Return whether `decide` should be called; the worker is idle if it has nothing else to do."""
-        return bool(self._held) and (is_idle or self._is_decided or len(self._held) >= MAX_HELD)
+    async def take_due(self, *, is_idle: bool) -> list[Bury]:
+        """Return the outcomes that were held back, if it is time to settle them.
 
-    async def decide(self) -> list[Bury]:
-        """Return the outcomes that were held back, to settle them; raises InvalidInput to stop the run."""
+        The worker is idle if it has nothing else to do. Raises InvalidInput to stop the run.
+        """
+        if self._held and (is_idle or self._is_decided or len(self._held) >= MAX_HELD):
+            with suppress(QueueError):
+                return await self._decide()
+        return []
+
+    async def _decide(self) -> list[Bury]:
         if not self._is_decided and await self._is_all_refused():
             raise InvalidInput(
                 f"All tasks that are left are at private hosts ({', '.join(list(self._hosts)[:MAX_SHOWN])}), "
