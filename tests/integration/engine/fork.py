@@ -16,6 +16,7 @@ import subprocess
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
 MODULES = (
@@ -24,6 +25,7 @@ MODULES = (
     *("shoal.export.stream", "shoal.export.files.jsonl", "shoal.discover.feed", "shoal.scrape.load"),
 )
 MAX_REQUEST = 1 << 17  # bytes
+ROOT = Path(__file__).parents[3]
 
 _running: list[tuple[subprocess.Popen, socket.socket]] = []
 
@@ -64,7 +66,8 @@ def _fork_server():
     if not _running or _running[-1][0].poll() is not None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        # Not in the folder of a test, where it would not find this module.
+        process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
         _running.append((process, ours))
     return _running[-1]
