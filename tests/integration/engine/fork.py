@@ -57,8 +57,10 @@ async def _open(descriptor):
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), file
         )
-        yield reader
-        transport.close()
+        try:
+            yield reader
+        finally:
+            transport.close()
 
 
 def _fork_server():

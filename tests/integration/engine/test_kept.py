@@ -89,15 +89,15 @@ async def test_the_project_may_turn_the_cache_on(folder, site):
 
 async def test_a_recording_is_replayed_without_a_network(folder, site):
     recorded = await run(folder, f"--url={site.url}/", "--warc", "shop.warc.gz")
-    assert recorded.row["completed"] == PRODUCTS + 2
+    assert recorded.row["completed"] == PRODUCTS + 3
+    assert recorded.row["not_followed"]["forbidden by robots.txt"]["count"] == 1
     kept = WarcArchive(folder / "shop.warc.gz", max_body=MOST)
     assert kept.find(f"{site.url}/old").status == 301
     asked = dict(site.visits)
     replayed = await run(folder, "--replay", "shop.warc.gz")
     assert site.visits == asked  # the site is there, and nobody came
-    assert {key: replayed.row[key] for key in ("completed", "dead", "items")} == {
-        key: recorded.row[key] for key in ("completed", "dead", "items")
-    }
+    for key in ("completed", "dead", "items", "not_followed"):
+        assert replayed.row[key] == recorded.row[key]
     assert await items(folder, replayed.row["run_id"]) == await items(folder, recorded.row["run_id"])
 
 
