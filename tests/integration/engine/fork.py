@@ -6,6 +6,7 @@ type hundreds of commands. A forked one has the folder, the environment and the 
 """
 
 import asyncio
+import atexit
 import gc
 import json
 import os
@@ -72,7 +73,13 @@ def _fork_server():
         process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
         _running.append((process, ours))
+        atexit.register(_end, process, ours)
     return _running[-1]
+
+
+def _end(process, requests):
+    requests.close()
+    process.wait()
 
 
 def serve(requests):

@@ -204,7 +204,7 @@ async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
     origin.answer = lambda path: Answer(after=0.3)
 
     def stop(snapshot, pool):
-        if snapshot.stats.leased and not stopped:
+        if snapshot.stats.leased and origin.visits and not stopped:
             stopped.append(pool.stop())
 
     stopped = []

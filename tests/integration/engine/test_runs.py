@@ -37,6 +37,9 @@ async def test_every_page_becomes_one_item(bench, origin):
         "reason": None,
         "not_followed": {},
         "missing": {"count": 0, "examples": []},
+        "first_errors": {},
+        "first_reject": None,
+        "empty_fields": {},
     }
 
 
