@@ -126,7 +126,7 @@ async def test_missing_pages_do_not_change_the_exit_code_unless_asked_for(tmp_pa
     words = ("run", "pages.py", f"--url={origin.url}/")
     done = await typed(*words, folder=tmp_path)
     assert done.code == Exit.OK, done.err
-    assert "4 pages, 2 items, 2 missing" in done.err
+    assert "2 pages, 2 items, 2 missing" in done.err
     assert "Missing: 2 pages that links led to (404, 410), for example" in done.err
     status = await typed("status", "--json", folder=tmp_path)
     assert status.row["missing"]["count"] == 2

@@ -270,7 +270,7 @@ def _head(snapshot: "Snapshot") -> str:
 
 def _parts(summary: "Summary") -> list[str]:
     stats, kept = summary.snapshot.stats, summary.ending.tally.from_cache
-    parts = [counted(stats.completed, "page"), counted(stats.items, "item")]
+    parts = [counted(_pages(summary.snapshot), "page"), counted(stats.items, "item")]
     parts += [f"{kept:,} from the cache"] if kept else []
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
     parts += [f"{summary.snapshot.missing.count:,} missing"] if summary.snapshot.missing.count else []
@@ -280,6 +280,14 @@ def _parts(summary: "Summary") -> list[str]:
     parts += [f"{known:,} queued by earlier runs"] if known else []
     parts += [f"{summary.refused:,} invalid"] if summary.refused else []
     return parts
+
+
+def _pages(snapshot: "Snapshot") -> int:
+    """Return the completed pages, without those that are missing or forbidden: they were counted as well."""
+    from shoal.worker.left_out.reasons import ROBOTS
+
+    forbidden = snapshot.not_followed[ROBOTS].count if ROBOTS in snapshot.not_followed else 0
+    return max(0, snapshot.stats.completed - snapshot.missing.count - forbidden)
 
 
 def _more_pages(summary: "Summary", job: "Job") -> int:
