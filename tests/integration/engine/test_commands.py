@@ -367,10 +367,11 @@ async def test_shell_goes_by_a_proxy_and_with_a_browser(tmp_path, origin):
 
 @pytest.mark.long
 async def test_the_demo_ends_well_and_what_it_says_can_be_typed(tmp_path):
-    shown = await typed("demo", "--products", "100", "--workers", "2", folder=tmp_path)
+    shown = await typed("demo", "--products", "160", "--workers", "2", folder=tmp_path)
     assert shown.code == Exit.OK, shown.err
     assert len((tmp_path / "demo.jsonl").read_text().splitlines()) > 90
-    why = next(line for line in shown.err.splitlines() if line.startswith("Why:"))
-    listed = await typed(*why.split()[2:], folder=tmp_path)
-    assert "RobotsDenied" in listed.out
+    assert "forbidden by robots.txt" in shown.err
+    rejected = next(line for line in shown.err.splitlines() if line.startswith("Rejected:"))
+    listed = await typed(*rejected.split()[2:], folder=tmp_path)
+    assert "price" in listed.out
     assert (await typed("demo", "--products", "100", folder=tmp_path)).code == Exit.OK
