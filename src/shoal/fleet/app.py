@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Any
 
 from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
-from shoal.core.model import ZERO, HostStatus, Run, Stats, Task, WorkerStatus
+from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
 from shoal.discover.rejects import RejectFile
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.hints import DEFAULT_QUEUE
 from shoal.fleet.job import Job
-from shoal.fleet.jobs import job_of_run, load, make_job
+from shoal.fleet.jobs import job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening
@@ -401,8 +401,10 @@ class App:
         defaults = {"at_once": plan.at_once, "batch": plan.batch_size}
         fields = {name: value for name, value in defaults.items() if value is not None} | more
         name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
+        loaded = load(self._project, name)
+        settings = with_declared_hosts(self._project, name, loaded.scraper, fields.pop("settings", NOTHING))
         return make_job(
-            name, load(self._project, name), queue_url=self._url, workers=max(workers or 1, 1), **fields
+            name, loaded, queue_url=self._url, settings=settings, workers=max(workers or 1, 1), **fields
         )
 
     async def _name(self, scraper: str | Scraper) -> str:

@@ -11,7 +11,9 @@ from shoal.core.errors import InvalidSetting, ShoalError, UnknownScraper
 from shoal.core.model import NOTHING, Run
 from shoal.fleet.job import MODES, Job
 from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
+from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.status.rows import scraper_row
+from shoal.scrape.scraper import Scraper
 from shoal.worker.run_settings.stored import replaced
 
 # Loading a file changes the module search path.
@@ -90,7 +92,20 @@ def project_job(
     if name not in project.scrapers:
         raise UnknownScraper(name, list(project.scrapers))
     loaded = load(project, name)
-    return make_job(name, loaded, queue_url=queue_url, settings=settings or NOTHING, args=args)
+    allowed = with_declared_hosts(project, name, loaded.scraper, settings or NOTHING)
+    return make_job(name, loaded, queue_url=queue_url, settings=allowed, args=args)
+
+
+def with_declared_hosts(
+    project: Project, name: str, scraper: Scraper, settings: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return settings that also allow the private hosts of declared seeds."""
+    hosts = declared_private_hosts(project, name, scraper)
+    if not hosts:
+        return settings
+    given = settings.get("allow_private", scraper.settings.allow_private) or ()
+    before = [given] if isinstance(given, str) else given
+    return {**settings, "allow_private": list(dict.fromkeys([*before, *hosts]))}
 
 
 def job_of_run(project: Project, queue_url: str, run: Run) -> Job:

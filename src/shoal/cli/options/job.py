@@ -1,20 +1,19 @@
 """Builds a job from the options of a command."""
 
-from collections.abc import Iterable, Iterator
-from ipaddress import ip_address
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from shoal.cli.options.common import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.cli.options.setting import read_change
-from shoal.core.errors import InvalidSetting, InvalidUrl
-from shoal.core.urls import host_of
+from shoal.core.errors import InvalidSetting
 from shoal.core.values import read_positive_duration, read_size
 from shoal.fleet.job import Job
 from shoal.fleet.jobs import load, make_job
 from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.file import Project
-from shoal.fleet.sources.declared import start_urls
+from shoal.fleet.sources.declared import declared_private_hosts
+from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.queue.open import load_backend
 from shoal.worker.process.forkserver import ForkServer
 
@@ -41,7 +40,8 @@ def read_job(
     allowed = [
         *loaded.scraper.settings.allow_private,
         *(allow_private or []),
-        *allowed_private_hosts([*(urls or []), *start_urls(project, reference, loaded.scraper)]),
+        *allowed_private_hosts(urls or []),
+        *declared_private_hosts(project, reference, loaded.scraper),
     ]
     if allowed:
         typed["allow_private"] = list(dict.fromkeys(allowed))
@@ -77,25 +77,3 @@ def read_args(texts: Iterable[str]) -> dict[str, Any]:
         listed = before if isinstance(before, list) else [] if before is None else [before]
         found[name.strip()] = [*listed, value] if listed else value
     return found
-
-
-def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:
-    """Yield the hosts of typed URLs that can only be private: typing one allows it."""
-    for url in urls:
-        try:
-            host = host_of(url)
-        except InvalidUrl:
-            continue  # rejected and reported when it is enqueued
-        has_port = host.rpartition(":")[2].isdecimal()
-        name = host.rpartition(":")[0] if has_port else host
-        if "." not in name or name.endswith(".localhost") or _is_address(name):
-            # With its port always: a name alone would allow all its ports.
-            yield host if has_port else f"{host}:{443 if url.lower().startswith('https:') else 80}"
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True

@@ -1,7 +1,8 @@
 """A Python shell with the page of a dead letter and the step that failed on it."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import say
 from shoal.cli.session import with_run
@@ -11,8 +12,10 @@ from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, UnknownScraper
 from shoal.fleet.jobs import job_of_run, load
 from shoal.fleet.project.file import Project
+from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
+from shoal.worker.run_settings.stored import read_note
 
 if TYPE_CHECKING:
     from shoal.core.model import DeadLetter, Run
@@ -29,11 +32,18 @@ def open_dead_shell(
     queue_url: str, run_id: str, letter_id: str, reference: str | None, allow_private: list[str]
 ) -> None:
     """Open the shell; raises UnknownLetter, and InvalidInput if the scraper is not known."""
-    _, (run, letter, failed) = with_run(queue_url, run_id, lambda queue, run: _find(queue, run, letter_id))
+    _, (run, letter, failed, args, typed) = with_run(
+        queue_url, run_id, lambda queue, run: _find(queue, run, letter_id)
+    )
+    if reference is None and Path(typed.partition(":")[0]).is_file():
+        reference = typed  # as it was typed for the run
 
     def load_scraper() -> Scraper:
         loaded = _load(queue_url, run, letter_id, reference)
-        return loaded.replace(allow_private=[*loaded.settings.allow_private, *allow_private])
+        scraper = loaded.replace(allow_private=[*loaded.settings.allow_private, *allow_private])
+        if scraper.declared_args:
+            scraper.args = scraper.declared_args.restore(args)
+        return scraper
 
     scraper = load_scraper()
     step = scraper.handler(letter.task)
@@ -49,8 +59,12 @@ def open_dead_shell(
     interact(session.names, BANNER)
 
 
-async def _find(queue: "Queue", run_id: str, letter_id: str) -> "tuple[Run, DeadLetter, FailedPage | None]":
-    return await queue.run(run_id), *await find_failure(queue, run_id, letter_id)
+async def _find(
+    queue: "Queue", run_id: str, letter_id: str
+) -> "tuple[Run, DeadLetter, FailedPage | None, Mapping[str, Any], str]":
+    letter, failed = await find_failure(queue, run_id, letter_id)
+    args = await stored_args(queue, run_id) or {}
+    return await queue.run(run_id), letter, failed, args, (await read_note(queue, run_id)).settings.scraper
 
 
 def _load(queue_url: str, run: "Run", letter_id: str, reference: str | None) -> Scraper:

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import uvloop
 
 from shoal.cli.console import counted, put_json, say
-from shoal.cli.options.job import allowed_private_hosts
 from shoal.cli.shell.failed_page import write_file
 from shoal.core.errors import InvalidInput
 from shoal.core.http import Request
 from shoal.core.model import NOTHING, Task
 from shoal.core.urls import canonical
 from shoal.fetch.robots.robots import Robots
+from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.queue.intake import decode, encode_item
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
@@ -91,7 +91,8 @@ class ShellSession:
         chosen = self._find_step(step, subject.task if isinstance(subject, Page) else subject)
         if isinstance(subject, Page):
             # A page that was not run yet: an earlier run may have changed what it remembers of its links.
-            subject = Page(subject.response, replace(subject.task, step=chosen.name))
+            args = self.names["scraper"].args if "scraper" in self.names else subject.args
+            subject = Page(subject.response, replace(subject.task, step=chosen.name), args)
         # In this thread, so that a debugger works in the step.
         harvest = asyncio.run(chosen.harvest_async(subject)) if chosen.is_async else chosen.harvest(subject)
         for item in harvest.items:

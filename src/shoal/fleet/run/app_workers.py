@@ -58,10 +58,15 @@ class AppWorkers:
             with suppress(QueueError):
                 await asyncio.wait([self._task])
                 if not self._error_was_raised:
-                    self.check()
+                    self._check_task()
 
     def check(self) -> None:
-        """Raise the error that ended the workers, if there was one."""
+        """Raise the error that ended the workers, if there was one: nothing may wait for them any longer."""
+        self._check_task()
+        if self._failures:
+            raise ShoalError(f"The workers of run {self._run.id} have stopped: {self._failures[0]}")
+
+    def _check_task(self) -> None:
         error = failure_of(self._task) if self._task and self._task.done() else None
         if error:
             self._error_was_raised = True

@@ -14,7 +14,7 @@ from shoal.export.open import Existing, open_writer
 from shoal.export.stream import export
 from shoal.export.tables.address import is_table
 from shoal.export.target import STDOUT
-from shoal.fleet.run.appending import AppendedFile
+from shoal.fleet.run.output_file import OutputFile
 from shoal.queue.contract import Queue
 
 log = logging.getLogger(__name__)
@@ -36,13 +36,20 @@ class ResultWriter:
         self._over = asyncio.Event()
         self._on_lost: Callable[[], object] = lambda: None
 
-        self._appended = AppendedFile(queue, Path(path)) if path and is_appendable(path) else None
+        is_file = path and path != STDOUT and not is_table(path)
+        self._file = OutputFile(queue, Path(path)) if path and is_file else None
         self._existing: OutputMode = existing
         # An output that cannot be written is refused before anything is fetched.
         if path:
             check_output(path, existing)
 
     async def __aenter__(self) -> Self:
+        if self._file and self._existing == "continue":
+            await self._file.check_owner(self._run_id)
+            is_appended = await self._file.is_appended_by(self._run_id)
+            self._existing = "append" if is_appended else "replace"
+        if self._file and self._existing != "append":
+            await self._file.replace(self._run_id)
         if self._path and (self._path == STDOUT or is_appendable(self._path)):
             writer = await self._open_live(self._path)
             self._follower = asyncio.create_task(
@@ -75,15 +82,9 @@ class ResultWriter:
 
     async def _open_live(self, path: str) -> Writer:
         """Open a file or stdout to be written line by line, from where the run's items begin."""
-        if self._appended is None:
-            return open_writer(path, live=True, overwrite=True)
-        if self._existing == "continue":
-            start = await self._appended.start_of(self._run_id)
-            self._existing = "replace" if start is None else "append"
-        if self._existing == "append":
-            await self._appended.begin(self._run_id)
+        if self._file and self._existing == "append":
+            await self._file.begin(self._run_id)
             return open_writer(path, live=True)
-        await self._appended.forget()
         return open_writer(path, live=True, overwrite=True)
 
     def when_lost(self, stop: Callable[[], object]) -> None:
@@ -111,7 +112,7 @@ class ResultWriter:
 
 
 def output_mode(*, is_new: bool, overwrite: bool, append: bool) -> OutputMode:
-    """Return what becomes of an existing output file: only a new run refuses it."""
+    """Return what becomes of an existing output file; a run that is resumed goes on with its own."""
     if overwrite and append:
         raise InvalidSetting("--append", "adds to the file that --overwrite replaces. Use one of them")
     if append:
@@ -123,7 +124,7 @@ def check_output(path: str, existing: OutputMode) -> None:
     """Raise InvalidSetting for an output that cannot be written in this way."""
     if existing == "append" and not is_appendable(path):
         raise InvalidSetting(
-            "--append", f"is for .jsonl files, and {path} is none. Append with: shoal export"
+            "--append", f"is for .jsonl files, and {path} is none. Choose a .jsonl file, or add --overwrite"
         )
     open_writer(path, existing="refuse" if existing == "refuse" else "replace").discard()
 

@@ -8,6 +8,7 @@ from shoal.core.model import Task
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
+from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
@@ -38,6 +39,11 @@ def start_urls(project: Project, name: str, scraper: Scraper) -> list[str]:
     if entry and entry.seeds:
         return list(seeds_of(entry).urls)
     return [url for one in scraper.start if (url := one.url if isinstance(one, Task) else one)]
+
+
+def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> list[str]:
+    """Return the private hosts that are allowed because seeds are declared there."""
+    return list(allowed_private_hosts(start_urls(project, name, scraper)))
 
 
 async def mark_seeding(queue: Queue, run_id: str) -> None:

@@ -154,10 +154,24 @@ async def test_a_new_run_refuses_a_file_that_has_content_and_says_how_to_go_on(p
         await write(Store(2), path)
     assert "already exists. Add --overwrite to replace it, or --append to add to it" in str(caught.value)
     assert numbers(path.read_text()) == [1]
-    await write(Store(2), path, overwrite=True)
+    store = Store(2)
+    await write(store, path, overwrite=True)
     assert numbers(path.read_text()) == [2]
-    await write(Store(2, 3), path, is_new=False)
+    store.numbers = [2, 3]
+    await write(store, path, is_new=False)
     assert numbers(path.read_text()) == [2, 3]
+
+
+async def test_a_resumed_run_replaces_no_file_that_it_has_not_written(path):
+    path.write_text("date,salary\n")
+    with pytest.raises(InvalidSetting, match=r"was not written by this run.*--overwrite"):
+        await write(Store(1), path, is_new=False)
+    assert path.read_text() == "date,salary\n"
+    store = Store(1)
+    await write(store, path, "a", overwrite=True)
+    await write(store, path, "b", overwrite=True)
+    with pytest.raises(InvalidSetting, match="has the items of run b"):
+        await write(store, path, "a", is_new=False)
 
 
 async def test_a_new_run_may_append_and_when_resumed_replaces_only_its_own_lines(path):

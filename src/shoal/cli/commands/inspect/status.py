@@ -28,7 +28,9 @@ def status(
     """Show the progress of a run, by step and partition."""
     from shoal.fleet.status.rows import store_row
 
-    _, (snapshot, retired, size) = with_run(queue, run_id, _with_tokens)
+    _, (snapshot, retired, size, again) = with_run(
+        queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
+    )
     if as_json:
         put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)})
         return
@@ -54,9 +56,9 @@ def status(
         wide=wide,
     )
     if snapshot.is_over and snapshot.stats.remaining:
-        say(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended")
+        more = f". More:  {again}" if report["state"] == "partial" else ""
+        say(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended{more}")
     elif report["state"] == "stopped":
-        again = command_on(queue, f"run FILE --resume {report['run_id']}")
         say(
             f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them. Resume:  {again}"
         )
@@ -150,13 +152,14 @@ def line_of(snapshot: "Snapshot") -> str:
     )
 
 
-async def _with_tokens(queue: "Queue", run_id: str) -> "tuple[Snapshot, int, StoreSize]":
-    """Return the progress of a run, the number of its retired API tokens, and the size of the store."""
+async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str]":
+    """Return a run's progress, the number of its retired API tokens, the store's size, and how to resume."""
+    from shoal.fleet.run.settings import command_to_resume
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
     retired = sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
-    return snapshot, retired, await queue.size()
+    return snapshot, retired, await queue.size(), await command_to_resume(queue, url, snapshot.run)
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":

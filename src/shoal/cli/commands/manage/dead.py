@@ -151,8 +151,7 @@ def replay(
     if as_json:
         put_json({"run_id": run_id, "replayed": count})
     else:
-        verb = "is" if count == 1 else "are"
-        say(f"{counted(count, 'task')} {verb} pending again. To work on them, run: {again}")
+        _say_replayed(count, again)
 
 
 @app.command()
@@ -176,6 +175,14 @@ def drop(
         put_json({"run_id": run_id, "dropped": count})
     else:
         say(f"Dropped {counted(count, 'dead letter')}.")
+
+
+def _say_replayed(count: int, again: str) -> None:
+    if not count:
+        say("No dead letter matches. Nothing was changed.")
+        return
+    tasks, them = ("1 task is", "it") if count == 1 else (f"{count:,} tasks are", "them")
+    say(f"{tasks} pending again. To work on {them}, run: {again}")
 
 
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:

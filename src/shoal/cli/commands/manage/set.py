@@ -6,7 +6,7 @@ import typer
 
 from shoal.cli.console import put_json, put_rows, say
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
+from shoal.cli.session import with_run
 
 if TYPE_CHECKING:
     from shoal.core.model import Run
@@ -33,17 +33,17 @@ def set(
     from shoal.fleet.run.settings import command_to_resume, shown
 
     if not changes:
-        rows = with_existing_queue(queue, lambda opened: list_settings(opened, run_id))
+        _, rows = with_run(queue, run_id, list_settings)
         put_rows([row.as_json() for row in rows], COLUMNS, as_json=as_json, nothing="It has no settings.")
         return
     given = dict(map(read_change, changes))
 
-    async def change(opened: "Queue") -> "tuple[Run, Run, str]":
-        before = await opened.run(run_id)
-        after = await change_settings(opened, run_id, given)
+    async def change(opened: "Queue", found: str) -> "tuple[Run, Run, str]":
+        before = await opened.run(found)
+        after = await change_settings(opened, found, given)
         return before, after, await command_to_resume(opened, queue, after)
 
-    before, run, resume = with_existing_queue(queue, change)
+    run_id, (before, run, resume) = with_run(queue, run_id, change)
     if as_json:
         put_json({"run_id": run_id, "state": run.state, "changed": given})
         return

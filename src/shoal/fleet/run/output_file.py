@@ -1,0 +1,74 @@
+"""Remembers which run has written a file last, and where its items begin.
+
+A run that is resumed writes all its items again. It replaces its own, never those of other runs or programs.
+"""
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from shoal.core.errors import InvalidSetting
+from shoal.export.target import has_content
+from shoal.queue.contract import Queue
+
+TOPIC = "output files"
+KEPT_FOR = timedelta(days=365)
+
+
+class _LastWriter(msgspec.Struct):
+    run_id: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file of this machine that runs of a queue write to."""
+
+    queue: Queue
+    path: Path
+
+    @property
+    def _key(self) -> str:
+        return sha256(f"{socket.gethostname()} {os.path.realpath(self.path)}".encode()).hexdigest()
+
+    async def check_owner(self, run_id: str) -> None:
+        """Raise InvalidSetting if the file has content that the run has not written: it must not be lost."""
+        last = await self._last()
+        if not has_content(str(self.path)) or (last and last.run_id == run_id):
+            return
+        whose = f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
+        raise InvalidSetting(str(self.path), f"{whose}. Choose another file, or add --overwrite")
+
+    async def begin(self, run_id: str) -> int:
+        """Cut what the run has appended before, and return where it begins: at the end for a new one."""
+        last = await self._last()
+        size = self.path.stat().st_size if self.path.exists() else 0
+        start = min(last.start, size) if last and last.run_id == run_id else size
+        if start < size:
+            os.truncate(self.path, start)
+        await self._write(run_id, start)
+        return start
+
+    async def replace(self, run_id: str) -> None:
+        """Record that the run writes the whole file."""
+        await self._write(run_id, 0)
+
+    async def is_appended_by(self, run_id: str) -> bool:
+        """Return whether the items of the run follow those of others."""
+        last = await self._last()
+        return last is not None and last.run_id == run_id and last.start > 0
+
+    async def _write(self, run_id: str, start: int) -> None:
+        value = msgspec.json.encode(_LastWriter(run_id, start))
+        await self.queue.write_notes(TOPIC, {self._key: value}, ttl=KEPT_FOR)
+
+    async def _last(self) -> _LastWriter | None:
+        if not self.path.exists():
+            return None
+        found = (await self.queue.notes(TOPIC, [self._key])).get(self._key)
+        return msgspec.json.decode(found.value, type=_LastWriter) if found else None
