@@ -20,9 +20,9 @@ def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
     lines += _links_not_followed(snapshot)
     if DEPTH in snapshot.cuts:
         deepest = job.scraper.settings.max_depth
-        lines.append(f"Deeper:   --set max_depth={5 * deepest or 1} (now {deepest})")
+        lines.append(f"Deeper:   --set max_depth={5 * deepest or 1} (now {deepest}), in a new run")
     if TRAPS in snapshot.cuts:
-        lines.append("Traps:    --set max_per_pattern=1000000 follows them too")
+        lines.append("Traps:    --set max_per_pattern=1000000 follows them too, in a new run")
     return lines
 
 
@@ -40,7 +40,7 @@ def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
     lines = []
     for why, links in snapshot.not_followed.items():
         example = f", for example {links.example}" if links.example else ""
-        option = f"; to follow them: {links.option}" if links.option else ""
+        option = f"; to follow them in a new run: {links.option}" if links.option else ""
         lines.append(f"Links not followed: {links.count:,} {why}{example}{option}")
     return lines
 
@@ -57,4 +57,4 @@ def _links_not_followed(snapshot: "Snapshot") -> list[str]:
     shown = [snapshot.not_followed[reason] for reason, _ in top_counts(counts)]
     # Those of a cut have a line of their own.
     rules = dict.fromkeys(links.option for links in shown if links.option and not links.is_cut)
-    return lines + [f"To follow them: {option}" for option in rules]
+    return lines + [f"To follow them in a new run: {option}" for option in rules]

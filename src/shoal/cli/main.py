@@ -1,6 +1,7 @@
 """The `shoal` command."""
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ class _StderrHandler(logging.Handler):
 
 def main() -> None:
     """Run the typed command; every error becomes one line and an exit code."""
+    _open_standard_streams()
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     try:
         Project.find(Path.cwd()).set_environment()
@@ -56,6 +58,13 @@ def main() -> None:
         # The reader of stdout has closed the pipe, as `head` does.
         sys.stderr.close()
         sys.exit(Exit.OK)
+
+
+def _open_standard_streams() -> None:
+    # Whatever started this may have closed some. Files that got their numbers would be taken for them.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def add_queue_option(message: str, typed: Sequence[str]) -> str:

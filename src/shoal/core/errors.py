@@ -32,6 +32,7 @@ ShoalError
 ├── TaskExpired               an awaited task expired, was dropped, or was never done
 ├── SeedsFailed               the scraper's seeds function failed
 ├── StepTimeout               a step timed out
+├── StepEnded                 a step raised SystemExit or CancelledError
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
@@ -463,6 +464,15 @@ class BreakpointRefused(ShoalError):
     def __init__(self, step: str, command: str) -> None:
         self.step, self.command = step, command
         super().__init__(f"Step {step!r} called breakpoint(), and a worker has no terminal. Run: {command}")
+
+
+class StepEnded(ShoalError):
+    """A step raised an exception that is meant to end a program or a task, not to report an error."""
+
+    def __init__(self, step: str, error: BaseException) -> None:
+        name = type(error).__name__
+        super().__init__(f"Step {step!r} raised {name}. Raise an error of another class, or return")
+        self.step = step
 
 
 class BrowserMissing(ShoalError):

@@ -22,7 +22,7 @@ def message_of(error: BaseException) -> str:
     """Return the message of an error, even of one whose `__str__` fails: it is the user's code."""
     try:
         return str(error)
-    except Exception:
+    except (Exception, SystemExit, KeyboardInterrupt):
         return "its message cannot be read, because its __str__ fails"
 
 

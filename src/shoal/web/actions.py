@@ -242,7 +242,9 @@ async def start(
         if is_new and not report.added and (workers or needs_tasks):
             raise InvalidInput(_nothing_queued(report))
         if workers:
-            await app.local_workers.start(run, job, workers)
+            async with app.local_workers.starting:
+                check_workers(context, workers)
+                await app.local_workers.start(run, job, workers)
     details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
     details |= {"refused": _first_refusal(report)} if report.refused else {}
     await record_action(app.queue, principal, "start", run.id, scraper=scraper, **details)
@@ -252,8 +254,9 @@ async def start(
 async def start_workers(context: WebContext, principal: Principal, run_id: str, workers: int) -> int:
     """Start workers on this machine for a run of a project scraper; return how many it has here now."""
     check_operator(context, principal)
-    check_workers(context, workers)
-    await context.app.work(run_id, workers=workers)
+    async with context.app.local_workers.starting:
+        check_workers(context, workers)
+        await context.app.work(run_id, workers=workers)
     await record_action(context.app.queue, principal, "start workers", run_id, workers=workers)
     return context.app.local_workers.count(run_id)
 

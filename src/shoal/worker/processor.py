@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError, StepTimeout
+from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError, StepEnded, StepTimeout
 from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
@@ -372,6 +372,12 @@ class TaskProcessor:
                 return await self._run_step_in_thread(step, subject, number)
         except TimeoutError as error:
             raise StepTimeout(step.name, time_limit.total_seconds()) from error
+        except (SystemExit, GeneratorExit) as error:
+            raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise StepEnded(step.name, error) from error
         finally:
             self._slots.end_step(number)
 
@@ -422,3 +428,9 @@ class TaskProcessor:
         outcome = replace(outcome, error=text, traceback=trace)
         self._tally.note_error(kind, outcome)
         return outcome
+
+
+def _is_cancelled() -> bool:
+    """Return whether this task was cancelled, rather than a step raising CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -100,7 +100,12 @@ def crawl(scraper, order):
     ("make", "order"),
     [
         (shop_with_two_steps, "oldest first"),
-        (shop_with_two_steps, "newest first"),
+        pytest.param(
+            *(shop_with_two_steps, "newest first"),
+            marks=pytest.mark.xfail(
+                strict=True, reason="a maze that is read depth first is not recognised; max_pages ends it"
+            ),
+        ),
         (shop_with_one_step, "any"),
         (shop_that_keeps_every_page, "oldest first"),
     ],

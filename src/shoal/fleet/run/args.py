@@ -43,9 +43,11 @@ async def bound_standing_run(queue: Queue, job: Job) -> Run:
     return run
 
 
-async def store_args(queue: Queue, run: Run, scraper: Scraper) -> None:
-    """Store the arguments of a scraper with its run, unless the run has some."""
-    if scraper.declared_args and scraper.args is not None and await stored_args(queue, run.id) is None:
+async def store_args(queue: Queue, run: Run, scraper: Scraper, *, is_new: bool = False) -> None:
+    """Store the arguments of a scraper with its run, unless an existing run has some."""
+    if not scraper.declared_args or scraper.args is None:
+        return
+    if is_new or await stored_args(queue, run.id) is None:
         await write_args(queue, run.id, dump_args(scraper.args))
 
 

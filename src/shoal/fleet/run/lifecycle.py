@@ -12,6 +12,7 @@ from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
+from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.left_out.missing import forget_missing
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.limits import BUDGETS, PageLimit, raise_page_limit, spent_topic
@@ -70,6 +71,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
     """
     run = await queue.run(run_id)
+    await forget_failed_pages(queue, run_id)
     await queue.purge(run_id)
     for topic in (
         links_topic(run_id),

@@ -1,5 +1,6 @@
 """Workers that a long-lived program starts on its runs, and stops run by run; the web server does."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ class LocalPools:
         self._queue = queue
         self._groups: list[AppWorkers] = []
         self._failures: dict[str, str] = {}  # by run id, the newest last
+        self.starting = asyncio.Lock()  # held by those who may start only so many
 
     def count(self, run_id: str | None = None) -> int:
         """Return how many workers run here, on one run or on all."""

@@ -3,8 +3,10 @@
 A run that is resumed writes all its items again. It replaces its own, never those of other runs or programs.
 """
 
+import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -13,6 +15,8 @@ from pathlib import Path
 import msgspec
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.model import StoredItem
+from shoal.export.tail import repair_last_line
 from shoal.export.target import has_content
 from shoal.queue.contract import Queue
 
@@ -44,15 +48,42 @@ class OutputFile:
         whose = f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
         raise InvalidSetting(str(self.path), f"{whose}. Choose another file, or add --overwrite")
 
-    async def begin(self, run_id: str) -> int:
-        """Cut what the run has appended before, and return where it begins: at the end for a new one."""
+    async def begin(self, run_id: str, items: Callable[[], AsyncIterator[StoredItem]]) -> int:
+        """Cut what the run has appended before, and return where it begins: at the end for a new one.
+
+        Raises InvalidSetting if others have appended since, of which this queue knows nothing.
+        """
+        self._repair()
         last = await self._last()
         size = self.path.stat().st_size if self.path.exists() else 0
         start = min(last.start, size) if last and last.run_id == run_id else size
         if start < size:
+            own = {hash(msgspec.json.encode(item.data)) async for item in items()}
+            if not await asyncio.to_thread(self._has_only, own, start):
+                raise InvalidSetting(
+                    str(self.path),
+                    f"has lines that run {run_id} has not written after those that it has. "
+                    "Choose another file, or add --overwrite",
+                )
             os.truncate(self.path, start)
         await self._write(run_id, start)
         return start
+
+    def _repair(self) -> None:
+        if not self.path.exists():
+            return
+        # As a writer would, which moves the end of the file.
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND)
+        try:
+            repair_last_line(file)
+        finally:
+            os.close(file)
+
+    def _has_only(self, own: set[int], start: int) -> bool:
+        """Return whether all lines from an offset on are among the items with these hashes."""
+        with self.path.open("rb") as file:
+            file.seek(start)
+            return all(hash(line.rstrip(b"\n")) in own for line in file)
 
     async def replace(self, run_id: str) -> None:
         """Record that the run writes the whole file."""

@@ -83,7 +83,7 @@ class ResultWriter:
     async def _open_live(self, path: str) -> Writer:
         """Open a file or stdout to be written line by line, from where the run's items begin."""
         if self._file and self._existing == "append":
-            await self._file.begin(self._run_id)
+            await self._file.begin(self._run_id, lambda: self._items_after(0))
             return open_writer(path, live=True)
         return open_writer(path, live=True, overwrite=True)
 

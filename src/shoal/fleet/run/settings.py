@@ -69,9 +69,9 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     if earlier := await earlier_run(queue, job.scraper, but=run_id):
         # By its id: when the run is resumed, another one is the newest.
         job = job.with_settings({**job.typed, "again": earlier.id})
-    job = await bind_args(queue, job, run_id)
+    job = await bind_args(queue, job, None)  # an earlier run of this id may have left some behind
     run = await open_run(queue, job.scraper, run_id=run_id)
-    await store_args(queue, run, job.scraper)
+    await store_args(queue, run, job.scraper, is_new=True)
     await write_settings(queue, run.id, settings_of(job))
     return OpenedRun(run, job, True)
 
@@ -104,8 +104,9 @@ async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
         used = _use(job, run, note)
         changed = settings_of(used.job, note.settings if job.joins else None)
         is_same = not used.given if job.joins else changed == note.settings
+        # First the limits: if this is killed in between, the same change is made again next time.
+        await _apply_limits(queue, run, used)
         if is_same or await swap_settings(queue, run.id, changed, note.stamp):
-            await _apply_limits(queue, run, used)
             return used.job, used.notice
     raise RunConflict(run.id, "is being changed by many at once. Try again")
 

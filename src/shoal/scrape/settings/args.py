@@ -5,6 +5,7 @@ import keyword
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
+from math import isfinite
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
@@ -79,7 +80,10 @@ class DeclaredArgs:
             return read_flag(key, value)
         for candidate in _candidates(value, wanted):
             try:
-                return msgspec.convert(candidate, wanted, strict=False)
+                found = msgspec.convert(candidate, wanted, strict=False)
+                if isinstance(found, float) and not isfinite(found):
+                    continue  # JSON, in which arguments are stored, has no such number
+                return found
             except (msgspec.ValidationError, TypeError):
                 continue
         raise InvalidSetting(key, f"must be {_type_name(wanted)}, got {shorten(repr(value), 60)}")

@@ -14,8 +14,10 @@ from shoal.core.secrets import hidden
 from shoal.fetch.cache.entry import COMPRESSION_LEVEL
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.shared_state import SharedState
+from shoal.queue.contract import Queue
 
 TOPIC = "failed pages"
+MAX_FORGOTTEN = 500  # at a time
 FORMAT_VERSION = 1
 MAX_KEPT_BYTES = 1 << 20  # of a body, before compression
 MAX_PER_KIND = 20  # pages that a worker keeps of each error class
@@ -110,6 +112,18 @@ async def read_failed_page(queue: SharedState, run_id: str, letter_id: str) -> F
     except msgspec.MsgspecError:
         return None
     return page if page.form == FORMAT_VERSION else None
+
+
+async def forget_failed_pages(queue: Queue, run_id: str) -> None:
+    """Remove the pages of a run's dead letters, before the run is purged."""
+    keys: list[str] = []
+    async for letter in queue.dead(run_id):
+        keys.append(_key(run_id, letter.id))
+        if len(keys) == MAX_FORGOTTEN:
+            await queue.write_notes(TOPIC, dict.fromkeys(keys))
+            keys = []
+    if keys:
+        await queue.write_notes(TOPIC, dict.fromkeys(keys))
 
 
 def _key(run_id: str, task_id: str) -> str:

@@ -24,6 +24,7 @@ LIVE = (
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
 _FILES = ("warc", "replay")
 _BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
 _OFF = ("off", "none", "false", "no")
 
 
@@ -103,8 +104,8 @@ _SECRET: Any = object()
 
 def _plain(key: str, value: Any) -> Any:
     """Return a value as JSON can hold it; `_SECRET` if it cannot be stored."""
-    if key == "headers" and isinstance(value, Mapping):
-        return _SECRET if any(map(is_secret_header, value)) else dict(value)
+    if key == "headers" and isinstance(value, Mapping) and _has_credentials(value):
+        return _SECRET
     if key == "tokens" and not isinstance(value, (str, bool, Path, type(None))):
         source = value.get("from", True) if isinstance(value, Mapping) else value
         if not isinstance(source, (str, bool)):
@@ -118,6 +119,11 @@ def _plain(key: str, value: Any) -> Any:
     except TypeError:
         return _SECRET  # a function, which only its program has
     return _SECRET if shown_address(text) != text else msgspec.json.decode(text)
+
+
+def _has_credentials(headers: Mapping[str, Any]) -> bool:
+    values = map(str, headers.values())
+    return any(map(is_secret_header, headers)) or any(map(_CREDENTIALS.match, values))
 
 
 def _proxies_in(value: Any) -> list[Any]:

@@ -30,6 +30,7 @@ class FakeWorkers:
 
     def __init__(self):
         self.started = []
+        self.starting = asyncio.Lock()
 
     async def start(self, run, job, workers):
         self.started.append((run.id, job.scraper.name, workers, dict(job.typed)))
