@@ -384,7 +384,11 @@ class TaskProcessor:
     async def _run_step_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:
             with self._tools.markers.mark_thread(number):
-                return step.harvest(subject)
+                try:
+                    return step.harvest(subject)
+                except (SystemExit, GeneratorExit) as error:
+                    # Here: a future does not carry these from one thread to another as it does others.
+                    raise StepEnded(step.name, error) from error
 
         # In the task's context, so that what the step logs is attributed to its task.
         context = contextvars.copy_context()

@@ -66,6 +66,19 @@ async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     assert all(word in error for error in letters.values())
 
 
+@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("error", ["SystemExit(4)", "asyncio.CancelledError", "GeneratorExit"])
+async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_nothing_else(
+    bench, origin, error, kind
+):
+    async with asyncio.timeout(60):
+        summary = await bench.run(scraper(f"raise {error}", kind=kind), pages(origin, good=6, bad=1))
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(6)})
+    assert set(letters) == {"bad0"} and "StepEnded" in letters["bad0"]
+    assert origin.visits["/bad0"] == 2  # retries=1
+
+
 @pytest.mark.short_for(kind="def")
 @pytest.mark.parametrize(
     ("trouble", "kind"),

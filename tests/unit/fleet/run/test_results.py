@@ -162,6 +162,25 @@ async def test_a_new_run_refuses_a_file_that_has_content_and_says_how_to_go_on(p
     assert numbers(path.read_text()) == [2, 3]
 
 
+async def test_a_resumed_run_cuts_no_lines_that_others_have_appended(path):
+    store = Store(1)
+    await write(store, path, "a", append=True)
+    path.write_text(path.read_text() + '{"n":9}\n')  # by a run of another queue
+    store.numbers = [1, 2]
+    with pytest.raises(InvalidSetting, match="has lines that run a has not written"):
+        await write(store, path, "a", is_new=False, append=True)
+    assert numbers(path.read_text()) == [1, 9]
+
+
+async def test_a_torn_last_line_of_others_doubles_nothing(path):
+    path.write_text('{"n":7}\n{"n":8, "torn')
+    store = Store(1)
+    await write(store, path, "a", append=True)
+    store.numbers = [1, 2]
+    await write(store, path, "a", is_new=False, append=True)
+    assert numbers(path.read_text()) == [7, 1, 2]
+
+
 async def test_a_resumed_run_replaces_no_file_that_it_has_not_written(path):
     path.write_text("date,salary\n")
     with pytest.raises(InvalidSetting, match=r"was not written by this run.*--overwrite"):

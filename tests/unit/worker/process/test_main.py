@@ -1,10 +1,13 @@
+import asyncio
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from shoal.worker.process.main import FILE_TABLE_SIZE
+from shoal.worker.process.main import FILE_TABLE_SIZE, handle_stops
+from shoal.worker.worker import Stop
 
 PRINT_SIZE = "print(open('/proc/self/status').read().split('FDSize:')[1].split()[0])"
 
@@ -18,3 +21,14 @@ def test_a_new_worker_grows_its_file_table_before_it_has_threads():
 
 def _size_of_table(program):
     return int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
+
+
+async def test_a_supervisor_that_dies_with_unread_messages_stops_its_worker():
+    stops = asyncio.Queue()
+    supervisor, worker = socket.socketpair()
+    handle_stops(worker, stops.put_nowait)
+    worker.send(b"a report that nobody reads")
+    supervisor.close()  # which resets the connection
+    async with asyncio.timeout(5):
+        assert await stops.get() is Stop.FINISH
+    worker.close()

@@ -17,6 +17,8 @@ from shoal.worker.run_settings.stored import merged, replaced, storable
         ("tokens", ["hush"]),
         ("tokens", {"from": ["hush"], "hosts": "a.test"}),
         ("headers", {"Authorization": "Bearer hush"}),
+        ("headers", {"X-Access": "Bearer hush"}),
+        ("headers", {"Referer": "http://me:hush@a.test/"}),
         ("user_agent", "see http://me:hush@a.test/"),
     ],
 )
