@@ -472,7 +472,7 @@ class StepEnded(ShoalError):
     def __init__(self, step: str, error: BaseException) -> None:
         name = type(error).__name__
         super().__init__(f"Step {step!r} raised {name}. Raise an error of another class, or return")
-        self.step = step
+        self.step, self.error = step, error
 
 
 class BrowserMissing(ShoalError):

@@ -120,6 +120,7 @@ def prepare(request, streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
     sys.path[0] = request["folder"]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     return request["words"]
 
 

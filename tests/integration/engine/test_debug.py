@@ -157,6 +157,9 @@ async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):
     )
     assert '{"price":7}' in tried
     assert "'A shop'" in tried
+    known = await typed("dead", "shell", "mine", failed["id"], folder=folder)
+    assert known.code == Exit.OK, known.err  # the run remembers its file
+    (folder / "shop.py").rename(folder / "moved.py")
     unknown = await typed("dead", "shell", "mine", failed["id"], folder=folder)
     assert unknown.code == Exit.USAGE
     assert f"shoal dead shell mine {failed['id']} FILE.py" in unknown.err

@@ -68,6 +68,7 @@ FACTS = {
     HttpStatus: (404,),
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
     StepTimeout: ("listing", 300.0),
+    errors.StepEnded: ("listing", SystemExit(4)),
     NobodyListens: ("books",),
     NotNow: ("every token rests", MINUTE),
     NotAnswered: ("ondemand_books", MINUTE, "the host may not be asked yet"),
