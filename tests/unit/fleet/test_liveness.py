@@ -83,7 +83,10 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"),
+    reason="only root can make a namespace of process ids, with the program unshare",
+)
 async def test_a_live_worker_of_the_same_host_name_in_another_pid_namespace_keeps_its_leases(tmp_path, gone):
     """It has a number there that no process has here."""
     url = f"sqlite:///{tmp_path}/queue.db"

@@ -85,7 +85,7 @@ def measured(call, made="bomb"):
 
 
 @pytest.mark.short_for(length=300000)
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory by /proc, which only Linux has")
 @pytest.mark.parametrize("length", [60_000, 300_000, 2_000_000])
 def test_a_page_that_would_take_gigabytes_is_stopped_in_time(length):
     said, grown = measured(f"bomb({length})")
@@ -94,7 +94,7 @@ def test_a_page_that_would_take_gigabytes_is_stopped_in_time(length):
 
 
 @pytest.mark.short_for(call="bomb(26_000, 2)")
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory by /proc, which only Linux has")
 @pytest.mark.parametrize("call", ["bomb(26_000)", "bomb(26_000, 2)", "'<html a%d>' * 2000"])
 def test_a_short_page_is_parsed_in_one_go_since_it_cannot_take_much(call):
     said, grown = measured(call)
@@ -102,7 +102,7 @@ def test_a_short_page_is_parsed_in_one_go_since_it_cannot_take_much(call):
     assert grown < 640
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory by /proc, which only Linux has")
 def test_attributes_added_to_the_root_again_and_again_are_bounded_too():
     said, grown = measured("''.join(f'<html a{n}>' for n in range(200_000))")
     assert "takes more than" in said[0]
