@@ -9,7 +9,14 @@ from shoal import Page, Scraper
 # Seconds of a step: long enough that faults find some in the middle of their work.
 HANDLING = float(os.environ.get("CHAOS_HANDLING", "0.2"))
 
-crawl = Scraper("chaos", robots=False, scope="any", allow_private="127.0.0.0/8", retries=20)
+crawl = Scraper(
+    "chaos",
+    robots=False,
+    scope="any",
+    allow_private="127.0.0.0/8",
+    retries=20,
+    missing="dead",  # so that the judge can tell each missing page from one that was lost
+)
 
 
 @crawl.step(lease=os.environ.get("CHAOS_STEP_LIMIT"))
