@@ -24,7 +24,7 @@ from shoal.core.errors import (
     UnknownQueue,
     UnknownRun,
 )
-from shoal.fleet.hints import joined, queue_option
+from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.project.file import Project
 
 NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")

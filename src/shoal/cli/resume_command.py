@@ -12,7 +12,7 @@ from typer.models import OptionInfo
 
 from shoal.cli.options.groups import Command
 from shoal.cli.options.setting import read_change
-from shoal.fleet.hints import command_for_job, joined, queue_option, without_secrets
+from shoal.fleet.command_hints import command_for_job, joined, queue_option, without_secrets
 from shoal.worker.run_settings.stored import LIVE, storable
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
 from shoal.discover.rejects import RejectFile
+from shoal.fleet.build_job import job_of_run, load, make_job, with_declared_hosts
+from shoal.fleet.command_hints import DEFAULT_QUEUE
 from shoal.fleet.handle import RunHandle
-from shoal.fleet.hints import DEFAULT_QUEUE
 from shoal.fleet.job import Job
-from shoal.fleet.jobs import job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening

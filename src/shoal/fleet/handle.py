@@ -20,7 +20,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.discover.routing import Routes
-from shoal.fleet.hints import worker_command
+from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.status import PartitionStatus, partitions
 from shoal.fleet.run import lifecycle

@@ -14,7 +14,7 @@ import msgspec
 
 from shoal.core.errors import DutyFailed, QueueError, ScraperBusy
 from shoal.core.model import Note
-from shoal.fleet.liveness import has_ended, new_worker_id
+from shoal.fleet.dead_workers import has_ended, new_worker_id
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.process.procfs import pid_scope

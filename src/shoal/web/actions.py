@@ -10,8 +10,8 @@ from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
 from shoal.core.model import NOTHING, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
+from shoal.fleet.build_job import job_of_run, project_job
 from shoal.fleet.job import Job
-from shoal.fleet.jobs import job_of_run, project_job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
 from shoal.fleet.run import change, letters, lifecycle, retention

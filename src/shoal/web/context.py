@@ -12,7 +12,7 @@ from starlette.requests import Request
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact, redactor
 from shoal.fleet.app import App
-from shoal.fleet.jobs import ScraperRows
+from shoal.fleet.build_job import ScraperRows
 from shoal.web.dead_errors import DeadErrorReader
 from shoal.web.sampler import Sampler
 from shoal.worker.secrets import secrets_of

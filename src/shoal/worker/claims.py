@@ -8,8 +8,8 @@ from typing import NamedTuple
 from shoal.core.model import Grant, Run
 from shoal.queue.contract import Fence, Queue
 from shoal.worker.clock import StoreClock
-from shoal.worker.limits import PageLimit
 from shoal.worker.partitions import PartitionShare
+from shoal.worker.shared_budgets import PageLimit
 
 POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
 MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near

@@ -15,19 +15,19 @@ from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
-from shoal.worker.callers import Verdict, WaitingCallers
 from shoal.worker.claims import POLL_INTERVAL, TaskClaims, next_poll_delay
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
-from shoal.worker.limits import TrapBudgetSync
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import PrefetchBuffer, ScheduledLease
 from shoal.worker.processor import ProcessorTools, TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.settlements import Settlements
+from shoal.worker.shared_budgets import TrapBudgetSync
 from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
+from shoal.worker.waiting_callers import Verdict, WaitingCallers
 
 CLAIM_JITTER = 0.05  # seconds
 PROGRESS_INTERVAL = 0.5  # seconds

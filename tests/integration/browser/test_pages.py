@@ -21,7 +21,7 @@ from shoal.core.http import Identity, Request
 from shoal.fetch.browser import intercept
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.limits import Limits
+from shoal.fetch.response_limits import Limits
 from tests.integration.browser.conftest import AGENT, FULL, fetch, in_both
 from tests.integration.fetch.conftest import loopback
 from tests.integration.fetch.hostile import endless, page, raw, redirect

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from shoal.core.model import ZERO, WorkerStatus
-from shoal.fleet.liveness import is_dead, liveness_info, release_leases_of
+from shoal.fleet.dead_workers import is_dead, liveness_info, release_leases_of
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import pages, start
 

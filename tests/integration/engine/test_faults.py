@@ -8,7 +8,7 @@ from shoal import Page, Scraper
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.open import open_queue
-from shoal.worker import limits, queue_retry, settlements
+from shoal.worker import queue_retry, settlements, shared_budgets
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 
@@ -53,7 +53,7 @@ async def queue(any_bench):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Let what a worker does every few seconds come at once."""
-    monkeypatch.setattr(limits, "SYNC_INTERVAL", 0.01)
+    monkeypatch.setattr(shared_budgets, "SYNC_INTERVAL", 0.01)
     monkeypatch.setattr(queue_retry, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(queue_retry, "MAX_WAIT", 0.2)
 

@@ -12,8 +12,8 @@ from shoal.core import tasks
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.model import Task
 from shoal.core.tasks import supervise
-from shoal.fleet import roles
-from shoal.fleet.roles import SILENT, Coordinator
+from shoal.fleet import cluster_roles
+from shoal.fleet.cluster_roles import SILENT, Coordinator
 from shoal.fleet.run import enqueue, pool
 from shoal.fleet.run.launch import launch, open_run
 from shoal.fleet.run.results import ResultWriter
@@ -117,7 +117,7 @@ async def test_items_that_nobody_gets_any_more_end_the_run_by_name(bench, caplog
 
 
 async def test_a_coordinators_heartbeat_that_dies_ends_it_by_name(bench, monkeypatch):
-    monkeypatch.setattr(roles, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", 0.05)
     async with launching(bench) as (queue, job, run):
         beats = [0]
 

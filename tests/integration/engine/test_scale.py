@@ -19,7 +19,7 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.cli.options.job import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
-from shoal.fleet.liveness import liveness_info
+from shoal.fleet.dead_workers import liveness_info
 from shoal.fleet.run.launch import open_run
 from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds

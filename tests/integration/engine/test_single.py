@@ -10,8 +10,8 @@ import shoal
 from shoal.cli.exits import Exit
 from shoal.core.errors import DutyFailed, QueueUnavailable, ScraperBusy
 from shoal.fleet import lock as single
+from shoal.fleet.cluster_roles import WorkerHost
 from shoal.fleet.lock import FILLING, TOPIC, WORKING, ScraperLock
-from shoal.fleet.roles import WorkerHost
 from shoal.queue.open import open_queue
 from tests.integration.engine.faults import Fault, FaultyQueue
 from tests.integration.engine.origin import Answer

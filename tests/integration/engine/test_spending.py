@@ -11,7 +11,7 @@ from shoal.queue.open import open_queue
 from shoal.scrape.links import budgets
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.limits import TrapBudgetSync
+from shoal.worker.shared_budgets import TrapBudgetSync
 
 WORKERS, CALENDAR = 4, 300
 

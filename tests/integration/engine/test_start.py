@@ -13,8 +13,8 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.discover.combine.combine import combine
 from shoal.discover.feed import Feed
+from shoal.fleet.cluster_roles import enqueue_lock
 from shoal.fleet.project.file import Project
-from shoal.fleet.roles import enqueue_lock
 from shoal.fleet.sources.names import seeds_of
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer

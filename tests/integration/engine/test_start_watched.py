@@ -15,10 +15,10 @@ from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.discover.combine.combine import combine
 from shoal.discover.feed import Feed
-from shoal.fleet import roles
+from shoal.fleet import cluster_roles
+from shoal.fleet.cluster_roles import Coordinator
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
-from shoal.fleet.roles import Coordinator
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from shoal.queue.open import open_queue
 from tests.integration.engine.shell import start, typed
@@ -91,7 +91,7 @@ async def test_a_machine_of_a_cluster_counts_all_runs_that_it_serves_and_keeps_t
 
 
 async def test_a_coordinator_says_again_and_again_that_it_is_there(folder, monkeypatch):
-    monkeypatch.setattr(roles, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", 0.05)
     monkeypatch.chdir(folder)
     names = Project.find(folder).load("names")
     url = f"sqlite:///{folder}/queue.db"

@@ -10,7 +10,7 @@ from shoal.core.errors import FetchError, OutOfScope
 from shoal.core.http import Request
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.wreq import WreqEngine
-from shoal.fetch.limits import Limits
+from shoal.fetch.response_limits import Limits
 from shoal.fetch.robots.robots import Robots
 from tests.integration.fetch.hostile import Origin, page, redirect
 

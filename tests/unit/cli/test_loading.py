@@ -10,7 +10,7 @@ import sys
 from shoal.cli.registry import app_for
 from shoal.queue.open import load_backend
 app_for("run")
-import shoal.cli.options.job, shoal.cli.progress, shoal.cli.refusals
+import shoal.cli.options.job, shoal.cli.progress, shoal.cli.enqueue_seeds
 import shoal.fleet.sources.names, shoal.worker.process.forkserver
 load_backend("sqlite:///books.db")
 print("\\n".join(sys.modules))

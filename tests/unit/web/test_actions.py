@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.core.errors import UnknownRun
-from shoal.fleet.hints import worker_command
+from shoal.fleet.command_hints import worker_command
 from shoal.queue.run_args import stored_args
 from shoal.web import actions
 from shoal.web.auth.credentials import Principal
@@ -305,7 +305,7 @@ async def test_an_action_checks_the_role_itself(dashboard):
 
 
 async def test_the_worker_command_contains_no_secret(dashboard):
-    from shoal.fleet.jobs import project_job
+    from shoal.fleet.build_job import project_job
 
     job = project_job(dashboard.app.project, "postgresql://shoal:c4nary@db/shoal", "books")
     assert "c4nary" not in worker_command(job, "mine")

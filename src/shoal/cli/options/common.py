@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.fleet.hints import DEFAULT_QUEUE as DEFAULT_QUEUE
+from shoal.fleet.command_hints import DEFAULT_QUEUE as DEFAULT_QUEUE
 
 DEFAULT_MEMORY = "256 MB"
 DEFAULT_HEARTBEAT = "5s"

@@ -8,8 +8,8 @@ from shoal.cli.options.common import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import read_positive_duration, read_size
+from shoal.fleet.build_job import load, make_job
 from shoal.fleet.job import Job
-from shoal.fleet.jobs import load, make_job
 from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.declared import declared_private_hosts

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import say
-from shoal.cli.session import with_run
+from shoal.cli.open_queue import with_run
 from shoal.cli.shell.failed_page import describe_page, find_failure
 from shoal.cli.shell.interact import interact
 from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, UnknownScraper
-from shoal.fleet.jobs import job_of_run, load
+from shoal.fleet.build_job import job_of_run, load
 from shoal.fleet.project.file import Project
 from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page

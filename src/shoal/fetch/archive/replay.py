@@ -8,7 +8,7 @@ from shoal.core.http import Hop, Request, Response
 from shoal.core.request_options import SENT_ON, asked_for
 from shoal.core.urls import canonical, join
 from shoal.fetch.http.client import REDIRECTS, as_text
-from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 ROBOTS = "/robots.txt"
 

@@ -30,7 +30,7 @@ from shoal.fetch.browser.tab_limit import TabLimit
 from shoal.fetch.browser.trackers import is_tracker
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import Egress
-from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 from shoal.fetch.singleflight import LruCache, SingleFlight
 
 DEFAULT_SETTINGS = BrowserSettings()

@@ -24,7 +24,7 @@ from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders, supported_encodings
 from shoal.fetch.ip_ranges import Address
-from shoal.fetch.limits import DEFAULT_LIMITS, KIB, Limits
+from shoal.fetch.response_limits import DEFAULT_LIMITS, KIB, Limits
 from shoal.fetch.singleflight import LruCache
 
 try:

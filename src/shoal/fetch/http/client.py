@@ -15,7 +15,7 @@ from shoal.core.urls import join
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.limits import Limits
+from shoal.fetch.response_limits import Limits
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 CONNECT_TIMEOUT = timedelta(seconds=15)

@@ -7,7 +7,7 @@ from pathlib import Path
 from shoal.core.errors import InvalidSetting
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
-from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 with suppress(ImportError):
     # Loaded before workers are forked. Where wreq cannot be installed, aiohttp must still work.

@@ -14,7 +14,7 @@ from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, Redir
 from shoal.fetch.http.decode import DecodedBody, decoders
 from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
 from shoal.fetch.ip_ranges import Address
-from shoal.fetch.limits import DEFAULT_LIMITS, Limits
+from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 MAX_CLIENTS = 1_000
 IDLE_PER_HOST = 64  # connections

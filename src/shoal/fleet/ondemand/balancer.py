@@ -12,7 +12,7 @@ from typing import Any, Self
 from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRun
 from shoal.core.model import SECOND, Task
 from shoal.core.tasks import restarted, watched
-from shoal.fleet.liveness import new_worker_id
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.client import CallClient
 from shoal.fleet.ondemand.discovery import HEALTH_INTERVAL, WorkerDirectory

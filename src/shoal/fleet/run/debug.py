@@ -8,8 +8,8 @@ import msgspec
 
 from shoal.core.events import Level
 from shoal.core.model import Run
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
-from shoal.fleet.liveness import new_worker_id
 from shoal.worker.process.debug import DebugSession
 
 

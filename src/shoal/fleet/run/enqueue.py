@@ -16,7 +16,7 @@ from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes
 from shoal.discover.source import Refusal
-from shoal.fleet.hints import worker_command
+from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
 from shoal.fleet.run.settings import use_settings

@@ -15,8 +15,8 @@ from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
+from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
-from shoal.fleet.liveness import release_leases_of
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
 from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool

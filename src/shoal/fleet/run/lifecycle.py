@@ -15,10 +15,10 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.left_out.missing import forget_missing
 from shoal.worker.left_out.reasons import forget_cuts
-from shoal.worker.limits import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
 from shoal.worker.run_settings.stored import forget_settings
+from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import topic_of as links_topic
 
 log = logging.getLogger(__name__)

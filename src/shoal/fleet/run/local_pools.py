@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.model import Run
+from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
-from shoal.fleet.liveness import release_leases_of
 from shoal.fleet.run.app_workers import AppWorkers
 from shoal.fleet.run.launch import lock_of
 from shoal.fleet.run.lifecycle import reopen

@@ -11,7 +11,7 @@ import msgspec
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
 from shoal.core.model import ZERO
 from shoal.core.tasks import watched
-from shoal.fleet.liveness import new_worker_id
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker

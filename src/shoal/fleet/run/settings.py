@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun, printable, shorten
 from shoal.core.model import Run
-from shoal.fleet.hints import joined, queue_option
+from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args
 from shoal.fleet.run.launch import find_unfinished, open_run
@@ -19,7 +19,6 @@ from shoal.fleet.sources.recrawl import earlier_run
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.limits import raise_page_limit
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
@@ -31,6 +30,7 @@ from shoal.worker.run_settings.stored import (
     swap_settings,
     write_settings,
 )
+from shoal.worker.shared_budgets import raise_page_limit
 
 # Why a setting of an existing run cannot change, not even when it is resumed.
 FIXED: Mapping[str, str] = {

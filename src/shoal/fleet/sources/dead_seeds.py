@@ -5,7 +5,7 @@ import asyncio
 from shoal.core.errors import InvalidTask
 from shoal.core.model import MINUTE, Bury, Run, Task
 from shoal.discover.source import Refusal
-from shoal.fleet.liveness import new_worker_id
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import INVALID_SEED
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from shoal.core.secrets import secret_headers
 from shoal.discover.sitemaps.walk import SitemapLimits, Sitemaps
-from shoal.fetch.limits import Limits
+from shoal.fetch.response_limits import Limits
 from shoal.fleet.sources.seeds import Seeds
 from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.chain import open_fetcher

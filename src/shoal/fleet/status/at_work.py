@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from shoal.core.model import MINUTE, WorkerStatus
-from shoal.fleet.liveness import MAX_SILENCE, is_dead
+from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
 from shoal.fleet.status.stale import FINAL_STATES
 from shoal.queue.contract import Queue
 

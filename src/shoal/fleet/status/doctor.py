@@ -15,7 +15,7 @@ from shoal.core.model import SECOND
 from shoal.core.proxies import ProxyRules
 from shoal.core.values import counted
 from shoal.fetch.browser.process import installed_chromium
-from shoal.fleet.liveness import new_worker_id
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.partitions.table import check_table, read_table_file
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerStatus
 from shoal.core.redact import bare_url
-from shoal.fleet.liveness import MAX_SILENCE, is_at_most_once, is_dead
+from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
 from shoal.queue.contract import Queue
 from shoal.worker.process.supervisor import FROZEN
 from shoal.worker.release import release_leases

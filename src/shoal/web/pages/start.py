@@ -16,8 +16,8 @@ from shoal.core.errors import InvalidInput, InvalidUrl, ShoalError, UnknownScrap
 from shoal.core.model import Run
 from shoal.core.urls import canonical
 from shoal.core.values import counted
-from shoal.fleet.hints import joined, queue_option
-from shoal.fleet.jobs import project_job
+from shoal.fleet.build_job import project_job
+from shoal.fleet.command_hints import joined, queue_option
 from shoal.queue.rules import new_run_id
 from shoal.web import actions
 from shoal.web.api.params import Label, Operator

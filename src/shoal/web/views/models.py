@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from shoal.core.model import Counts, HostStatus, Run
-from shoal.fleet.hints import joined, queue_option
+from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import LATE, state_of

@@ -8,7 +8,7 @@ from shoal.core.http import Response
 from shoal.core.model import Task
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
-from shoal.fetch.limits import Limits
+from shoal.fetch.response_limits import Limits
 from shoal.queue.contract import Queue
 from shoal.scrape.needs_js import needs_javascript
 from shoal.scrape.page import Page

@@ -13,7 +13,7 @@ from shoal.fetch.cache.store import CacheStore, DiskStore
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.limits import Limits
+from shoal.fetch.response_limits import Limits
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login

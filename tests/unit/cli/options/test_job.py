@@ -4,7 +4,7 @@ import pytest
 
 from shoal.cli.options.job import read_job
 from shoal.core.errors import InvalidSetting
-from shoal.fleet.hints import command_for_job, queue_option
+from shoal.fleet.command_hints import command_for_job, queue_option
 
 SCRAPER = "shoal.demo.scraper:shop"
 SECRET = "postgresql://me:s3cret@db/shoal"

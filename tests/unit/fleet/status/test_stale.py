@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shoal.core.model import MINUTE, TaskState, TaskStatus, WorkerStatus
-from shoal.fleet.liveness import MAX_SILENCE, liveness_info
+from shoal.fleet.dead_workers import MAX_SILENCE, liveness_info
 from shoal.fleet.status.stale import judge, state_of
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 

@@ -10,7 +10,7 @@ import typer
 from shoal.cli.commands.crawl.enqueue import fill
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.session import with_queue
+from shoal.cli.open_queue import with_queue
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.run.debug import debug_session, temporary_queue
 from shoal.fleet.run.results import ResultWriter

@@ -7,8 +7,8 @@ import typer
 
 from shoal.cli.console import put_json, put_text, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.session import with_queue
 
 DATABASE, OUT = "demo.db", "demo.jsonl"  # replaced by the next demo
 

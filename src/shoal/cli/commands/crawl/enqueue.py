@@ -6,11 +6,11 @@ import typer
 
 from shoal.cli.console import counted, print_error, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import takes_sources
 from shoal.cli.options.workers import TELEMETRY, WORKERS, WorkerOptions, takes_worker_options
-from shoal.cli.session import with_queue
-from shoal.fleet.hints import needs_secret
+from shoal.fleet.command_hints import needs_secret
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -82,7 +82,7 @@ async def fill(
     invalid: str = "skip",
 ) -> dict[str, Any]:
     """Create the run and stream its tasks in."""
-    from shoal.cli.refusals import RefusedSeeds
+    from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.core.errors import InvalidInput
     from shoal.fleet.run.args import bind_args
     from shoal.fleet.run.enqueue import queued_row

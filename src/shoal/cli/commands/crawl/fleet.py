@@ -9,11 +9,11 @@ import typer
 
 from shoal.cli.console import console, counted, duration, escaped, print_error, put_json, put_table, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import first, with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
-from shoal.cli.session import first, with_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
     """Print the summary and return the exit code; tasks that a test leaves unfinished are no failure."""
     from shoal.cli.commands.crawl.run import exit_code, summary_text
     from shoal.cli.first_errors import first_error_lines
-    from shoal.fleet.hints import command_on
+    from shoal.fleet.command_hints import command_on
 
     if not test:
         if not silent:
@@ -204,8 +204,8 @@ async def prepare(
     check: "Callable[[bool], None]" = lambda is_new: None,
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
+    from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.cli.options.declared import resumed_seeds
-    from shoal.cli.refusals import RefusedSeeds
     from shoal.fleet.run.launch import lock_of
     from shoal.fleet.run.lifecycle import discard, discarded_if_refused
     from shoal.fleet.run.settings import open_job
@@ -270,7 +270,7 @@ def confirm_start(job: "Job", lineup: "LaunchPreview") -> bool:
 
 def next_steps(job: "Job", lineup: "LaunchPreview") -> str:
     """Return what to type for a filled run that no worker was started on."""
-    from shoal.fleet.hints import command_on
+    from shoal.fleet.command_hints import command_on
 
     run_id = lineup.run.id
     delete = command_on(job.queue_url, f"purge {run_id}")

@@ -9,12 +9,12 @@ import typer
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
-from shoal.cli.session import with_queue
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.tasks import restarted, watched
-from shoal.fleet.hints import command_on
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

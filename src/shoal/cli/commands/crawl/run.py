@@ -13,11 +13,11 @@ from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
-from shoal.cli.session import with_queue
 from shoal.core.model import RunState
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def run(
 
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
-    from shoal.cli.commands.crawl.exchanges import as_changes, fill_again, replayed_seeds
+    from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
     from shoal.cli.options.declared import choose_seeds
     from shoal.cli.options.job import fork_server_for
     from shoal.queue.namespace import shown_queue
@@ -153,9 +153,9 @@ async def carry_out(
     append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
+    from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.progress import ProgressView
-    from shoal.cli.refusals import RefusedSeeds
     from shoal.cli.signals import obey_signals
     from shoal.fleet.run.launch import launch, lock_of
     from shoal.fleet.run.lifecycle import discarded_if_refused
@@ -214,7 +214,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
     from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
-    from shoal.fleet.hints import command_on
+    from shoal.fleet.command_hints import command_on
     from shoal.queue.namespace import shown_queue
     from shoal.worker.counters import format_counts
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.console import counted, put_json, say
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
-from shoal.cli.session import with_run
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job

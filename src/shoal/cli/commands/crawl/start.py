@@ -118,7 +118,7 @@ def chosen(project: "Project", names: list[str] | None, role: Role) -> list["Pro
 
 def _has_seeds(project: "Project", entry: "ProjectScraper") -> bool:
     """Return whether the project or the scraper itself declares seeds; not for one that cannot be loaded."""
-    from shoal.fleet.jobs import load
+    from shoal.fleet.build_job import load
 
     try:
         return bool(entry.seeds) or load(project, entry.name).scraper.has_seeds

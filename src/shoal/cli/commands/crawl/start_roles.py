@@ -11,18 +11,18 @@ from typing import Any
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.commands.inspect.status import line_of
 from shoal.cli.console import counted, put_json, say
+from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options.job import read_job
 from shoal.cli.progress import LINE_INTERVAL, put_message, put_progress
-from shoal.cli.refusals import RefusedSeeds
-from shoal.cli.session import with_queue
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
+from shoal.fleet.cluster_roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
 from shoal.fleet.job import Job
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.file import Project, ProjectScraper
-from shoal.fleet.roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
 from shoal.fleet.run.args import bind_args, store_args
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.lifecycle import discarded_if_empty

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import put_json, say
+from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options
-from shoal.cli.session import with_existing_queue
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.session import with_run
-from shoal.fleet.hints import command_on
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fleet.partitions.status import PartitionStatus

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.session import with_run
 
 if TYPE_CHECKING:
     from shoal.fleet.status.proxies import ProxyStatus

@@ -6,10 +6,10 @@ import typer
 
 from shoal.cli.console import counted, print_error, put_json, put_rows, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import first, with_run
 from shoal.cli.options import common
-from shoal.cli.session import first, with_run
 from shoal.core.model import TaskState
-from shoal.fleet.hints import command_on
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.core.model import TaskStatus

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import say
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.session import with_queue
 from shoal.core.errors import InvalidInput, InvalidSetting
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, say
+from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
-from shoal.cli.session import id_of, with_existing_queue
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import redacted
 

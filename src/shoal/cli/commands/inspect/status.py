@@ -7,9 +7,9 @@ import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
 from shoal.cli.left_out import missing_lines, skipped_link_lines
+from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
-from shoal.cli.session import id_of, say_queue, with_existing_queue, with_run
-from shoal.fleet.hints import command_on
+from shoal.fleet.command_hints import command_on
 from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:

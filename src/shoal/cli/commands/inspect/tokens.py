@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
-from shoal.cli.session import id_of, with_existing_queue
-from shoal.fleet.hints import command_on
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fleet.status.tokens import TokenStatus

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import put_json
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.session import with_queue
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,9 +7,9 @@ import typer
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue, with_run
-from shoal.fleet.hints import command_on
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.core.model import DeadFilter, DeadLetter
@@ -158,7 +158,7 @@ class _EditJob:
     def _job_of(self, run: Any) -> Any:
         from pathlib import Path
 
-        from shoal.fleet.jobs import job_of_run, load, make_job
+        from shoal.fleet.build_job import job_of_run, load, make_job
         from shoal.fleet.project.file import Project
 
         project = Project.find(Path.cwd())

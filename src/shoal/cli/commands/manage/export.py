@@ -6,8 +6,8 @@ import typer
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.session import with_run
 from shoal.core.errors import InvalidSetting
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from shoal.cli.console import counted, put_json, say
+from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue
 
 
 def forget(
@@ -20,7 +20,7 @@ def forget(
 
     Example: shoal forget books.py --yes
     """
-    from shoal.fleet.jobs import load
+    from shoal.fleet.build_job import load
     from shoal.fleet.project.file import Project
 
     name = load(Project.find(Path.cwd()), scraper).scraper.name

@@ -7,8 +7,8 @@ import msgspec
 import typer
 
 from shoal.cli.console import counted, put_json, put_rows, say
+from shoal.cli.open_queue import first, with_run
 from shoal.cli.options import common
-from shoal.cli.session import first, with_run
 
 if TYPE_CHECKING:
     from shoal.core.model import StoredItem

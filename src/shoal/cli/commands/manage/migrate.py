@@ -1,8 +1,8 @@
 """`shoal migrate`: migrate a queue to this version's schema."""
 
 from shoal.cli.console import put_json, say
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.session import with_queue
 
 
 def migrate(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import counted, put_json, say
+from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
-from shoal.cli.session import with_existing_queue, with_run
 
 if TYPE_CHECKING:
     from shoal.fleet.run.retention import PurgeReport, RetentionRule

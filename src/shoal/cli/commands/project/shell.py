@@ -85,7 +85,7 @@ def shell(
 
 
 def _load(reference: str) -> "Scraper":
-    from shoal.fleet.jobs import load
+    from shoal.fleet.build_job import load
     from shoal.fleet.project.file import Project
 
     return load(Project.find(Path.cwd()), reference).scraper

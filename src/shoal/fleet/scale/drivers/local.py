@@ -11,8 +11,8 @@ from typing import Self
 from shoal.core.errors import QueueError
 from shoal.core.model import Run
 from shoal.core.tasks import restarted, watched
+from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
-from shoal.fleet.liveness import release_leases_of
 from shoal.fleet.run.launch import lock_of
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory

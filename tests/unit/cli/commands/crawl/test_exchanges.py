@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from shoal.cli.commands.crawl.exchanges import as_changes, replayed_seeds
+from shoal.cli.commands.crawl.cache_options import as_changes, replayed_seeds
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.sources.seeds import Seeds
 

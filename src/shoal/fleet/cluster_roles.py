@@ -10,8 +10,8 @@ from typing import Protocol
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
 from shoal.fleet import lock as single
+from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
-from shoal.fleet.liveness import new_worker_id, release_leases_of
 from shoal.fleet.run.enqueue import RunEnqueuer
 from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool
 from shoal.fleet.run.lifecycle import end_at_budget

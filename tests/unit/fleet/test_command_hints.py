@@ -5,10 +5,10 @@ import subprocess
 import pytest
 
 from shoal.cli.main import add_queue_option
+from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options.job import read_job
-from shoal.cli.session import with_existing_queue
 from shoal.core.errors import UnknownLetter, UnknownRun
-from shoal.fleet.hints import command_on, needs_secret, worker_command
+from shoal.fleet.command_hints import command_on, needs_secret, worker_command
 
 OTHER = "sqlite:///other folder/other.db"
 SECRET = "postgresql://me:hush@db/shoal"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, Task, WorkerStatus
-from shoal.fleet.liveness import MAX_SILENCE, is_dead, liveness_info, new_worker_id, release_leases_of
+from shoal.fleet.dead_workers import MAX_SILENCE, is_dead, liveness_info, new_worker_id, release_leases_of
 from shoal.queue.open import open_queue
 
 ROOT = Path(__file__).parents[3]
@@ -68,7 +68,7 @@ def test_without_a_word_on_its_namespace_a_worker_must_have_missed_its_heartbeat
 ELSEWHERE = """
 import asyncio, sys
 from shoal.core.model import MINUTE
-from shoal.fleet.liveness import liveness_info
+from shoal.fleet.dead_workers import liveness_info
 from shoal.queue.open import open_queue
 
 async def main():
