@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Unpack, assert_never
 
 from shoal.core.errors import RunConflict
-from shoal.core.failures import failure_text
+from shoal.core.failures import error_text, failure_text
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -24,7 +24,6 @@ from shoal.core.model import (
     RunState,
     StoredItem,
     StoredReject,
-    error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, RunLimits, StoreSize, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
-from shoal.core.model import MINUTE, Bury, Fate, Outcome, error_text
+from shoal.core.failures import error_text
+from shoal.core.model import MINUTE, Bury, Fate, Outcome
 from shoal.queue.contract import Queue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, shorten
-from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task, error_text
+from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError
+from shoal.core.failures import error_text
+from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task
 from shoal.core.redact import redacted
 from shoal.core.request_options import RequestOptions
+from shoal.core.text import shorten
 from shoal.core.values import hint
 from shoal.fleet.job import Job
 from shoal.fleet.status.rows import find_letter

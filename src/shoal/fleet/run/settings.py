@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun, printable, shorten
+from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.model import Run
+from shoal.core.text import printable, shorten
 from shoal.fleet.hints import joined, queue_option
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from shoal.core.errors import shorten
 from shoal.core.model import Stats, TaskState
+from shoal.core.text import shorten
 from shoal.queue.contract import Queue
 
 MAX_LETTERS = 1_000  # dead letters that are read, the oldest first

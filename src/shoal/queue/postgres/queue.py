@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
 from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.failures import error_text
 from shoal.core.model import (
     NOTHING,
     SECOND,
@@ -30,7 +31,6 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
     WorkerStatus,
-    error_text,
 )
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import (

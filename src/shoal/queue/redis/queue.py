@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Self, Unpack
 
 from shoal.core.errors import QueueError, UnknownRun
+from shoal.core.failures import error_text
 from shoal.core.model import (
     NOTHING,
     SECOND,
@@ -32,7 +33,6 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
     WorkerStatus,
-    error_text,
 )
 from shoal.queue.contract import (
     DEFAULT_LEASE,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from shoal.core.errors import UnknownRun
+from shoal.core.failures import error_text
 from shoal.core.model import (
     NOTHING,
     DeadFilter,
@@ -31,7 +32,6 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
     WorkerStatus,
-    error_text,
 )
 from shoal.queue.contract import (
     DEFAULT_LEASE,

@@ -188,7 +188,7 @@ def _say_replayed(count: int, again: str) -> None:
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
     import msgspec
 
-    from shoal.core.errors import shorten
+    from shoal.core.text import shorten
 
     payload = row["payload"]
     text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
