@@ -15,7 +15,7 @@ from shoal.core.text import shorten
 from shoal.core.values import hint
 from shoal.fleet.job import Job
 from shoal.fleet.status.rows import find_letter
-from shoal.queue.contract import EditFate, LetterEdit, Queue
+from shoal.queue.contract import EditFate, LetterEdit, Queue, QueueReports
 from shoal.queue.intake import task_id
 
 BATCH = 200
@@ -184,7 +184,7 @@ async def edit_letter(
     return await find_letter(queue, run_id, new_id)
 
 
-async def check_step(queue: Queue, run: Run, step: str | None, job_of: Callable[[Run], Job]) -> None:
+async def check_step(queue: QueueReports, run: Run, step: str | None, job_of: Callable[[Run], Job]) -> None:
     """Raise InvalidInput if the scraper has no such step; if it is not known here, if the run has none."""
     if step is None:
         return
@@ -238,7 +238,7 @@ async def _write(
                 report.refuse(edit.letter, "it was replayed, dropped or edited meanwhile")
 
 
-async def _foresee(queue: Queue, run: Run, edits: Sequence[LetterEdit]) -> list[EditFate]:
+async def _foresee(queue: QueueReports, run: Run, edits: Sequence[LetterEdit]) -> list[EditFate]:
     """Return the fates that the edits of a dry run would have now."""
     ids = [task_id(run, edit.task) for edit in edits]
     taken = await queue.entered(run.id, ids)

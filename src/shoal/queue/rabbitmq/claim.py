@@ -10,7 +10,8 @@ from shoal.core.errors import QueueError
 from shoal.core.model import Grant, Lease
 from shoal.queue.rabbitmq.state import ScriptReply
 from shoal.queue.redis.claim import MAX_TASKS, RedisClaimRequest
-from shoal.queue.redis.wire import ClaimHead, duration, moment, read_claim
+from shoal.queue.redis.records import ClaimHead
+from shoal.queue.redis.wire import duration, moment, read_claim
 
 # All in seconds
 RECEIVE_TIMEOUT = 1.0  # that one claim may spend on receiving bundles

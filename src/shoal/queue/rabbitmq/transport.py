@@ -17,7 +17,8 @@ from shoal.queue.rabbitmq.bundle import NotABundle
 from shoal.queue.rabbitmq.losses import LostBundles
 from shoal.queue.rabbitmq.names import DEAD_LETTERS, QueueName, RunQueues
 from shoal.queue.rabbitmq.state import ONLY, OutgoingBundle, StateStore
-from shoal.queue.redis.wire import Parcel, columns
+from shoal.queue.redis.records import Parcel
+from shoal.queue.redis.wire import columns
 
 RESEND_BATCH = 20  # bundles of one call
 RESEND_INTERVAL = 5.0  # seconds

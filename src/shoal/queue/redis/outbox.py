@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from shoal.core.errors import QueueError
+from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import RedisServer
-from shoal.queue.redis.wire import Parcel, read_parcels
+from shoal.queue.redis.wire import read_parcels
 
 BATCH = 100  # entries at a time
 MAX_HOPS = 2  # a follow-up task goes to the shard of its key, and from there to the shard of its host
