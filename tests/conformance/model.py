@@ -260,6 +260,14 @@ class ModelQueue(ModelReports):
                 row.deadline = self.data.now() + lease
         return [Fate.ACCEPTED if row else Fate.STALE for row in rows]
 
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        check_claim(1, lease)
+        now = self.data.now()
+        rows = [row for row in self.data.held_by(worker_id) if row.deadline > now]
+        for row in rows:
+            row.deadline = now + lease
+        return len(rows)
+
     async def reclaim(self) -> int:
         count = self.data.end_all_lost()
         self.data.wake_and_expire(self.data.rows.values())

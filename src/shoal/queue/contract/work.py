@@ -57,6 +57,13 @@ class WorkQueue(ABC):
         """Set the deadlines of live leases to `lease` from now."""
 
     @abstractmethod
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        """Extend every lease of a worker, in all runs, whose deadline has not passed; return how many.
+
+        For a caller that knows that the worker is alive, but not what it holds: see `extend`.
+        """
+
+    @abstractmethod
     async def reclaim(self) -> int:
         """End the leases whose deadline has passed, and return how many.
 

@@ -122,6 +122,10 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
             fates[accepted - 1] = Fate.ACCEPTED
         return fates
 
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        check_claim(1, lease)
+        return int(await self._server.value(sql.QUERIES["extend_worker"], worker_id, lease))
+
     async def reclaim(self) -> int:
         count = 0
         while lost := (await self._server.once(sql.RECLAIM, BATCH))[0][0]:

@@ -144,6 +144,25 @@ class RedisWork(RedisQueueBase, WorkQueue):
                 fates[positions[number - 1]] = Fate.ACCEPTED
         return fates
 
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        check_claim(1, lease)
+        calls = (self._extend_worker(shard, worker_id, micros(lease)) for shard in range(self._shards))
+        return sum(await asyncio.gather(*calls))
+
+    async def _extend_worker(self, shard: int, worker_id: str, lease: int) -> int:
+        tokens: set[int] = set()  # a page may repeat a lease of an earlier one
+        # Every run that has a lease is in this list.
+        for number in await self._server.command("ZRANGE", self._server.key(shard, "overdue"), 0, -1):
+            cursor = FIRST_PAGE
+            while True:
+                extended, cursor = await self._server.call(
+                    "extend_worker", shard, worker_id, number, cursor, lease
+                )
+                tokens.update(extended)
+                if cursor == FIRST_PAGE:
+                    break
+        return len(tokens)
+
     async def reclaim(self) -> int:
         replies = await asyncio.gather(*map(self._reclaim, range(self._shards)))
         if self._shards > 1:

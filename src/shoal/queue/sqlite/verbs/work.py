@@ -56,6 +56,10 @@ class SqliteWork(SqliteQueueBase, WorkQueue):
         check_claim(1, lease)
         return await self._writer.call(settle.extend, leases, lease)
 
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        check_claim(1, lease)
+        return await self._writer.call(settle.extend_worker, worker_id, lease)
+
     async def reclaim(self) -> int:
         count, more = 0, True
         while more:
