@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Self
 
-from shoal.core.model import SECOND
 from shoal.queue.contract import Queue
 from shoal.queue.postgres.migrate import migrate
 from shoal.queue.postgres.server import PostgresServer
@@ -11,8 +10,7 @@ from shoal.queue.postgres.verbs.admin import PostgresAdmin
 from shoal.queue.postgres.verbs.notes import PostgresSharedNotes
 from shoal.queue.postgres.verbs.reports import PostgresReports
 from shoal.queue.postgres.verbs.work import PostgresWork
-
-RETRY_TIMEOUT = 30 * SECOND
+from shoal.queue.retry import RETRY_TIMEOUT
 
 
 class PostgresQueue(PostgresWork, PostgresReports, PostgresAdmin, PostgresSharedNotes, Queue):

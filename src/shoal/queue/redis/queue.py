@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Self
 
-from shoal.core.model import SECOND, ZERO
+from shoal.core.model import ZERO
 from shoal.queue.contract import Queue
 from shoal.queue.redis.migrate import SHARDS_OF_A_CLUSTER, migrate
 from shoal.queue.redis.server import RedisServer
@@ -12,8 +12,7 @@ from shoal.queue.redis.verbs.admin import RedisAdmin
 from shoal.queue.redis.verbs.notes import RedisSharedNotes
 from shoal.queue.redis.verbs.reports import RedisReports
 from shoal.queue.redis.verbs.work import RedisWork
-
-RETRY_TIMEOUT = 30 * SECOND
+from shoal.queue.retry import RETRY_TIMEOUT
 
 
 def no_skew() -> timedelta:
