@@ -12,21 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.failures import error_text
 from shoal.core.http import Headers, Response
-from shoal.core.model import (
-    MINUTE,
-    NOTHING,
-    ZERO,
-    Bury,
-    Done,
-    Lease,
-    Reject,
-    Retry,
-    Run,
-    RunState,
-    Task,
-    error_text,
-)
+from shoal.core.model import MINUTE, NOTHING, ZERO, Bury, Done, Lease, Reject, Retry, Run, RunState, Task
 from shoal.core.urls import canonical
 from shoal.export.archive.warc_read import WarcArchive
 from shoal.fetch.archive.replay import ReplayFetcher

@@ -19,6 +19,7 @@ from shoal.core.model import (
     RunSettings,
     Task,
 )
+from shoal.queue.contract import RunLimits
 from tests.conformance.helpers import TEN
 
 RUNS = ["first", "second"]
@@ -58,6 +59,15 @@ class Extended:
 
 
 @dataclass(frozen=True)
+class WorkerExtended:
+    """All leases of a worker extended, perhaps after some time without a reclaim."""
+
+    late: timedelta
+    worker_id: str
+    lease: timedelta
+
+
+@dataclass(frozen=True)
 class Abandoned:
     """An abandoned worker, perhaps after some time without a reclaim."""
 
@@ -78,6 +88,22 @@ class Cleared:
     run_id: str
     which: list[int] | None
     where: DeadFilter
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Dead letters edited, as they are or as they were when they were last read."""
+
+    run_id: str
+    which: list[int]
+    is_current: bool
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunChanged:
+    run_id: str
+    limits: RunLimits
 
 
 @dataclass(frozen=True)
@@ -120,9 +146,12 @@ Event = (
     | Claimed
     | Settled
     | Extended
+    | WorkerExtended
     | Abandoned
     | Waited
     | Cleared
+    | Edited
+    | RunChanged
     | RunSteered
     | HostSteered
     | NoteEvent
@@ -202,6 +231,9 @@ _enqueued = st.builds(Enqueued, _runs, st.lists(tasks, min_size=1, max_size=5))
 _claimed = st.builds(Claimed, _mostly_zero, _claims)
 _settled = st.builds(Settled, _mostly_zero, st.lists(st.tuples(_places, _outcomes), min_size=1, max_size=4))
 _extended = st.builds(Extended, st.lists(_places, min_size=1, max_size=3), _leases)
+_worker_extended = st.builds(
+    WorkerExtended, st.sampled_from([ZERO, ZERO, TEN, 6 * TEN]), st.sampled_from(WORKERS), _leases
+)
 _abandoned = st.builds(Abandoned, st.sampled_from([ZERO, 6 * TEN]), st.sampled_from(WORKERS))
 _waited = st.builds(Waited, _waits)
 _cleared = st.builds(
@@ -210,6 +242,34 @@ _cleared = st.builds(
     _runs,
     st.one_of(st.none(), st.none(), st.lists(st.integers(0, 50), max_size=8)),
     st.one_of(st.just(DeadFilter()), _filters),
+)
+_edited = st.builds(
+    Edited,
+    _runs,
+    st.lists(st.integers(0, 20), min_size=1, max_size=3),
+    st.sampled_from([True, True, True, False]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "url": _urls,
+            "step": st.sampled_from(STEPS),
+            "payload": st.fixed_dictionaries({"n": st.integers(0, 2)}),
+            "priority": st.sampled_from([0, 5]),
+            "key": st.sampled_from([None, "k", "m"]),
+        },
+    ),
+)
+_run_changed = st.builds(
+    RunChanged,
+    _runs,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "host_delay": st.sampled_from([ZERO, TEN, 2 * TEN]),
+            "per_host": st.integers(1, 3),
+            "max_attempts": st.integers(1, 3),
+        },
+    ),
 )
 _run_steered = st.builds(RunSteered, st.sampled_from(["pause", "resume", "resume", "resume"]), _runs)
 _host_steered = st.builds(
@@ -231,9 +291,12 @@ _WEIGHTS: dict[st.SearchStrategy[Any], int] = {
     _waited: 2,
     _enqueued: 2,
     _cleared: 2,
+    _edited: 2,
+    _run_changed: 1,
     _run_steered: 1,
     _host_steered: 2,
     _extended: 1,
+    _worker_extended: 1,
     _abandoned: 1,
     _noted: 2,
     _listed: 1,

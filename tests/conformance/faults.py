@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
-from shoal.core.model import ZERO, Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
-from shoal.queue.contract import DEFAULT_LEASE, Fence
+from shoal.core.model import ZERO, DeadLetter, Fate, Grant, Lease, Note, Outcome, Release, Run, TaskStatus
+from shoal.queue.contract import DEFAULT_LEASE, EditFate, Fence, LetterEdit, RunLimits
 from shoal.queue.intake import QueuedTask
 from tests.conformance.model import ModelQueue
 from tests.conformance.state import ModelState, Names, Row, State, StoredNote
@@ -210,6 +210,58 @@ class ChargesTheAbandoned(ModelQueue):
         return len(abandoned)
 
 
+class ExtendsEveryWorker(ModelQueue):
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        for other in {row.worker_id for row in self.data.rows.values()} - {worker_id}:
+            await super().extend_worker(other, lease=lease)
+        return await super().extend_worker(worker_id, lease=lease)
+
+
+class RevivesLostLeases(ModelQueue):
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        for row in self.data.held_by(worker_id):
+            row.deadline = self.data.now() + lease
+        return len(self.data.held_by(worker_id))
+
+
+class EditsWhateverIsThere(ModelQueue):
+    """An edit that does not compare the letter with the one that was read."""
+
+    def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
+        return super()._edit(replace(edit, letter=found) if found else edit, entry, found)
+
+
+class EditsNoKey(ModelQueue):
+    """An edited letter keeps its old key as well."""
+
+    def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
+        row = self.data.rows.get(edit.letter.id)
+        fate = super()._edit(edit, entry, found)
+        if row and fate is EditFate.EDITED and row.id != edit.letter.id:
+            self.data.rows[edit.letter.id] = row
+        return fate
+
+
+class KeepsTheOldAttempts(ModelQueue):
+    """A change of a run's attempts is reported, and not obeyed."""
+
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        old = self.data.run(run_id).settings.max_attempts
+        new = await super().change_run(run_id, **limits)
+        self.data.runs[run_id] = replace(new, settings=replace(new.settings, max_attempts=old))
+        return new
+
+
+class KeepsTheOldDelay(ModelQueue):
+    """A change of a run's delay is reported, and not obeyed."""
+
+    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
+        old = self.data.run(run_id).settings.host_delay
+        new = await super().change_run(run_id, **limits)
+        self.data.runs[run_id] = replace(new, settings=replace(new.settings, host_delay=old))
+        return new
+
+
 class SwapsWhateverIsThere(ModelQueue):
     """A swap that is a plain write."""
 
@@ -280,6 +332,12 @@ FAULTS: dict[str, type[ModelQueue]] = {
     "KeepsReleasedAttempts": KeepsReleasedAttempts,
     "ChargesTheAbandoned": ChargesTheAbandoned,
     "ClaimsNothing": ClaimsNothing,
+    "ExtendsEveryWorker": ExtendsEveryWorker,
+    "RevivesLostLeases": RevivesLostLeases,
+    "EditsWhateverIsThere": EditsWhateverIsThere,
+    "EditsNoKey": EditsNoKey,
+    "KeepsTheOldAttempts": KeepsTheOldAttempts,
+    "KeepsTheOldDelay": KeepsTheOldDelay,
     "SwapsWhateverIsThere": SwapsWhateverIsThere,
     "ShowsTheDeadAsPending": ShowsTheDeadAsPending,
     **{state.__name__: type(state.__name__, (Broken,), {"state_class": state}) for state in BROKEN_STATES},

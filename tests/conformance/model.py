@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Unpack, assert_never
 
 from shoal.core.errors import RunConflict
-from shoal.core.failures import failure_text
+from shoal.core.failures import error_text, failure_text
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -24,7 +24,6 @@ from shoal.core.model import (
     RunState,
     StoredItem,
     StoredReject,
-    error_text,
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, RunLimits, StoreSize, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
@@ -260,6 +259,14 @@ class ModelQueue(ModelReports):
             if row:
                 row.deadline = self.data.now() + lease
         return [Fate.ACCEPTED if row else Fate.STALE for row in rows]
+
+    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
+        check_claim(1, lease)
+        now = self.data.now()
+        rows = [row for row in self.data.held_by(worker_id) if row.deadline > now]
+        for row in rows:
+            row.deadline = now + lease
+        return len(rows)
 
     async def reclaim(self) -> int:
         count = self.data.end_all_lost()

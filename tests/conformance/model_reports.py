@@ -130,11 +130,11 @@ class ModelReports(ModelNotes):
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
         run = self.data.run(run_id)
         entries = Intake(run_id, run.settings).edited(edits)
-        letters = {letter.id: letter async for letter in self.dead(run_id)}
-        return [
-            self._edit(one, entry, letters.get(one.letter.id))
-            for one, entry in zip(edits, entries, strict=True)
-        ]
+        fates = []
+        for one, entry in zip(edits, entries, strict=True):
+            found = [letter async for letter in self.dead(run_id, ids=[one.letter.id])]
+            fates.append(self._edit(one, entry, found[0] if found else None))
+        return fates
 
     def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
         row = self.data.rows.get(edit.letter.id)

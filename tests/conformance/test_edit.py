@@ -214,3 +214,11 @@ async def test_the_size_of_the_store_is_known_and_said(queue: Queue) -> None:
     size = await queue.size()
     assert size.bytes > 0
     assert size.text
+
+
+async def test_of_two_edits_of_one_letter_in_one_call_the_first_is_applied(queue: Queue) -> None:
+    run, (letter,) = await buried(queue, page())
+    edits = [changed(letter, payload={"n": 1}), changed(letter, payload={"n": 2})]
+    assert await edit(queue, run, edits) == ["edited", "changed"]
+    (edited,) = await the_dead(queue, run)
+    assert (edited.id, edited.task.payload) == (letter.id, {"n": 1})

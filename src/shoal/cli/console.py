@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from shoal.core.errors import printable
+from shoal.core.text import printable
 from shoal.core.values import counted as counted
 
 if TYPE_CHECKING:

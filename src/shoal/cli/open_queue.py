@@ -22,10 +22,11 @@ def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
         from shoal.cli.signals import ignore_further_signals
         from shoal.core.tasks import supervise
         from shoal.core.values import read_duration
-        from shoal.queue.open import PATIENCE, open_queue
+        from shoal.queue.open import open_queue
+        from shoal.queue.retry import RETRY_TIMEOUT
 
         given = os.environ.get("SHOAL_PATIENCE")
-        patience = read_duration("SHOAL_PATIENCE", given) if given else PATIENCE
+        patience = read_duration("SHOAL_PATIENCE", given) if given else RETRY_TIMEOUT
         with ignore_further_signals():
             async with open_queue(url, patience=patience) as queue:
                 return await supervise(work(queue))

@@ -1,9 +1,18 @@
 """The stored text of a failed attempt: its error in the first line, and its traceback below."""
 
-from shoal.core.model import Bury, Retry, error_text
+from shoal.core.model import Bury, Retry
+from shoal.core.text import printable
 
 TRACEBACK = "traceback"  # the field of log events that has several lines
+MAX_ERROR = 2_000  # characters of an error's text that are stored
 MAX_TRACEBACK = 4_000  # characters of a traceback that are stored
+
+
+def error_text(error: str | BaseException) -> str:
+    """Return an error as one line that any store accepts: the class and the message."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    line = printable(" ".join(text.replace("\0", "").split()).removesuffix(":"))
+    return line.encode(errors="replace").decode()[:MAX_ERROR]
 
 
 def failure_text(outcome: Retry | Bury) -> str:

@@ -7,7 +7,6 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from shoal.core.errors import printable
 from shoal.core.request_options import RequestOptions
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -16,7 +15,6 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
-MAX_ERROR = 2_000  # characters of an error's text that are stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,10 +391,3 @@ class Durability:
 
     safe: bool  # a crash of the store or of its machine loses nothing
     text: str  # one or two sentences for the user
-
-
-def error_text(error: str | BaseException) -> str:
-    """Return an error as one line that any store accepts: the class and the message."""
-    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    line = printable(" ".join(text.replace("\0", "").split()).removesuffix(":"))
-    return line.encode(errors="replace").decode()[:MAX_ERROR]

@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, shorten
+from shoal.core.errors import InvalidInput
+from shoal.core.text import shorten
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 SENT_ON = frozenset({307, 308})  # redirects that repeat a POST; others turn it into a GET

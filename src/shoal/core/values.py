@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, SECOND, ZERO
+from shoal.core.text import shorten
 
 MAX_DURATION = timedelta(days=36_500)
 MAX_HINTS = 20

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from shoal.core.errors import InvalidSetting, InvalidUrl, shorten
+from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.model import Task
 from shoal.core.patterns import Matcher, glob, regular
+from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host
 from shoal.core.values import hint, read_positive_duration, read_priority, read_text
 

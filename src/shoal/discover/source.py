@@ -5,8 +5,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shoal.core.errors import InvalidUrl, printable, shorten
+from shoal.core.errors import InvalidUrl
 from shoal.core.model import Task
+from shoal.core.text import printable, shorten
 from shoal.core.urls import canonical
 
 MAX_SHOWN = 200  # characters of a refused text that are kept

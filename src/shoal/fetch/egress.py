@@ -8,9 +8,10 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from shoal.core.errors import DnsFailed, InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.errors import DnsFailed, InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.http import Proxy
 from shoal.core.proxies import endpoint
+from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host, host_of
 from shoal.fetch.dns import LIFETIME, Clock, Lookup, Resolver, system_lookup
 from shoal.fetch.ip_ranges import Address, special_range

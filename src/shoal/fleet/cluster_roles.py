@@ -24,7 +24,7 @@ from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports, WorkQueue
 from shoal.worker.background import run_beside
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason
@@ -74,13 +74,13 @@ async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resum
     return await _mark_as_coordinated(queue, await open_job(queue, job, run_id=run_id))
 
 
-async def _mark_as_coordinated(queue: Queue, opened: OpenedRun) -> OpenedRun:
+async def _mark_as_coordinated(queue: WorkQueue, opened: OpenedRun) -> OpenedRun:
     """Mark a run as a coordinator's at once, so that the next coordinator finds it whatever happens."""
     await queue.beat(new_worker_id(), run_id=opened.run.id, state="ended", info={"role": ROLE})
     return opened
 
 
-async def _find_interrupted(queue: Queue, scraper: str) -> Run | None:
+async def _find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
     """Return the newest run of a scraper that a coordinator has started, if it was interrupted.
 
     Other runs of the scraper are ignored: they are enqueued or worked on by hand. A coordinator may die while

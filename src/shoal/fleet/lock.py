@@ -15,7 +15,7 @@ import msgspec
 from shoal.core.errors import DutyFailed, QueueError, ScraperBusy
 from shoal.core.model import Note
 from shoal.fleet.dead_workers import has_ended, new_worker_id
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 from shoal.worker.background import failure_of
 from shoal.worker.process.procfs import pid_scope
 
@@ -40,7 +40,7 @@ class ScraperLock:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: SharedNotes,
         scraper: str,
         duties: Sequence[str] = (FILLING, WORKING),
         *,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 
 MAX_DIGITS = 18  # of a number, so that any store can hold it
 FIRST_PAGE, GROWTH = 64, 4  # rows of the first page, and the factor to the next

@@ -11,9 +11,10 @@ from zlib import crc32
 
 import msgspec
 
-from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl, shorten
+from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, NOTHING, ZERO, Run, RunSettings, Task
 from shoal.core.request_options import RequestOptions, asked_for
+from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
 

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
-from shoal.core.model import SECOND
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import take_namespace
-
-PATIENCE = 30 * SECOND
+from shoal.queue.retry import RETRY_TIMEOUT
 
 
 class open_queue:
@@ -22,7 +20,7 @@ class open_queue:
     Use it as `async with open_queue(url) as queue`, or `queue = await open_queue(url)` and close it later.
     """
 
-    def __init__(self, url: str, *, patience: timedelta = PATIENCE) -> None:
+    def __init__(self, url: str, *, patience: timedelta = RETRY_TIMEOUT) -> None:
         self._url, self._patience = url, patience
         self._queue: Queue | None = None
 

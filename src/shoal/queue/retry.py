@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.events import QUEUE_AWAY, QUEUE_BACK, as_event
+from shoal.core.model import SECOND
 
-# All in seconds
-MIN_WAIT = 0.05
-MAX_WAIT = 2.0
-REPORT_AFTER = 0.5  # a call that succeeds sooner is not worth a log line
-REPORT_INTERVAL = 60.0  # while a server is away
+RETRY_TIMEOUT = 30 * SECOND  # for each call, unless the caller sets another
+MIN_WAIT, MAX_WAIT = 0.05, 2.0  # seconds between two attempts
+REPORT_AFTER = 0.5  # seconds; a call that succeeds sooner is not worth a log line
+REPORT_INTERVAL = 60.0  # seconds, while a server is away
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict, shorten
+from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Outcome, Run, RunSettings, RunState
+from shoal.core.text import shorten
 from shoal.queue.contract import Fence, RunLimits
 
 MAX_TOPIC, MAX_NOTE_KEY = 200, 8192  # characters

@@ -8,8 +8,10 @@ from typing import Any, is_typeddict
 
 import msgspec
 
-from shoal.core.errors import InvalidItem, InvalidSetting, shorten
-from shoal.core.model import MAX_ERROR, Reject
+from shoal.core.errors import InvalidItem, InvalidSetting
+from shoal.core.failures import MAX_ERROR
+from shoal.core.model import Reject
+from shoal.core.text import shorten
 from shoal.scrape.node import Node
 
 Check = Callable[[Any], Any]

@@ -11,7 +11,8 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from shoal.core.errors import InvalidInput, shorten
+from shoal.core.errors import InvalidInput
+from shoal.core.text import shorten
 from shoal.scrape.scraper import Scraper
 
 

@@ -6,7 +6,8 @@ import msgspec
 from turbohtml import Element, SelectorSyntaxError
 from turbohtml import Node as Raw
 
-from shoal.core.errors import InvalidInput, shorten
+from shoal.core.errors import InvalidInput
+from shoal.core.text import shorten
 from shoal.scrape.scrapy_words import missing_attribute, selector_instead_of
 from shoal.scrape.text import text_of
 

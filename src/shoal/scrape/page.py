@@ -11,10 +11,11 @@ from typing import Any, Protocol
 import msgspec
 from turbohtml import Document
 
-from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed, shorten
+from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
 from shoal.core.http import Headers, LiveTab, Response
 from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
+from shoal.core.text import shorten
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
 from shoal.scrape.forms import fields_of

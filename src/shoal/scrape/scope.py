@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
-from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.patterns import regular
+from shoal.core.text import shorten
 from shoal.core.urls import canonical
 from shoal.core.values import read_words
 from shoal.scrape.site import site_of

@@ -8,9 +8,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Self, overload
 
-from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, shorten
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.http import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
+from shoal.core.text import shorten
 from shoal.core.urls import canonical
 from shoal.core.values import read_positive_duration, read_whole
 from shoal.core.verdict import RetryPolicy

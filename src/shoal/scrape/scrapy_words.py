@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from shoal.core.errors import InvalidInput, shorten
+from shoal.core.errors import InvalidInput
+from shoal.core.text import shorten
 
 _OPTIONS = {
     "callback": "step=, such as step=detail",

@@ -4,8 +4,9 @@ import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any
 
-from shoal.core.errors import InvalidInput, InvalidSetting, shorten
+from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import Task
+from shoal.core.text import shorten
 
 SeedFunction = Callable[..., Any]  # returns or yields URLs and tasks; may be async
 

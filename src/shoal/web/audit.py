@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 from shoal.web.auth.credentials import Principal
 
 TOPIC = "web actions"
@@ -41,7 +41,9 @@ class Action:
         }
 
 
-async def record_action(queue: Queue, principal: Principal, action: str, target: str, **details: Any) -> None:
+async def record_action(
+    queue: SharedNotes, principal: Principal, action: str, target: str, **details: Any
+) -> None:
     """Add an entry to the audit log."""
     now = datetime.now(UTC)
     # Keys sort by time; the suffix keeps two actions of the same microsecond apart.
@@ -53,7 +55,7 @@ async def record_action(queue: Queue, principal: Principal, action: str, target:
     await queue.trim_notes(TOPIC, max_bytes=MAX_BYTES)
 
 
-async def read_actions(queue: Queue) -> list[Action]:
+async def read_actions(queue: SharedNotes) -> list[Action]:
     """Return the entries of the audit log, newest first."""
     notes = await queue.notes(TOPIC)
     return [msgspec.json.decode(notes[key].value, type=Action) for key in sorted(notes, reverse=True)]

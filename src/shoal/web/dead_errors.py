@@ -4,7 +4,7 @@ import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
-from shoal.queue.contract import Queue
+from shoal.queue.contract import QueueReports
 
 MAX_CLASSIFIED = 500  # letters that the counts cover
 MAX_RUNS = 50  # whose counts are kept
@@ -22,7 +22,7 @@ class DeadErrors:
 class DeadErrorReader:
     """Reads the error classes of the runs that are looked at."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueueReports) -> None:
         self._queue = queue
         self._known: OrderedDict[str, tuple[float, int, DeadErrors]] = OrderedDict()
 

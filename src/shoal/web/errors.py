@@ -25,8 +25,8 @@ from shoal.core.errors import (
     UnknownRun,
     UnknownScraper,
     UnknownTask,
-    shorten,
 )
+from shoal.core.text import shorten
 from shoal.web.context import context_of
 from shoal.web.standalone_pages import render_standalone
 

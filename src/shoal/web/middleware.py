@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.core.errors import shorten
+from shoal.core.text import shorten
 from shoal.web.auth.credentials import BEARER, Credentials, Principal
 from shoal.web.auth.throttle import Throttle
 from shoal.web.context import WebSettings

@@ -4,7 +4,8 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry, error_text
+from shoal.core.failures import error_text
+from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
 from shoal.core.redact import bare_url
 from shoal.worker.left_out.missing import MissingPages
 

@@ -12,7 +12,7 @@ from math import inf
 import msgspec
 
 from shoal.core.model import SECOND, Note
-from shoal.queue.contract import Fence, Queue
+from shoal.queue.contract import Fence, SharedNotes
 
 PLAN = "plan"
 MEMBER = "worker "  # prefix of the key of a live worker's note
@@ -76,7 +76,7 @@ def read_plan(notes: Mapping[str, Note]) -> PartitionPlan:
 class PartitionShare:
     """The partitions that one worker may claim, as of its last read of the plan."""
 
-    def __init__(self, queue: Queue, run_id: str, worker_id: str, role: PartitionRole) -> None:
+    def __init__(self, queue: SharedNotes, run_id: str, worker_id: str, role: PartitionRole) -> None:
         self.partitions: frozenset[str] = frozenset()
         self.fence: Fence | None = None
         self.poll_interval = role.poll_interval

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError, StepEnded, StepTimeout
-from shoal.core.failures import message_of
+from shoal.core.failures import error_text, message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task
 from shoal.core.redact import Redact, bare_url, redacted
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.verdict import RetryPolicy, judge

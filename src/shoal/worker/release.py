@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from shoal.queue.contract import Queue
+from shoal.queue.contract import WorkQueue
 
 ONCE = "delivery is at_most_once"
 
 
 async def release_leases(
-    queue: Queue, worker_id: str, *, once: Collection[str] = (), how: str = "died"
+    queue: WorkQueue, worker_id: str, *, once: Collection[str] = (), how: str = "died"
 ) -> int:
     """Release every lease of a dead worker, and return how many.
 

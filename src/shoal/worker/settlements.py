@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
-from shoal.core.model import MINUTE, Bury, Fate, Outcome, error_text
-from shoal.queue.contract import Queue
+from shoal.core.failures import error_text
+from shoal.core.model import MINUTE, Bury, Fate, Outcome
+from shoal.queue.contract import Queue, WorkQueue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
 
 MAX_BATCH = 500
@@ -36,7 +37,7 @@ class Settler:
     the settler retries without end.
     """
 
-    def __init__(self, queue: Queue, on_settled: OnSettled, *, give_up_after: timedelta) -> None:
+    def __init__(self, queue: WorkQueue, on_settled: OnSettled, *, give_up_after: timedelta) -> None:
         self._queue, self._on_settled = queue, on_settled
         self._give_up_after = give_up_after.total_seconds()
         self._retry = QueueRetry("settle its tasks", give_up_after)

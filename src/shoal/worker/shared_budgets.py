@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Note
-from shoal.queue.contract import Fence, Queue
+from shoal.queue.contract import Fence, Queue, SharedNotes
 from shoal.scrape.links.filter import LinkFilter
 
 TOPIC = "page turns"
@@ -70,7 +70,7 @@ class PageLimit:
             wait = min(2 * wait, MAX_WAIT)
 
 
-async def raise_page_limit(queue: Queue, run_id: str, max_pages: int | None) -> None:
+async def raise_page_limit(queue: SharedNotes, run_id: str, max_pages: int | None) -> None:
     """Set the page limit that all workers of a run use from now on; None is no limit."""
     await queue.write_notes(BUDGETS, {run_id: b"" if max_pages is None else str(max_pages).encode()})
 
@@ -90,7 +90,7 @@ SPENT_TTL = timedelta(days=1)
 class TrapBudgetSync:
     """Exchanges with the other workers what was spent on each kind of link."""
 
-    def __init__(self, queue: Queue, link_filter: LinkFilter, run_id: str) -> None:
+    def __init__(self, queue: SharedNotes, link_filter: LinkFilter, run_id: str) -> None:
         self._queue, self._link_filter, self._topic = queue, link_filter, spent_topic(run_id)
         link_filter.set_shared_key(run_id.encode()[:64])
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.core.errors import QueueError
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, SharedNotes
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.left_out.missing import write_missing
 from shoal.worker.left_out.reasons import cut_of, note_cuts, option_for
@@ -48,7 +48,7 @@ def topic_of(run_id: str) -> str:
     return f"links not followed {run_id}"
 
 
-async def links_not_followed(queue: Queue, run_id: str) -> dict[str, SkippedLinks]:
+async def links_not_followed(queue: SharedNotes, run_id: str) -> dict[str, SkippedLinks]:
     """Return the skipped links of a run by reason, the most frequent reason first."""
     counts: Counter[str] = Counter()
     examples: dict[str, str | None] = {}

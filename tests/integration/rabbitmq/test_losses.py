@@ -91,7 +91,7 @@ async def test_a_bundle_whose_receipt_redis_forgets_is_received_again_while_the_
     run = await start(queue, *pages(1_000))
     async with forgotten(direct):
         assert len(await claim(queue, run, limit=10)) == 10
-    monkeypatch.setattr(acks, "ACK_DELAY", 0.0)
+    monkeypatch.setattr(acks, "ACK_DELAY", ZERO)
     await queue._transport._acks.check()
     leases = await claim_all(queue, run, limit=100)
     assert len(ids(leases)) == len(leases) == 1_000
@@ -105,7 +105,7 @@ async def test_tasks_that_redis_forgets_together_with_their_receipt_enter_again(
         await queue.enqueue(run.id, pages(300))
         await claim(queue, run, limit=10)
     await queue.enqueue(run.id, [page("new")])
-    monkeypatch.setattr(acks, "ACK_DELAY", 0.0)
+    monkeypatch.setattr(acks, "ACK_DELAY", ZERO)
     await queue._transport._acks.check()
     assert len(await claim_all(queue, run, limit=100)) == 301
 
@@ -113,8 +113,8 @@ async def test_tasks_that_redis_forgets_together_with_their_receipt_enter_again(
 async def test_a_message_is_acknowledged_once_its_receipt_is_old_enough(
     queue, rabbitmq_url, depths, monkeypatch
 ):
-    monkeypatch.setattr(acks, "ACK_DELAY", 0.0)
-    monkeypatch.setattr(acks, "CHECK_INTERVAL", 0.01)
+    monkeypatch.setattr(acks, "ACK_DELAY", ZERO)
+    monkeypatch.setattr(acks, "CHECK_INTERVAL", SECOND / 100)
     run = await start(queue, *pages(1_000))
     async with await RabbitQueue.open(rabbitmq_url) as worker:
         assert len(await claim_all(worker, run, limit=100)) == 1_000

@@ -52,7 +52,9 @@ def help_texts():
 
 def error_classes():
     return [
-        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if kind.__module__.startswith(errors.__name__)
     ]
 
 

@@ -35,9 +35,9 @@ from shoal.core.errors import (
     TaskExpired,
     UnknownQueue,
     UnknownRun,
-    shorten,
 )
 from shoal.core.model import MINUTE, Task
+from shoal.core.text import shorten
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ShoalError)]
 

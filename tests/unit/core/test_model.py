@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core import model
+from shoal.core.failures import error_text
 from shoal.core.model import (
     MINUTE,
     SECOND,
@@ -26,7 +27,6 @@ from shoal.core.model import (
     RunSettings,
     Stats,
     Task,
-    error_text,
 )
 
 WORDS = [word for _, word in inspect.getmembers(model, inspect.isclass) if is_dataclass(word)]

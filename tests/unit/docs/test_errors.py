@@ -26,7 +26,7 @@ LEASE = Lease(
 
 def classes(root=errors.ShoalError):
     for kind in root.__subclasses__():
-        if kind.__module__ == errors.__name__:
+        if kind.__module__.startswith(errors.__name__):
             yield kind
             yield from classes(kind)
 

@@ -6,8 +6,9 @@ import pytest
 
 from shoal.core.model import MINUTE
 from shoal.fleet.job import LEASE
-from shoal.queue.open import PATIENCE, open_queue
+from shoal.queue.open import open_queue
 from shoal.queue.redis import durability as redis
+from shoal.queue.retry import RETRY_TIMEOUT
 from tests.unit.docs.pages import DOCS, ROOT, rows
 
 TEXT = (DOCS / "explanation" / "guarantees.md").read_text()
@@ -38,7 +39,7 @@ def test_every_test_that_is_listed_is_spoken_of():
 
 def test_the_numbers_are_those_of_the_code():
     assert LEASE == MINUTE and "run out within a minute" in TEXT
-    assert f"{PATIENCE.total_seconds():.0f} seconds for each call" in TEXT
+    assert f"{RETRY_TIMEOUT.total_seconds():.0f} seconds for each call" in TEXT
 
 
 def power_cut():

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from shoal.core.errors import ParseFailed, shorten
+from shoal.core.errors import ParseFailed
+from shoal.core.text import shorten
 from shoal.discover.sitemaps.entry import SitemapEntry
 from shoal.discover.source import shown
 

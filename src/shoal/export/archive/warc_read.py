@@ -5,8 +5,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shoal.core.errors import InvalidSetting, InvalidUrl, TooLarge, shorten
+from shoal.core.errors import InvalidSetting, InvalidUrl, TooLarge
 from shoal.core.http import Headers, Response
+from shoal.core.text import shorten
 from shoal.core.urls import canonical
 from shoal.export.archive.warc import REQUEST_KEY_FIELD, SUFFIX, TRANSPORT_HEADERS, numbered_path, warcio
 

@@ -8,8 +8,8 @@ from shoal.core.errors import (
     FetchTimeout,
     OutOfScope,
     TlsFailed,
-    shorten,
 )
+from shoal.core.text import shorten
 
 _KINDS: tuple[tuple[str, type[FetchError]], ...] = (
     ("ERR_NAME_", DnsFailed),

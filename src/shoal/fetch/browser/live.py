@@ -7,7 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shoal.core.errors import FetchTimeout, InvalidInput, shorten
+from shoal.core.errors import FetchTimeout, InvalidInput
+from shoal.core.text import shorten
 from shoal.fetch.browser import scripts
 from shoal.fetch.browser.cdp import CdpError
 from shoal.fetch.browser.navigation import Navigation

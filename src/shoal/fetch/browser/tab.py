@@ -6,15 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from shoal.core.browser_settings import BrowserSettings
-from shoal.core.errors import (
-    BrokenAnswer,
-    InvalidSetting,
-    OutOfScope,
-    PageCrashed,
-    ShoalError,
-    TooLarge,
-    shorten,
-)
+from shoal.core.errors import BrokenAnswer, InvalidSetting, OutOfScope, PageCrashed, ShoalError, TooLarge
+from shoal.core.text import shorten
 from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
 from shoal.fetch.browser.cdp import CdpConnection, CdpError, Event

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from re import Pattern
 from secrets import token_hex
 
-from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError, shorten
+from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError
 from shoal.core.http import Headers, Hop, Request, Response
 from shoal.core.model import MINUTE, ZERO
+from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, join
 from shoal.fetch.cache.entry import CacheEntry, VaryIndex, body_of, key_of, pack, pack_vary_index, unpack
 from shoal.fetch.cache.rules import (

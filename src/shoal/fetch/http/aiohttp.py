@@ -17,9 +17,9 @@ from shoal.core.errors import (
     OutOfScope,
     TlsFailed,
     TooLarge,
-    shorten,
 )
 from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.core.text import shorten
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders, supported_encodings

@@ -6,11 +6,12 @@ from datetime import timedelta
 from time import perf_counter
 from typing import Protocol
 
-from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope, shorten
+from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.http import Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.request_options import SENT_ON
 from shoal.core.secrets import current_secrets
+from shoal.core.text import shorten
 from shoal.core.urls import join
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import AllowedTarget, Egress

@@ -15,9 +15,9 @@ from shoal.core.errors import (
     ProxyRefused,
     TlsFailed,
     TooLarge,
-    shorten,
 )
 from shoal.core.http import Proxy
+from shoal.core.text import shorten
 from shoal.fetch.egress import AllowedTarget
 
 BROKEN = tuple(getattr(broken, name) for name in broken.__all__)

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from shoal.core.errors import InvalidSetting, ShoalError, shorten
+from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.http import Proxy
 from shoal.core.proxies import MAX_PROXIES, Provider, ProxyRules, read_file, read_proxy_list
+from shoal.core.text import shorten
 
 CHECK_INTERVAL = 2.0  # seconds between two checks of a file
 PROVIDER_TIMEOUT = 30.0  # seconds that a provider may take

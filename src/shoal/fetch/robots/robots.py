@@ -17,10 +17,10 @@ from shoal.core.errors import (
     QueueError,
     RobotsDenied,
     RobotsUnavailable,
-    shorten,
 )
 from shoal.core.http import Request
 from shoal.core.model import MINUTE, ZERO
+from shoal.core.text import shorten
 from shoal.core.urls import canonical, join
 from shoal.fetch.cache.store import CacheStore, StoredEntry
 from shoal.fetch.contract import Fetcher

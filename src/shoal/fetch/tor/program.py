@@ -7,7 +7,8 @@ import shutil
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from pathlib import Path
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 
 # Debian installs daemons where an ordinary user's PATH does not look.
 _SBIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")

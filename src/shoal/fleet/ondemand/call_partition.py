@@ -13,7 +13,7 @@ from typing import Self
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.model import SECOND, Note
 from shoal.core.tasks import restarted, watched
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 
 PARTITIONS = 256
 RESERVATION_TTL = 15 * SECOND  # without a renewal
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class CallPartition:
     """Reserves one partition of a run while it is open."""
 
-    def __init__(self, queue: Queue, run_id: str, holder: str) -> None:
+    def __init__(self, queue: SharedNotes, run_id: str, holder: str) -> None:
         self._queue, self._topic, self.holder = queue, f"desks {run_id}", holder
         self._note: Note | None = None
         self._renewal: asyncio.Task[None] | None = None

@@ -13,7 +13,7 @@ from shoal.core.errors import InvalidSetting, QueueError
 from shoal.core.model import SECOND
 from shoal.core.values import hint
 from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 from shoal.worker.ipc.calls import ListenerHealth, ListenerRecord, read_listener, topic_of
 
 HEALTH_INTERVAL = 2 * SECOND
@@ -89,7 +89,7 @@ class WorkerDirectory:
     """Tracks the workers that listen for a scraper, and checks their health."""
 
     def __init__(
-        self, queue: Queue, scraper: str, client: CallClient, *, strategy: str, interval: timedelta
+        self, queue: SharedNotes, scraper: str, client: CallClient, *, strategy: str, interval: timedelta
     ) -> None:
         self._queue, self._topic, self._client = queue, topic_of(scraper), client
         self._choose, self._interval = read_strategy(strategy), interval.total_seconds()

@@ -9,7 +9,7 @@ from shoal.core.errors import InvalidSetting, NobodyListens
 from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
 from shoal.fleet.telemetry.metrics_server import HERE, read_address
-from shoal.queue.contract import Queue
+from shoal.queue.contract import QueueAdmin, SharedNotes
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.calls import ListenerRecord, Listening, read_listener, topic_of
 
@@ -36,7 +36,7 @@ def listening_job(job: Job, at: str = ANY_PORT, announce: str | None = None) -> 
 
 
 async def until_listening(
-    queue: Queue, scraper: str, count: int, timeout: timedelta = 30 * SECOND
+    queue: SharedNotes, scraper: str, count: int, timeout: timedelta = 30 * SECOND
 ) -> list[ListenerRecord]:
     """Return the listening workers, once `count` have registered; raises NobodyListens."""
     try:
@@ -53,7 +53,7 @@ def standing_run_id(scraper: str) -> str:
     return f"ondemand_{scraper}"
 
 
-async def standing_run(queue: Queue, scraper: Scraper) -> Run:
+async def standing_run(queue: QueueAdmin, scraper: Scraper) -> Run:
     """Return the run for a scraper's calls; the first call creates it."""
     run_id = standing_run_id(scraper.name)
     return await queue.start_run(scraper.name, settings=_standing_settings(scraper), run_id=run_id)

@@ -17,7 +17,7 @@ from shoal.core.errors import QueueError, RunConflict
 from shoal.core.model import Note
 from shoal.fleet.partitions.rebalance import is_same, next_plan
 from shoal.fleet.partitions.table import check_table
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.background import run_beside
 from shoal.worker.partitions import (
     MEMBER,
@@ -192,7 +192,7 @@ def _refuse_if(is_so: bool, run_id: str, reason: str) -> None:
         raise RunConflict(run_id, reason)
 
 
-async def _refuse_workers_without_plan(queue: Queue, run_id: str) -> None:
+async def _refuse_workers_without_plan(queue: QueueReports, run_id: str) -> None:
     for worker in await queue.workers(run_id):
         is_alive = worker.state in (RUNNING, FROZEN) and worker.last_beat < MAX_SILENCE
         if is_alive and "sharing" not in worker.info and "role" not in worker.info:

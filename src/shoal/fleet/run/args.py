@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
+from shoal.core.text import shorten
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.standing_run import standing_run, standing_run_id
 from shoal.queue.contract import Queue

@@ -23,7 +23,7 @@ from shoal.fleet.run.settings import use_settings
 from shoal.fleet.sources.dead_seeds import DeadSeeds
 from shoal.fleet.sources.declared import mark_seeded, mark_seeding
 from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, WorkQueue
 from shoal.queue.intake import Intake
 from shoal.scrape.scraper import Scraper
 
@@ -189,7 +189,7 @@ class Refusals:
 
 
 async def enqueue_all(
-    queue: Queue, run: Run, enqueuer: RunEnqueuer, refusals: Refusals, known: Iterable[Task] = ()
+    queue: WorkQueue, run: Run, enqueuer: RunEnqueuer, refusals: Refusals, known: Iterable[Task] = ()
 ) -> RunEnqueueReport:
     """Stream the tasks of all sources into a run, and those of pages to recrawl."""
     report = await queue.enqueue(run.id, enqueuer.into(run), on_invalid=enqueuer.invalid)

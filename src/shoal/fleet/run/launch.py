@@ -29,7 +29,7 @@ from shoal.fleet.status.progress import ProgressReader, Snapshot, links_as_json
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import POLL_INTERVAL, logs_of, metrics_of
-from shoal.queue.contract import Queue, Tasks
+from shoal.queue.contract import Queue, QueueReports, Tasks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.browser import sandbox_notice
 from shoal.worker.secrets import all_secrets
@@ -135,7 +135,7 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
     return await find_unfinished(queue, scraper.name)
 
 
-async def find_unfinished(queue: Queue, scraper: str) -> Run:
+async def find_unfinished(queue: QueueReports, scraper: str) -> Run:
     """Return the newest run of a scraper that has tasks left and has not ended; raises InvalidSetting."""
     for run in await queue.runs():
         is_open = run.scraper == scraper and not run.state.has_ended

@@ -6,14 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError, shorten
-from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task, error_text
+from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError
+from shoal.core.failures import error_text
+from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task
 from shoal.core.redact import redacted
 from shoal.core.request_options import RequestOptions
+from shoal.core.text import shorten
 from shoal.core.values import hint
 from shoal.fleet.job import Job
 from shoal.fleet.status.rows import find_letter
-from shoal.queue.contract import EditFate, LetterEdit, Queue
+from shoal.queue.contract import EditFate, LetterEdit, Queue, QueueReports
 from shoal.queue.intake import task_id
 
 BATCH = 200
@@ -182,7 +184,7 @@ async def edit_letter(
     return await find_letter(queue, run_id, new_id)
 
 
-async def check_step(queue: Queue, run: Run, step: str | None, job_of: Callable[[Run], Job]) -> None:
+async def check_step(queue: QueueReports, run: Run, step: str | None, job_of: Callable[[Run], Job]) -> None:
     """Raise InvalidInput if the scraper has no such step; if it is not known here, if the run has none."""
     if step is None:
         return
@@ -236,7 +238,7 @@ async def _write(
                 report.refuse(edit.letter, "it was replayed, dropped or edited meanwhile")
 
 
-async def _foresee(queue: Queue, run: Run, edits: Sequence[LetterEdit]) -> list[EditFate]:
+async def _foresee(queue: QueueReports, run: Run, edits: Sequence[LetterEdit]) -> list[EditFate]:
     """Return the fates that the edits of a dry run would have now."""
     ids = [task_id(run, edit.task) for edit in edits]
     taken = await queue.entered(run.id, ids)

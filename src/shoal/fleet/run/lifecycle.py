@@ -9,7 +9,7 @@ from shoal.core.model import Run, RunState, Stats
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rates import forget_rates
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.pages import forget_failed_pages
@@ -89,7 +89,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     await forget_rates(queue, run_id)
 
 
-async def is_new(queue: Queue, run_id: str | None) -> bool:
+async def is_new(queue: QueueReports, run_id: str | None) -> bool:
     """Return whether no run has this id yet."""
     if run_id is None:
         return True

@@ -12,7 +12,7 @@ from shoal.core.model import ZERO, Run, RunState, Stats
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import FINAL_STATES, LATE, state_of
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def _candidates(runs: Sequence[Run], rule: RetentionRule, but: str | None) -> li
 
 
 async def _judge(
-    queue: Queue, run: Run, rule: RetentionRule, now: datetime, report: PurgeReport
+    queue: QueueReports, run: Run, rule: RetentionRule, now: datetime, report: PurgeReport
 ) -> PurgedRun | None:
     """Return a run that the rule selects; of others that are old enough, count why they stay."""
     if now - run.started_at < rule.older:

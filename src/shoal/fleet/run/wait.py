@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.core.errors import InvalidTask, TaskDied, TaskExpired, UnknownTask
 from shoal.core.model import Stats, Task, TaskState
 from shoal.fleet.status.progress import Snapshot
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 
 if TYPE_CHECKING:
     from shoal.fleet.handle import RunHandle
@@ -25,7 +25,7 @@ class TaskWaiter:
     or, where the store does not list those, when the run has finished.
     """
 
-    def __init__(self, queue: Queue, run_id: str, ids: Iterable[str]) -> None:
+    def __init__(self, queue: QueueReports, run_id: str, ids: Iterable[str]) -> None:
         self._queue, self._run_id = queue, run_id
         self._left = set(ids)
         self.items: dict[str, list[Any]] = {}

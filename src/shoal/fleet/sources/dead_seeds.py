@@ -6,7 +6,7 @@ from shoal.core.errors import InvalidTask
 from shoal.core.model import MINUTE, Bury, Run, Task
 from shoal.discover.source import Refusal
 from shoal.fleet.dead_workers import new_worker_id
-from shoal.queue.contract import Queue
+from shoal.queue.contract import WorkQueue
 from shoal.scrape.scraper import INVALID_SEED
 
 BATCH = 500
@@ -20,7 +20,7 @@ class DeadSeeds:
     scraper has, which is claimed here and buried at once. A faster worker buries it with the same error.
     """
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: WorkQueue) -> None:
         self.run: Run | None = None
         self._queue, self._me = queue, new_worker_id()
         self._waiting: list[Refusal] = []

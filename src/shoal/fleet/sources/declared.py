@@ -10,7 +10,7 @@ from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.fleet.sources.seeds import Seeds
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.scraper import Scraper
 
 TOPIC = "runs being seeded"
@@ -46,12 +46,12 @@ def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> lis
     return list(allowed_private_hosts(start_urls(project, name, scraper)))
 
 
-async def mark_seeding(queue: Queue, run_id: str) -> None:
+async def mark_seeding(queue: SharedNotes, run_id: str) -> None:
     """Record that declared seeds are being enqueued: a run that is resumed before the end starts over."""
     await queue.write_notes(TOPIC, {run_id: b"1"}, ttl=TTL)
 
 
-async def mark_seeded(queue: Queue, run_id: str) -> None:
+async def mark_seeded(queue: SharedNotes, run_id: str) -> None:
     """Record that all declared seeds of a run are enqueued."""
     await queue.write_notes(TOPIC, {run_id: None})
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Run, Task
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
 from shoal.worker.recrawl.history import (
     VISIT_TTL,
@@ -47,7 +47,7 @@ async def compared(queue: Queue, run: Run) -> Comparison:
     return Comparison(**counts)
 
 
-async def earlier_run(queue: Queue, scraper: Scraper, *, but: str | None = None) -> Run | None:
+async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None = None) -> Run | None:
     """Return the run that a scraper's setting `again` names; None without it.
 
     Raises UnknownRun, RunConflict for another scraper's run, InvalidSetting if there is no run.

@@ -22,7 +22,7 @@ from shoal.discover.labels import NO_LABELS, Labels
 from shoal.discover.routing import Routes
 from shoal.discover.source import Found, Refusal, Source, shown
 from shoal.fleet.sources.scraper_seeds import iterate_scraper_seeds
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import SEED_STEP, Scraper
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Seeds:
         found = combine(self.template, axes, step=step, payload=self.templates, partition=partition)
         return self.labels.label(found, "partition")
 
-    def _previous(self, queue: Queue, step: str) -> Iterator[Source]:
+    def _previous(self, queue: QueueReports, step: str) -> Iterator[Source]:
         if not self.from_run:
             return
         from shoal.discover.previous import DeadTasks, ItemTasks

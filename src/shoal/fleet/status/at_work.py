@@ -5,7 +5,7 @@ from datetime import timedelta
 from shoal.core.model import MINUTE, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
 from shoal.fleet.status.stale import FINAL_STATES
-from shoal.queue.contract import Queue
+from shoal.queue.contract import QueueReports
 
 RECENT = MINUTE  # a worker that has been silent for longer counts as gone
 GONE_SHOWN = timedelta(days=1)  # how long a gone worker can be listed
@@ -21,11 +21,11 @@ def is_at_work(worker: WorkerStatus) -> bool:
     return is_live(worker) and worker.last_beat <= MAX_SILENCE and "role" not in worker.info
 
 
-async def runs_at_work(queue: Queue) -> set[str]:
+async def runs_at_work(queue: QueueReports) -> set[str]:
     """Return the ids of the runs that somebody works on."""
     return {worker.run_id for worker in await queue.workers() if is_at_work(worker)}
 
 
-async def has_workers(queue: Queue, run_id: str) -> bool:
+async def has_workers(queue: QueueReports, run_id: str) -> bool:
     """Return whether somebody works on a run."""
     return any(is_at_work(worker) for worker in await queue.workers(run_id))

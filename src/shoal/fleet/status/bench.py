@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.core.model import ZERO, Done, Lease, Run, RunSettings, Task
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports, WorkQueue
 
 BATCH = 100
 ROUND_TRIPS = 50
@@ -52,7 +52,7 @@ async def measure(queue: Queue, *, tasks: int, loops: int) -> AsyncIterator[Figu
 class _Claimer:
     """A simulated worker: its tasks take no time and yield one small item each."""
 
-    def __init__(self, queue: Queue, run: Run, worker_id: str) -> None:
+    def __init__(self, queue: WorkQueue, run: Run, worker_id: str) -> None:
         self._queue, self._run, self._me = queue, run, worker_id
         self.waits: list[float] = []
 
@@ -75,7 +75,7 @@ class _Claimer:
         await self._queue.settle([Done(lease, items=[{"url": lease.task.url}]) for lease in leases])
 
 
-async def _round_trip(queue: Queue, run: Run) -> float:
+async def _round_trip(queue: QueueReports, run: Run) -> float:
     """Return the median time of the simplest query, in milliseconds."""
     waits = sorted([await _timed(lambda: queue.run(run.id)) for _ in range(ROUND_TRIPS)])
     return 1000 * waits[len(waits) // 2]

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from shoal.core.errors import InvalidSetting, UnknownRun
 from shoal.core.model import Run
-from shoal.queue.contract import Queue
+from shoal.queue.contract import QueueReports
 
 NEWEST = "newest"
 MAX_SHOWN = 5  # ids in an error
 
 
-async def find_run(queue: Queue, name: str | None = NEWEST, *, scraper: str | None = None) -> Run:
+async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: str | None = None) -> Run:
     """Return the run of this name, or of a scraper the newest one; None means the newest too.
 
     Raises UnknownRun, and InvalidSetting if the name begins several ids or the queue has no runs.

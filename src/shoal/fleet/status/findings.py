@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from shoal.core.errors import shorten
 from shoal.core.model import Stats, TaskState
-from shoal.queue.contract import Queue
+from shoal.core.text import shorten
+from shoal.queue.contract import Queue, QueueReports
 
 MAX_LETTERS = 1_000  # dead letters that are read, the oldest first
 MAX_ITEMS = 1_000  # items of a step that are read, the first ones
@@ -57,7 +57,7 @@ async def read_findings(queue: Queue, run_id: str, stats: Stats) -> RunFindings:
     )
 
 
-async def _first_errors(queue: Queue, run_id: str) -> dict[str, str]:
+async def _first_errors(queue: QueueReports, run_id: str) -> dict[str, str]:
     found: dict[str, str] = {}
     async for letter in _up_to(queue.dead(run_id), MAX_LETTERS):
         lines = letter.error.splitlines() or [""]
@@ -68,13 +68,13 @@ async def _first_errors(queue: Queue, run_id: str) -> dict[str, str]:
     return found
 
 
-async def _first_reject(queue: Queue, run_id: str) -> str | None:
+async def _first_reject(queue: QueueReports, run_id: str) -> str | None:
     async for reject in _up_to(queue.rejects(run_id), 1):
         return shorten(reject.reason, MAX_MESSAGE)
     return None
 
 
-async def _empty_fields(queue: Queue, run_id: str, stats: Stats) -> list[EmptyFields]:
+async def _empty_fields(queue: QueueReports, run_id: str, stats: Stats) -> list[EmptyFields]:
     """Find the empty fields of each step: steps yield items of different types."""
     steps = [name for name, counts in stats.steps.items() if counts.items]
     found = []
@@ -96,7 +96,7 @@ def is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
 
 
-async def _page_without_items(queue: Queue, run_id: str) -> str | None:
+async def _page_without_items(queue: QueueReports, run_id: str) -> str | None:
     async for task in _up_to(queue.tasks(run_id, states={TaskState.COMPLETED}), 1):
         return task.url
     return None

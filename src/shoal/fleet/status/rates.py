@@ -15,7 +15,7 @@ import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.core.tasks import watched
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, SharedNotes
 
 TOPIC = "run rates"  # a note for each run
 RATES_TTL = timedelta(days=365)
@@ -56,13 +56,13 @@ class RateHistory(msgspec.Struct):
         return found
 
 
-async def read_rates(queue: Queue, run_id: str) -> RateHistory:
+async def read_rates(queue: SharedNotes, run_id: str) -> RateHistory:
     """Return the rates of a run; empty if no pool has stored any."""
     note = (await queue.notes(TOPIC, [run_id])).get(run_id)
     return _decode(note.value) if note else RateHistory()
 
 
-async def forget_rates(queue: Queue, run_id: str) -> None:
+async def forget_rates(queue: SharedNotes, run_id: str) -> None:
     """Remove the rates of a run."""
     await queue.write_notes(TOPIC, {run_id: None})
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.model import Run, Task, TaskState, TaskStatus
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.intake import Intake
 
 PAGE = 1_000  # records in memory at a time
@@ -71,7 +71,7 @@ def name_of(task: Task) -> str:
 class _Finder:
     """Looks up records in all steps with one query."""
 
-    def __init__(self, queue: Queue, run: Run, steps: Sequence[str]) -> None:
+    def __init__(self, queue: QueueReports, run: Run, steps: Sequence[str]) -> None:
         self._queue, self._run, self._steps = queue, run, steps
         self._intake = Intake(run.id, run.settings)
         self._names: dict[str, str] = {}  # by the record's task id in a step

@@ -18,7 +18,7 @@ from shoal.core.model import (
     TaskStatus,
 )
 from shoal.fleet.status.progress import counts_as_json, snapshot_of
-from shoal.queue.contract import Queue, StoreSize
+from shoal.queue.contract import Queue, QueueReports, StoreSize
 from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _labels(task: Task | None) -> Mapping[str, Any]:
     }
 
 
-async def find_letter(queue: Queue, run_id: str, letter_id: str) -> DeadLetter:
+async def find_letter(queue: QueueReports, run_id: str, letter_id: str) -> DeadLetter:
     """Return a dead letter by its id; raises UnknownLetter."""
     async for letter in queue.dead(run_id, ids=[letter_id]):
         return letter

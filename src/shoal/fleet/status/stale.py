@@ -8,7 +8,7 @@ from typing import Any
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerStatus
 from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.process.supervisor import FROZEN
 from shoal.worker.release import release_leases
 
@@ -131,7 +131,7 @@ def _why_old(worker: WorkerStatus | None) -> str:
     return "its process is frozen" if worker.state == FROZEN else "held for long"
 
 
-async def _busy(queue: Queue) -> list[Run]:
+async def _busy(queue: QueueReports) -> list[Run]:
     return [run for run in await queue.runs() if (await queue.stats(run.id)).leased]
 
 

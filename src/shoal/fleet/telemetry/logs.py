@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import msgspec
 
-from shoal.core.errors import printable
 from shoal.core.events import STDOUT, Event, Level, level_name
 from shoal.core.failures import TRACEBACK
 from shoal.core.redact import Redact, redactor
+from shoal.core.text import printable
 from shoal.fleet.telemetry.logfile import LogFile, LogFolder, check_folder
 from shoal.fleet.telemetry.logstream import LogStream, Stream
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 
+from shoal.core.failures import error_text
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -19,7 +20,6 @@ from shoal.core.model import (
     RunSettings,
     RunState,
     Task,
-    error_text,
 )
 from shoal.queue.contract import LetterEdit
 from shoal.queue.intake import Intake, QueuedTask, encode_item, read_payload

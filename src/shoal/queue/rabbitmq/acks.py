@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from shoal.core.errors import QueueError
+from shoal.core.model import SECOND
 from shoal.core.tasks import restarted, watched
 from shoal.queue.rabbitmq.broker import Broker, Delivery
 from shoal.queue.rabbitmq.state import ONLY, StateStore
 from shoal.queue.redis.server import Argument
 
-ACK_DELAY = 30.0  # seconds; RabbitMQ closes a channel that has not acknowledged a message for 30 minutes
-CHECK_INTERVAL = 1.0  # seconds
+ACK_DELAY = 30 * SECOND  # RabbitMQ closes a channel that has not acknowledged a message for 30 minutes
+CHECK_INTERVAL = SECOND
 MAX_HELD = 5_000  # messages; beyond that the oldest are acknowledged early
 BATCH = 500  # messages of one call to Redis
 
@@ -73,13 +74,13 @@ class LateAcks:
 
     async def _check_until_empty(self) -> None:
         while self._held:
-            await asyncio.sleep(CHECK_INTERVAL)
+            await asyncio.sleep(CHECK_INTERVAL.total_seconds())
             with suppress(QueueError):  # then they are held for longer
                 await self.check()
         self._checking = None
 
     def _ready(self) -> list[_UnackedDelivery]:
-        old = asyncio.get_running_loop().time() - ACK_DELAY
+        old = asyncio.get_running_loop().time() - ACK_DELAY.total_seconds()
         excess = len(self._held) - MAX_HELD
         return [
             one

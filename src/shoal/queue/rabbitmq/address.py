@@ -9,7 +9,7 @@ from shoal.core.redact import shown_address
 from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.redis import address as redis_address
 
-HEARTBEAT = 15  # seconds; after twice that the broker requeues the bundle of a frozen worker
+HEARTBEAT_INTERVAL = 15  # seconds; after twice that the broker requeues the bundle of a frozen worker
 EXAMPLE = "amqp://user:password@localhost/?state=redis://localhost:6379/0"
 _STATE = re.compile("(?:^|&)state=([^&]*)")
 TLS_OPTIONS = ("cafile", "capath", "cadata", "keyfile", "certfile", "no_verify_ssl")
@@ -59,7 +59,7 @@ def read(url: str) -> RabbitAddress:
         raise InvalidSetting(
             "queue", "keeps its state in one Redis, not in a cluster. Write redis://host:6379/0"
         )
-    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT}))
+    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT_INTERVAL}))
     urls = tuple(bare._replace(netloc=f"{user}{at}{node}").geturl() for node in nodes)
     return RabbitAddress(urls, shown, with_namespace(state, namespace), namespace)
 

@@ -7,7 +7,8 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.queue.intake import Intake
-from shoal.queue.redis.wire import LetterRecord, Parcel, dead_letter, expired_task, parcel, read_element
+from shoal.queue.redis.records import LetterRecord, Parcel
+from shoal.queue.redis.wire import dead_letter, expired_task, parcel, read_element
 
 _encode_json = msgspec.json.Encoder().encode
 

@@ -7,16 +7,17 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.errors import QueueError
-from shoal.core.model import Grant, Lease
+from shoal.core.model import SECOND, Grant, Lease
 from shoal.queue.rabbitmq.state import ScriptReply
 from shoal.queue.redis.claim import MAX_TASKS, RedisClaimRequest
-from shoal.queue.redis.wire import ClaimHead, duration, moment, read_claim
+from shoal.queue.redis.records import ClaimHead
+from shoal.queue.redis.wire import duration, moment, read_claim
 
 # All in seconds
-RECEIVE_TIMEOUT = 1.0  # that one claim may spend on receiving bundles
-RECEIVE_TIMEOUT_WITH_LEASES = 0.25  # the same, once tasks have been leased: their time is running
-RESEND_TIMEOUT = 0.25  # that a claim waits for overdue bundles to be sent
-MIN_PAUSE, MAX_PAUSE = 0.005, 0.05
+RECEIVE_TIMEOUT = SECOND  # that one claim may spend on receiving bundles
+RECEIVE_TIMEOUT_WITH_LEASES = SECOND / 4  # the same, once tasks have been leased: their time is running
+RESEND_TIMEOUT = SECOND / 4  # that a claim waits for overdue bundles to be sent
+MIN_PAUSE, MAX_PAUSE = 0.005, 0.05  # seconds between two attempts to receive a bundle
 PRIORITIES = 10
 SOON = timedelta(seconds=0.1)
 
@@ -40,19 +41,20 @@ ReportEmpty = Callable[[int, int], Awaitable[None]]
 class TimeBudget:
     """The time that a call may still spend on receiving bundles."""
 
-    end: float
+    end: float  # by the event loop's clock
 
     @classmethod
-    def start(cls, seconds: float) -> "TimeBudget":
-        return cls(asyncio.get_running_loop().time() + seconds)
+    def start(cls, duration: timedelta) -> "TimeBudget":
+        return cls(asyncio.get_running_loop().time() + duration.total_seconds())
 
     @property
     def left(self) -> float:
+        """The rest in seconds."""
         return self.end - asyncio.get_running_loop().time()
 
-    def shorten(self, seconds: float) -> None:
+    def shorten(self, duration: timedelta) -> None:
         """Leave at most this much."""
-        self.end = min(self.end, asyncio.get_running_loop().time() + seconds)
+        self.end = min(self.end, asyncio.get_running_loop().time() + duration.total_seconds())
 
 
 class RabbitClaim:
@@ -67,7 +69,7 @@ class RabbitClaim:
         request: RedisClaimRequest,
         run_script: RunScript,
         receive: Receive,
-        resend: Callable[[float], Awaitable[None]],
+        resend: Callable[[timedelta], Awaitable[None]],
         report_empty: ReportEmpty,
     ) -> None:
         self._request, self._run_script, self._receive, self._resend = request, run_script, receive, resend

@@ -18,10 +18,10 @@ from shoal.queue.redis.migrate import migrate
 from shoal.queue.redis.queue import RedisQueue, no_skew
 from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument
+from shoal.queue.retry import RETRY_TIMEOUT
 from shoal.queue.rules import check_claim
 
-RETRY_TIMEOUT = 30 * SECOND
-RECLAIM_TIMEOUT = 10.0  # seconds that a reclaim may spend on the bundles of one run
+RECLAIM_TIMEOUT = 10 * SECOND  # that a reclaim may spend on the bundles of one run
 
 
 class RabbitRuns(RunList):

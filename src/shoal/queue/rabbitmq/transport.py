@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from hashlib import sha1
 
 from pamqp.commands import Basic
 
 from shoal.core.errors import QueueError, QueueFull, UnknownRun
+from shoal.core.model import SECOND
 from shoal.core.tasks import watched
 from shoal.queue.intake import Intake
 from shoal.queue.rabbitmq import bundle
@@ -17,10 +19,11 @@ from shoal.queue.rabbitmq.bundle import NotABundle
 from shoal.queue.rabbitmq.losses import LostBundles
 from shoal.queue.rabbitmq.names import DEAD_LETTERS, QueueName, RunQueues
 from shoal.queue.rabbitmq.state import ONLY, OutgoingBundle, StateStore
-from shoal.queue.redis.wire import Parcel, columns
+from shoal.queue.redis.records import Parcel
+from shoal.queue.redis.wire import columns
 
 RESEND_BATCH = 20  # bundles of one call
-RESEND_INTERVAL = 5.0  # seconds
+RESEND_INTERVAL = 5 * SECOND
 MAX_RECEIVED, MAX_RECEIVED_BYTES = 16, 50_000  # of one call, so that it stays short
 MAX_ROUNDS = 20
 UNKNOWN = -1
@@ -58,18 +61,19 @@ class BundleTransport:
         if purged:
             await self._drop_orphans({(run_id.decode(), int(number)) for run_id, number in purged}, bundles)
 
-    async def resend(self, timeout: float | None = None) -> None:
-        """Publish bundles that a client could not publish; wait at most `timeout` seconds.
+    async def resend(self, timeout: timedelta | None = None) -> None:
+        """Publish bundles that a client could not publish; wait at most `timeout`.
 
         It runs in the background, and starts at most once every few seconds: what is already in the broker
         must be received while the broker accepts nothing new.
         """
         now = asyncio.get_running_loop().time()
         if self._resending is None and now >= self._next_resend:
-            self._next_resend = now + RESEND_INTERVAL
+            self._next_resend = now + RESEND_INTERVAL.total_seconds()
             self._resending = watched(asyncio.create_task(self._resend()))
         if self._resending:
-            await asyncio.wait([self._resending], timeout=timeout)
+            seconds = None if timeout is None else timeout.total_seconds()
+            await asyncio.wait([self._resending], timeout=seconds)
 
     async def _resend(self) -> None:
         try:

@@ -11,7 +11,8 @@ from typing import Any
 from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.contract import Fence
-from shoal.queue.redis.wire import ClaimHead, duration, micros, moment, pack, read_claim
+from shoal.queue.redis.records import ClaimHead
+from shoal.queue.redis.wire import duration, micros, moment, pack, read_claim
 
 MAX_TASKS = 5_000  # leases of one call
 SAMPLES = 64  # replies from which the offset of a shard's clock is estimated

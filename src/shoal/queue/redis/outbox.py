@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from shoal.core.errors import QueueError
+from shoal.core.model import SECOND
+from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import RedisServer
-from shoal.queue.redis.wire import Parcel, read_parcels
+from shoal.queue.redis.wire import micros, read_parcels
 
 BATCH = 100  # entries at a time
 MAX_HOPS = 2  # a follow-up task goes to the shard of its key, and from there to the shard of its host
-REDELIVER_AFTER = 5.0  # seconds; what was delivered longer ago is delivered once more, and deleted
-DELIVERY_TIMEOUT = 2.0  # seconds; a shard that does not respond must not delay the tasks of the others
-RETRY_AFTER = 1.0  # seconds for which nothing is delivered to a shard that has failed
+REDELIVER_AFTER = 5 * SECOND  # what was delivered longer ago is delivered once more, and deleted
+DELIVERY_TIMEOUT = 2 * SECOND  # a shard that does not respond must not delay the tasks of the others
+RETRY_INTERVAL = SECOND  # for which nothing is delivered to a shard that has failed
 OUTBOX, DELIVERED = "outbox", "delivered"
 
 # Target shard, run, time of arrival, tasks. Returns whether the shard has to send some of them on.
@@ -108,7 +110,7 @@ class Outboxes:
         if stream.stream == OUTBOX:
             return "+"
         now = int(await self._server.call("clock", stream.shard))
-        return str(max(0, int(now / 1_000 - REDELIVER_AFTER * 1_000)))
+        return str(max(0, int((now - micros(REDELIVER_AFTER)) / 1_000)))
 
     async def _deliver_entries(self, stream: OutboxStream, entries: Sequence[tuple[bytes, Any]]) -> set[int]:
         """Deliver entries to all shards at once, to each in order; return those that have to send some on."""
@@ -132,10 +134,10 @@ class Outboxes:
             if self._unavailable_until.get(target, 0.0) > loop.time():
                 break
             try:
-                async with asyncio.timeout(DELIVERY_TIMEOUT):
+                async with asyncio.timeout(DELIVERY_TIMEOUT.total_seconds()):
                     sends |= await self._deliver(target, run_id, batch.at, batch.parcels)
             except (QueueError, TimeoutError):
-                self._unavailable_until[target] = loop.time() + RETRY_AFTER
+                self._unavailable_until[target] = loop.time() + RETRY_INTERVAL.total_seconds()
                 break
             accepted += batch.entries
         return accepted, sends

@@ -19,10 +19,9 @@ from shoal.core.model import (
 from shoal.core.urls import host_of
 from shoal.queue.cursors import cursor_of, numbers_of, page_sizes, parts_of
 from shoal.queue.intake import decode
+from shoal.queue.redis.records import LetterRecord, Stored
 from shoal.queue.redis.server import RedisServer
 from shoal.queue.redis.wire import (
-    LetterRecord,
-    Stored,
     counts,
     counts_fields,
     dead_letter,

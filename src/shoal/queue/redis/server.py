@@ -13,12 +13,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
+from shoal.core.model import SECOND
 from shoal.queue.redis.address import read
-from shoal.queue.redis.foreign import foreign_key
 from shoal.queue.redis.scripts import SCRIPTS, Script
 from shoal.queue.redis.translate import (
     SlotMoving,
     WrongType,
+    foreign_key,
     is_read_only,
     is_temporary,
     lost_shard,
@@ -31,7 +32,8 @@ Result = TypeVar("Result")
 Argument = bytes | str | int
 
 MAX_CONNECTIONS = 8
-CALL_TIMEOUT = 10.0  # seconds; after that the connection is given up, and the call repeated
+MIN_CALL_TIMEOUT = SECOND / 2
+CALL_TIMEOUT = 10 * SECOND  # after that the connection is given up, and the call repeated
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -140,7 +142,7 @@ class RedisServer:
         self._client = client
 
     def _connect(self) -> Any:
-        limit = min(CALL_TIMEOUT, max(self._patience.total_seconds(), 0.5))
+        limit = min(CALL_TIMEOUT, max(self._patience, MIN_CALL_TIMEOUT)).total_seconds()
         options: dict[str, Any] = {
             "retry": Retry(NoBackoff(), 0),
             "socket_timeout": limit,

@@ -10,9 +10,9 @@ from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry
 from shoal.queue.contract import EditFate, LetterEdit
 from shoal.queue.intake import Intake, QueuedTask, encode_item
 from shoal.queue.redis.read import RedisReader
+from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import Argument
 from shoal.queue.redis.wire import (
-    Parcel,
     columns,
     home_of,
     homes_of,

@@ -9,12 +9,10 @@ from shoal.core.model import TaskState, TaskStatus
 from shoal.queue.cursors import cursor_of, invalid_cursor, numbers_of, page_sizes, parts_of
 from shoal.queue.redis.lanes import START, LaneReader, id_of
 from shoal.queue.redis.read import RedisReader, SectionNames
+from shoal.queue.redis.records import BodyRecord, Element, Stored
 from shoal.queue.redis.server import RedisServer
 from shoal.queue.redis.wire import (
     ELEMENT_HEAD,
-    BodyRecord,
-    Element,
-    Stored,
     key_of,
     moment,
     read_body,

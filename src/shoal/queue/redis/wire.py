@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -23,6 +23,16 @@ from shoal.core.model import (
     TaskStatus,
 )
 from shoal.queue.intake import NO_HOST, QueuedTask, read_payload
+from shoal.queue.redis.records import (
+    BodyRecord,
+    ClaimHead,
+    Element,
+    Fields,
+    LeaseRecord,
+    LetterRecord,
+    Parcel,
+    Stored,
+)
 
 KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
 MICROSECOND = timedelta(microseconds=1)
@@ -39,117 +49,6 @@ _FIVE, _NINE = b"\x95", b"\x99"  # array headers, which the stored values lack
 
 GROUPS = 64  # of a set of keys, as in `46_seen.lua`
 ELEMENT_HEAD = 18  # bytes; of a task that may expire, a lane holds only this head
-
-
-class Fields(msgspec.Struct, array_like=True, frozen=True):
-    """The part of a task that clients read. The time to live comes first: a script reads it to replay."""
-
-    ttl: int
-    delay: int
-    depth: int
-    url: str | None
-    payload: str | None
-    key: str | None
-
-
-PastAttempt = tuple[int, str, str, int]
-
-
-class Element(msgspec.Struct, array_like=True, frozen=True):
-    """A waiting task as it is stored."""
-
-    id: bytes
-    attempts: int
-    size: int
-    fields: Fields
-    history: list[PastAttempt] | None
-
-
-class BodyRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A task that is delayed or may expire: its lane, then its element."""
-
-    section: int
-    priority: int
-    expires: int
-    host: str
-    id: bytes
-    attempts: int
-    size: int
-    fields: Fields
-    history: list[PastAttempt] | None
-
-
-class LeaseRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A lease as `claim.lua` writes it: the fields of the claim, then the task's element."""
-
-    token: int
-    section: int
-    priority: int
-    start: int
-    deadline: int
-    expires: int
-    host: str
-    worker: str
-    id: bytes
-    attempts: int
-    size: int
-    fields: Fields
-    history: list[PastAttempt] | None
-
-
-class LetterRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter or an expired task: how it ended, then the task's element."""
-
-    section: int
-    priority: int
-    host: str
-    attempts: int
-    at: int
-    error: str
-    id: bytes
-    tried: int
-    size: int
-    fields: Fields
-    history: list[PastAttempt] | None
-
-
-class ClaimHead(msgspec.Struct, array_like=True, frozen=True):
-    """The state of the run after a claim; a `next_due` or `highest` of -1 means none."""
-
-    next_due: int
-    drained: bool
-    more: bool
-    highest: int
-    remaining: int
-    moves: int
-    outbox: int
-    names: list[tuple[int, str]]
-    now: int
-    outdated: bool = False
-    redelivers: bool = False
-    slowed: list[tuple[str, int]] = []
-
-
-class Stored(msgspec.Struct, array_like=True, frozen=True):
-    """The results of one task in one settlement: items as JSON, rejects as JSON and reason, alternating."""
-
-    task: bytes
-    url: str | None
-    step: str
-    data: list[str]
-
-
-class Parcel(NamedTuple):
-    """A new task as a script receives it."""
-
-    host: str
-    section: str
-    key: str
-    priority: int
-    ttl: int
-    delay: int
-    element: bytes
-    scraper_key: str = ""
 
 
 _leases = msgspec.msgpack.Decoder(list[LeaseRecord]).decode

@@ -10,8 +10,9 @@ from typing import Any, get_origin, get_type_hints
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import NOTHING
+from shoal.core.text import shorten
 from shoal.core.values import hint, read_flag
 
 MAX_ARGS = 100

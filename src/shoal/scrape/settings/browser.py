@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from shoal.core.browser_settings import BLOCKABLE, BrowserSettings
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 from shoal.core.values import hint, read_choice, read_size, read_whole
 
 MAX_TABS = 64

@@ -5,8 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE
+from shoal.core.text import shorten
 from shoal.core.values import read_positive_duration, read_size
 from shoal.scrape.settings.compact import CompactSetting
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 from shoal.core.values import read_positive_duration, read_words
 from shoal.scrape.settings.compact import CompactSetting
 

@@ -7,8 +7,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, NotNow, ShoalError, shorten
+from shoal.core.errors import InvalidSetting, NotNow, ShoalError
 from shoal.core.model import NOTHING
+from shoal.core.text import shorten
 from shoal.core.values import hint, read_flag, read_positive_duration, read_whole
 from shoal.core.verdict import NO_RULE, PERMANENT, RetryPolicy, RetryRule
 

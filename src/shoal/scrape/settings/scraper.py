@@ -11,10 +11,11 @@ from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from shoal.core.browser_settings import BrowserSettings
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
 from shoal.core.patterns import searched
 from shoal.core.proxies import ProxyRules
+from shoal.core.text import shorten
 from shoal.core.values import (
     read_choice,
     read_duration,

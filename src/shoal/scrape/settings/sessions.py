@@ -7,7 +7,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 from shoal.core.values import hint, read_choice, read_positive_duration, read_whole
 from shoal.scrape.settings.compact import CompactSetting, Reader
 

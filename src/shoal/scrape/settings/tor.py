@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 from shoal.core.values import read_whole
 from shoal.scrape.settings.compact import CompactSetting
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Path, Query
 from pydantic import StringConstraints
 
-from shoal.core.errors import UnknownLetter, UnknownRun, shorten
+from shoal.core.errors import UnknownLetter, UnknownRun
 from shoal.core.model import TaskState
+from shoal.core.text import shorten
 from shoal.web.api.requests import PRINTABLE
 from shoal.web.api.responses import ErrorResponse
 from shoal.web.auth.credentials import Principal, principal_of, require_operator

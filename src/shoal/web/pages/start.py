@@ -12,8 +12,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.core.errors import InvalidInput, InvalidUrl, ShoalError, UnknownScraper, shorten
+from shoal.core.errors import InvalidInput, InvalidUrl, ShoalError, UnknownScraper
 from shoal.core.model import Run
+from shoal.core.text import shorten
 from shoal.core.urls import canonical
 from shoal.core.values import counted
 from shoal.fleet.build_job import project_job

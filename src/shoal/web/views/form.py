@@ -7,7 +7,8 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.requests import Request
 
-from shoal.core.errors import InvalidInput, InvalidSetting, shorten
+from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.text import shorten
 
 MAX_BYTES = 256 << 10  # bytes
 MAX_FIELDS = 5_000

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
+from shoal.core.text import shorten
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from traceback import FrameSummary, TracebackException, walk_tb
 from types import TracebackType
 
-from shoal.core.errors import printable
 from shoal.core.failures import MAX_TRACEBACK
 from shoal.core.redact import Redact, redacted
+from shoal.core.text import printable
 
 MAX_FRAMES = 20  # of one exception
 MAX_CHAINED = 5  # exceptions that led to another, and members of a group

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import Bury, Lease, Outcome
-from shoal.queue.contract import Queue
+from shoal.queue.contract import QueueReports
 
 MAX_HELD = 20  # tasks
 MAX_SHOWN = 3  # hosts
@@ -16,7 +16,7 @@ MAX_SHOWN = 3  # hosts
 class PrivateRefusals:
     """Decides whether refused tasks are buried, or whether the run is stopped."""
 
-    def __init__(self, queue: Queue, run_id: str) -> None:
+    def __init__(self, queue: QueueReports, run_id: str) -> None:
         self._queue, self._run_id = queue, run_id
         self._hosts: dict[str, None] = {}
         self._refused: set[tuple[str, int]] = set()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.redact import bare_url
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 
 MISSING = frozenset({404, 410})
 MAX_EXAMPLES = 5
@@ -38,18 +38,18 @@ class MissingPages:
         return MissingPages(self.count + other.count, examples)
 
 
-async def missing_pages(queue: Queue, run_id: str) -> MissingPages:
+async def missing_pages(queue: SharedNotes, run_id: str) -> MissingPages:
     """Return the missing pages of a run so far."""
     notes = await queue.notes(_topic(run_id))
     return sum((_decode(notes[key].value) for key in sorted(notes)), MissingPages())
 
 
-async def write_missing(queue: Queue, run_id: str, worker_id: str, pages: MissingPages) -> None:
+async def write_missing(queue: SharedNotes, run_id: str, worker_id: str, pages: MissingPages) -> None:
     """Record the missing pages of one worker."""
     await queue.write_notes(_topic(run_id), {worker_id: msgspec.json.encode(pages)}, ttl=COUNTS_TTL)
 
 
-async def forget_missing(queue: Queue, run_id: str) -> None:
+async def forget_missing(queue: SharedNotes, run_id: str) -> None:
     """Remove the counts of a run."""
     if found := await queue.notes(_topic(run_id)):
         await queue.write_notes(_topic(run_id), dict.fromkeys(found))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 
 ROBOTS = "forbidden by robots.txt"
 TRAPS, DEPTH = "traps", "depth"
@@ -38,19 +38,19 @@ def describe_cuts(cuts: Iterable[str]) -> str:
     return "; ".join(_REASONS.get(cut, cut) for cut in cuts)
 
 
-async def note_cuts(queue: Queue, run_id: str, cuts: Iterable[str]) -> None:
+async def note_cuts(queue: SharedNotes, run_id: str, cuts: Iterable[str]) -> None:
     """Record that links of a run were cut."""
     await queue.write_notes(_TOPIC, {f"{run_id} {cut}": b"" for cut in cuts})
 
 
-async def cuts_of(queue: Queue, run_id: str) -> tuple[str, ...]:
+async def cuts_of(queue: SharedNotes, run_id: str) -> tuple[str, ...]:
     """Return by what links of a run were cut."""
     keys = {f"{run_id} {cut}": cut for cut in (TRAPS, DEPTH)}
     found = await queue.notes(_TOPIC, list(keys))
     return tuple(cut for key, cut in keys.items() if key in found)
 
 
-async def forget_cuts(queue: Queue, run_id: str) -> None:
+async def forget_cuts(queue: SharedNotes, run_id: str) -> None:
     """Remove what was recorded of a run."""
     await queue.write_notes(_TOPIC, {f"{run_id} {cut}": None for cut in (TRAPS, DEPTH)})
 

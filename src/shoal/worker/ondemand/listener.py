@@ -8,7 +8,8 @@ from typing import Self
 import msgspec
 
 from shoal.core.errors import QueueError
-from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, Run, error_text
+from shoal.core.failures import error_text
+from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, Run
 from shoal.queue.contract import Queue
 from shoal.worker.ipc.calls import (
     CallResult,

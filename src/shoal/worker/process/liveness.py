@@ -42,6 +42,7 @@ class Liveness:
     step_limit: Callable[[int], float]  # seconds that the step of the lease with this number may take
     silence: float = field(default=0.0, init=False)
     awake: float = field(default=0.0, init=False)  # seconds that the supervisor has observed
+    loop_silence: float = field(default=0.0, init=False)  # seconds since its loop ran, also for a busy step
     has_begun: bool = field(default=False, init=False)  # whether the loop has run at all
     _last: LivenessSample | None = field(default=None, init=False)
     _running: dict[StepMarker, float] = field(default_factory=dict, init=False)
@@ -56,6 +57,11 @@ class Liveness:
         """Whether the worker is silent for long enough to report it, and not yet to kill it."""
         return self.has_begun and self.silence >= self.limit / 2
 
+    @property
+    def is_loop_silent(self) -> bool:
+        """Whether the worker's event loop has run before, and not since the last sample or longer."""
+        return self.has_begun and self.loop_silence > 0
+
     def judge(self, sample: LivenessSample) -> LivenessProblem | None:
         """Take a new sample into account; return why the worker must be killed, if it must."""
         gap = self._gap(sample)
@@ -63,7 +69,9 @@ class Liveness:
         late = [marker for marker, seconds in self._running.items() if self._is_late(marker, seconds)]
         is_busy = len(late) < len(sample.markers) and not sample.is_stopped
         # After a stall of its own the supervisor starts over: the worker may have been stalled with it.
-        is_alive = self._has_turned(sample) or is_busy or not gap
+        has_turned = self._has_turned(sample) or not gap
+        is_alive = has_turned or is_busy
+        self.loop_silence = 0.0 if has_turned else self.loop_silence + gap
         self.silence, self.awake = 0.0 if is_alive else self.silence + gap, self.awake + gap
         self.has_begun = self.has_begun or bool(sample.beats)
         self._last = sample

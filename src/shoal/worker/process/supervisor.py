@@ -267,13 +267,20 @@ class WorkerSupervisor:
         while self._problem is None:
             await asyncio.sleep(wait if self._can_extend else retry)
             try:
-                await self._queue.extend(list(self.in_hand.values()), lease=self.config.lease)
+                await self._extend_once()
             except QueueError:
                 # The leases expire meanwhile: there is no time for another third of them.
                 retry = min(2 * retry, MAX_EXTEND_RETRY) if not self._can_extend else EXTEND_RETRY
                 self._can_extend = False
             else:
                 self._can_extend = True
+
+    async def _extend_once(self) -> None:
+        lease = self.config.lease
+        await self._queue.extend(list(self.in_hand.values()), lease=lease)
+        if self._liveness.is_loop_silent:
+            # Its last claim may have been answered, and it cannot report the leases.
+            await self._queue.extend_worker(self.config.worker_id, lease=lease)
 
     async def _beat(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.redact import is_secret_header, shown_address
-from shoal.queue.contract import Queue
+from shoal.queue.contract import SharedNotes
 
 TOPIC = "run settings"
 MAX_TRIES = 20
@@ -49,23 +49,23 @@ class SettingsNote(msgspec.Struct, frozen=True):
     stamp: int | None = None
 
 
-async def read_note(queue: Queue, run_id: str) -> SettingsNote:
+async def read_note(queue: SharedNotes, run_id: str) -> SettingsNote:
     """Return the settings of a run; empty for a run of an older version."""
     note = (await queue.notes(TOPIC, [run_id])).get(run_id)
     return SettingsNote(_decode(note.value), note.stamp) if note else SettingsNote()
 
 
-async def write_settings(queue: Queue, run_id: str, settings: StoredSettings) -> None:
+async def write_settings(queue: SharedNotes, run_id: str, settings: StoredSettings) -> None:
     """Store the settings of a new run."""
     await queue.write_notes(TOPIC, {run_id: _encode(settings)})
 
 
-async def swap_settings(queue: Queue, run_id: str, settings: StoredSettings, stamp: int | None) -> bool:
+async def swap_settings(queue: SharedNotes, run_id: str, settings: StoredSettings, stamp: int | None) -> bool:
     """Store changed settings unless someone else has changed them since; return whether they are stored."""
     return await queue.swap_note(TOPIC, run_id, _encode(settings), stamp=stamp) is not None
 
 
-async def forget_settings(queue: Queue, run_id: str) -> None:
+async def forget_settings(queue: SharedNotes, run_id: str) -> None:
     """Remove the settings of a purged run."""
     await queue.write_notes(TOPIC, {run_id: None})
 

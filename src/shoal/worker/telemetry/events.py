@@ -26,8 +26,8 @@ from shoal.core.events import (
     Level,
     event_of,
 )
-from shoal.core.failures import TRACEBACK
-from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry, error_text
+from shoal.core.failures import TRACEBACK, error_text
+from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry
 from shoal.core.redact import bare_url
 from shoal.core.secrets import hidden
 from shoal.worker.prefetch import host_of

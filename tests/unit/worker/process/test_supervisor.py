@@ -8,6 +8,7 @@ import pytest
 from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, ZERO, Lease, Task
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, WorkerConfig
+from shoal.worker.ipc.step_markers import StepMarker
 from shoal.worker.process import supervisor as module
 from shoal.worker.process.liveness import SAMPLE_INTERVAL, LivenessSample
 from shoal.worker.process.supervisor import StepLimit, WorkerSupervisor
@@ -19,12 +20,15 @@ class Store:
     """A queue whose extensions fail with the given errors."""
 
     def __init__(self, *errors):
-        self.errors, self.extended = list(errors), 0
+        self.errors, self.extended, self.extended_workers = list(errors), 0, []
 
     async def extend(self, leases, *, lease):
         if self.errors and (error := self.errors.pop(0)):
             raise error
         self.extended += 1
+
+    async def extend_worker(self, worker_id, *, lease):
+        self.extended_workers.append((worker_id, lease))
 
 
 def supervise(queue, lease=30):
@@ -62,6 +66,20 @@ async def test_a_failed_extension_is_retried_soon_and_then_less_often(monkeypatc
     with pytest.raises(asyncio.CancelledError):
         await supervise(queue)._extend()
     assert slept == [10, 10, 0.2, 0.4, 0.8, 1.6, 2.0, 10, 10]
+
+
+async def test_every_lease_of_the_worker_is_extended_only_while_its_loop_is_silent():
+    queue = Store()
+    supervisor = supervise(queue)
+    observe(supervisor, 2)
+    await supervisor._extend_once()
+    assert (queue.extended, queue.extended_workers) == (1, [])
+    last = supervisor._liveness._last
+    busy = [StepMarker(1, 7.0)]
+    for late in (SAMPLE_INTERVAL, 2 * SAMPLE_INTERVAL):  # the step blocks the loop, and its time is not over
+        supervisor._liveness.judge(LivenessSample(last.at + late, last.beats, busy))
+    await supervisor._extend_once()
+    assert (queue.extended, queue.extended_workers) == (2, [("w", timedelta(seconds=30))])
 
 
 def observe(supervisor, seconds):

@@ -13,7 +13,7 @@ from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
     from shoal.core.model import HostStatus
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import Queue, QueueAdmin
 
 app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
 
@@ -104,7 +104,7 @@ def resume(host: Host, queue: common.Queue = common.DEFAULT_QUEUE, as_json: comm
         say(f"Resumed {host}; the rate limits of its runs apply again.")
 
 
-async def _resume(queue: "Queue", host: str) -> None:
+async def _resume(queue: "QueueAdmin", host: str) -> None:
     await queue.pause_host(host, timedelta(0))
     await queue.slow_host(host, timedelta(0))
 

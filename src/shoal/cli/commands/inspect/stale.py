@@ -13,7 +13,7 @@ from shoal.core.redact import redacted
 
 if TYPE_CHECKING:
     from shoal.fleet.status.stale import StaleHolder
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import Queue, QueueReports
 
 DEFAULT_AGE = "10m"
 MAX_COMMANDS_SHOWN = 5  # one for each live worker
@@ -84,7 +84,7 @@ async def _look(
 
 
 async def _refuse_unknown(
-    queue: "Queue", run_id: str | None, worker: str, found: list["StaleHolder"]
+    queue: "QueueReports", run_id: str | None, worker: str, found: list["StaleHolder"]
 ) -> None:
     from shoal.core.values import hint
 

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.console import counted, duration
-from shoal.core.errors import printable
 from shoal.core.model import HostStatus, WorkerStatus
+from shoal.core.text import printable
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import LATE, state_of

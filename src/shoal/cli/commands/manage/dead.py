@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.core.model import DeadFilter, DeadLetter
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import Queue, QueueReports
 
 app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")
 app.command()(edit)
@@ -188,7 +188,7 @@ def _say_replayed(count: int, again: str) -> None:
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
     import msgspec
 
-    from shoal.core.errors import shorten
+    from shoal.core.text import shorten
 
     payload = row["payload"]
     text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
@@ -202,6 +202,6 @@ def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilte
 
 
 async def _letters(
-    queue: "Queue", run_id: str, where: "DeadFilter", limit: int, after: str | None
+    queue: "QueueReports", run_id: str, where: "DeadFilter", limit: int, after: str | None
 ) -> list["DeadLetter"]:
     return [letter async for letter in first(queue.dead(run_id, where, after=after), limit)]

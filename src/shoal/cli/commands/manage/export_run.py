@@ -16,7 +16,7 @@ from shoal.export.report import Report
 from shoal.export.stream import export, stored_since
 from shoal.export.tables.address import display_location, is_table, read_address
 from shoal.fleet.status.progress import Snapshot
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, QueueReports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ async def _follow(
     return await follow(behind, writer, ended=ended, since=since, stop=_stop_on_signal())
 
 
-async def _total(queue: Queue, run_id: str, step: str | None) -> int | None:
+async def _total(queue: QueueReports, run_id: str, step: str | None) -> int | None:
     """Return the total number of items once the run is over, None before."""
     run, stats = await queue.run(run_id), await queue.stats(run_id)
     if not Snapshot(run, stats, 0, 0.0, None).is_over:

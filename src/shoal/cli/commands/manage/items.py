@@ -12,7 +12,7 @@ from shoal.cli.options import common
 
 if TYPE_CHECKING:
     from shoal.core.model import StoredItem
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import QueueReports
 
 HEAD = 10
 MAX_VALUE = 200  # characters of a value in the table
@@ -100,7 +100,7 @@ def _as_json(item: "StoredItem", wanted: Iterable[str] | None) -> dict[str, Any]
 
 
 async def _read(
-    queue: "Queue", run_id: str, step: str | None, head: int, sample: int | None
+    queue: "QueueReports", run_id: str, step: str | None, head: int, sample: int | None
 ) -> "tuple[list[StoredItem], int]":
     """Return the chosen items, and how many there are."""
     from shoal.fleet.status.items import sample_of

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shoal.core.model import StoredReject
-    from shoal.queue.contract import Queue
+    from shoal.queue.contract import QueueReports
 
 
 def rejects(
@@ -49,7 +49,7 @@ def rejects(
 
 
 async def _rejects(
-    queue: "Queue", run_id: str, step: str | None, reason: str | None, limit: int, after: int
+    queue: "QueueReports", run_id: str, step: str | None, reason: str | None, limit: int, after: int
 ) -> "list[StoredReject]":
     matching = _matching(queue.rejects(run_id, step=step, after=after), reason)
     return [one async for one in first(matching, limit)]

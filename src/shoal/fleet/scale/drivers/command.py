@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 
-from shoal.core.errors import InvalidInput, InvalidSetting, shorten
+from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import MINUTE
+from shoal.core.text import shorten
 from shoal.fleet.scale.drivers.contract import DriverFailed
 
 # The command waits for a stopped container until it has finished its running tasks.

@@ -71,6 +71,12 @@ def extend(store: Store, leases: Sequence[Lease], lease: timedelta) -> list[Fate
     return fates
 
 
+def extend_worker(store: Store, worker_id: str, lease: timedelta) -> int:
+    """Extend the deadlines of a worker's leases that have not passed, and return their number."""
+    now = store.now()
+    return store.run("lease_extend_worker", worker_id=worker_id, now=now, deadline=now + micros(lease))
+
+
 def _live_leases(store: Store, leases: Iterable[Lease]) -> dict[int, LiveLease]:
     tokens = as_json([lease.token for lease in leases])
     return {held.token: held for held in store.read("lease_held", list[LiveLease], tokens=tokens)}

@@ -1,0 +1,212 @@
+"""Every error that Shoal raises, in one tree.
+
+ShoalError
+├── InvalidInput              the input cannot be used; nothing was changed
+│   ├── InvalidUrl
+│   ├── InvalidTask
+│   ├── InvalidItem
+│   ├── InvalidNote
+│   ├── InvalidSetting
+│   └── UnknownScraper        the project has no such scraper
+├── QueueError
+│   ├── UnknownQueue          the URL scheme belongs to no backend
+│   ├── MissingDriver         the backend's extra is not installed
+│   ├── UnknownRun
+│   ├── UnknownLetter         the run has no such dead letter
+│   ├── UnknownTask           the run has no such task
+│   ├── RunConflict           the run exists, but does not fit the request
+│   ├── ScraperBusy           another process is running this scraper
+│   ├── SchemaTooNew          a newer Shoal has migrated this queue
+│   ├── QueueUnavailable      the server cannot be reached; a later retry may help
+│   ├── QueueRefused          the server rejects this user or password
+│   ├── QueueReadOnly         the store cannot be written to
+│   ├── QueueFull             the store is full
+│   └── SettleFailed          a worker could not store the outcomes of its tasks
+├── ExportFailed              results could not be written: a full disk, a table constraint
+│   └── ExportUnavailable     the target's server cannot be reached; a later retry may help
+├── CallFailed                an on-demand call failed
+│   ├── NobodyListens         no worker is listening for the scraper
+│   └── NotAnswered           the call timed out
+├── DutyFailed                a background task of Shoal failed unexpectedly
+├── TaskDied                  an awaited task became a dead letter
+├── TaskExpired               an awaited task expired, was dropped, or was never done
+├── SeedsFailed               the scraper's seeds function failed
+├── StepTimeout               a step timed out
+├── StepEnded                 a step raised SystemExit or CancelledError
+├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
+├── LoginFailed               the scraper's login failed
+├── BrowserMissing            a browser is needed, but none is installed
+├── NotNow                    a task cannot be tried now; it is postponed and uses no attempt
+│   ├── ProxyTrouble          this proxy failed; another one is tried
+│   ├── NoProxyLeft           every proxy is benched
+│   ├── TokenSetAside         this API token was rejected; another one is tried
+│   ├── TokensResting         every API token has used its quota for now
+│   ├── NoTokenLeft           every API token was rejected
+│   ├── NoTabFree             every tab of the worker's browser is in use
+│   ├── BrowserDown           the worker's browser does not start
+│   ├── BrowserLost           the worker's browser crashed with several pages open; none is charged
+│   ├── NeedsBrowser          the page needs JavaScript, and is fetched again with a browser
+│   ├── NoSession             no session is logged in and accepted
+│   └── TorDown               the worker's Tor is not running
+└── FetchError                the page could not be fetched
+    ├── FetchTimeout
+    ├── ConnectFailed
+    │   ├── DnsFailed
+    │   ├── TlsFailed
+    │   └── ProxyFailed       the proxy is down or violates its protocol
+    │       └── ProxyRefused  the proxy is up, but rejects the request
+    ├── PageCrashed           the page's tab, or the whole browser, crashed
+    ├── BrokenAnswer          the response was cut off, or is not HTTP
+    ├── HttpStatus
+    │   └── Blocked           429, 403, 503 or a block page
+    ├── TooLarge
+    ├── RobotsDenied
+    ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
+    ├── OutOfScope
+    │   └── NotRecorded       the page is missing from the replayed recording
+    └── ParseFailed
+"""
+
+from shoal.core.errors.base import ShoalError
+from shoal.core.errors.fetch import (
+    Blocked,
+    BrokenAnswer,
+    ConnectFailed,
+    DnsFailed,
+    FetchError,
+    FetchTimeout,
+    HttpStatus,
+    NotRecorded,
+    OutOfScope,
+    PageCrashed,
+    ParseFailed,
+    ProxyFailed,
+    ProxyRefused,
+    RobotsDenied,
+    RobotsUnavailable,
+    TlsFailed,
+    TooLarge,
+)
+from shoal.core.errors.input import (
+    InvalidInput,
+    InvalidItem,
+    InvalidNote,
+    InvalidSetting,
+    InvalidTask,
+    InvalidUrl,
+    UnknownScraper,
+)
+from shoal.core.errors.not_now import (
+    BrowserDown,
+    BrowserLost,
+    NeedsBrowser,
+    NoProxyLeft,
+    NoSession,
+    NoTabFree,
+    NotNow,
+    NoTokenLeft,
+    ProxyTrouble,
+    TokenSetAside,
+    TokensResting,
+    TorDown,
+)
+from shoal.core.errors.queue import (
+    MissingDriver,
+    QueueError,
+    QueueFull,
+    QueueReadOnly,
+    QueueRefused,
+    QueueUnavailable,
+    RunConflict,
+    SchemaTooNew,
+    ScraperBusy,
+    SettleFailed,
+    UnknownLetter,
+    UnknownQueue,
+    UnknownRun,
+    UnknownTask,
+)
+from shoal.core.errors.run import (
+    BreakpointRefused,
+    BrowserMissing,
+    CallFailed,
+    DutyFailed,
+    ExportFailed,
+    ExportUnavailable,
+    LoginFailed,
+    NobodyListens,
+    NotAnswered,
+    SeedsFailed,
+    StepEnded,
+    StepTimeout,
+    TaskDied,
+    TaskExpired,
+)
+
+__all__ = [
+    "Blocked",
+    "BreakpointRefused",
+    "BrokenAnswer",
+    "BrowserDown",
+    "BrowserLost",
+    "BrowserMissing",
+    "CallFailed",
+    "ConnectFailed",
+    "DnsFailed",
+    "DutyFailed",
+    "ExportFailed",
+    "ExportUnavailable",
+    "FetchError",
+    "FetchTimeout",
+    "HttpStatus",
+    "InvalidInput",
+    "InvalidItem",
+    "InvalidNote",
+    "InvalidSetting",
+    "InvalidTask",
+    "InvalidUrl",
+    "LoginFailed",
+    "MissingDriver",
+    "NeedsBrowser",
+    "NoProxyLeft",
+    "NoSession",
+    "NoTabFree",
+    "NoTokenLeft",
+    "NobodyListens",
+    "NotAnswered",
+    "NotNow",
+    "NotRecorded",
+    "OutOfScope",
+    "PageCrashed",
+    "ParseFailed",
+    "ProxyFailed",
+    "ProxyRefused",
+    "ProxyTrouble",
+    "QueueError",
+    "QueueFull",
+    "QueueReadOnly",
+    "QueueRefused",
+    "QueueUnavailable",
+    "RobotsDenied",
+    "RobotsUnavailable",
+    "RunConflict",
+    "SchemaTooNew",
+    "ScraperBusy",
+    "SeedsFailed",
+    "SettleFailed",
+    "ShoalError",
+    "StepEnded",
+    "StepTimeout",
+    "TaskDied",
+    "TaskExpired",
+    "TlsFailed",
+    "TokenSetAside",
+    "TokensResting",
+    "TooLarge",
+    "TorDown",
+    "UnknownLetter",
+    "UnknownQueue",
+    "UnknownRun",
+    "UnknownScraper",
+    "UnknownTask",
+]

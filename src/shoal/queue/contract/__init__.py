@@ -1,0 +1,51 @@
+"""The contract of every queue backend; `tests/conformance` tests each backend against it."""
+
+from abc import abstractmethod
+from types import TracebackType
+from typing import Self
+
+from shoal.queue.contract.admin import EditFate, LetterEdit, QueueAdmin, RunLimits
+from shoal.queue.contract.notes import GONE, Fence, SharedNotes
+from shoal.queue.contract.reports import QueueReports, StoreSize
+from shoal.queue.contract.work import DEFAULT_LEASE, OnInvalid, Tasks, WorkQueue
+
+__all__ = [
+    "DEFAULT_LEASE",
+    "GONE",
+    "EditFate",
+    "Fence",
+    "LetterEdit",
+    "OnInvalid",
+    "Queue",
+    "QueueAdmin",
+    "QueueReports",
+    "RunLimits",
+    "SharedNotes",
+    "StoreSize",
+    "Tasks",
+    "WorkQueue",
+]
+
+
+class Queue(WorkQueue, QueueReports, QueueAdmin, SharedNotes):
+    """Stores tasks, and their results. Take the narrower class where you need only one group of verbs.
+
+    Every verb is safe to repeat: when a connection is lost, a backend repeats the call until it gets the
+    result, and the call takes effect once.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close every connection, thread and file."""
+
+    @abstractmethod
+    async def migrate(self) -> int:
+        """Migrate the store to this Shoal's schema and return its version; may run twice and in parallel."""

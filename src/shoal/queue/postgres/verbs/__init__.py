@@ -1,0 +1,1 @@
+"""The verbs of the queue, one module for each group of the contract."""

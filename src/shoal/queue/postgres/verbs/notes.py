@@ -1,0 +1,34 @@
+"""Notes in a PostgreSQL database."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from shoal.core.model import Note
+from shoal.queue.contract import SharedNotes
+from shoal.queue.postgres import notes
+from shoal.queue.postgres.verbs.base import PostgresQueueBase
+from shoal.queue.rules import check_new_notes, check_notes, check_trim
+
+
+class PostgresSharedNotes(PostgresQueueBase, SharedNotes):
+    """Reads and writes notes."""
+
+    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        check_notes(topic, keys or ())
+        return await notes.read(self._server, topic, keys)
+
+    async def write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    ) -> None:
+        check_new_notes(topic, values, ttl)
+        await notes.write(self._server, topic, values, ttl)
+
+    async def swap_note(
+        self, topic: str, key: str, value: bytes | None, *, stamp: int | None, ttl: timedelta | None = None
+    ) -> Note | None:
+        check_new_notes(topic, {key: value}, ttl)
+        return await notes.swap(self._server, topic, key, value, stamp, ttl)
+
+    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
+        check_trim(topic, max_bytes)
+        return await notes.trim(self._server, topic, max_bytes)

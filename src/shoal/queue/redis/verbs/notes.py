@@ -1,0 +1,33 @@
+"""Notes in Redis."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from shoal.core.model import Note
+from shoal.queue.contract import SharedNotes
+from shoal.queue.redis.verbs.base import RedisQueueBase
+from shoal.queue.rules import check_new_notes, check_notes, check_trim
+
+
+class RedisSharedNotes(RedisQueueBase, SharedNotes):
+    """Reads and writes notes."""
+
+    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
+        check_notes(topic, keys or ())
+        return await self._notes.read(topic, keys)
+
+    async def write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    ) -> None:
+        check_new_notes(topic, values, ttl)
+        await self._notes.write(topic, values, ttl)
+
+    async def swap_note(
+        self, topic: str, key: str, value: bytes | None, *, stamp: int | None, ttl: timedelta | None = None
+    ) -> Note | None:
+        check_new_notes(topic, {key: value}, ttl)
+        return await self._notes.swap(topic, key, value, stamp, ttl)
+
+    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
+        check_trim(topic, max_bytes)
+        return await self._notes.trim(topic, max_bytes)
