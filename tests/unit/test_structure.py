@@ -12,7 +12,6 @@ LARGER = {
     "core/errors.py": 570,
     "fleet/app.py": 440,
     "worker/processor.py": 440,
-    "worker/worker.py": 440,
     "queue/redis/queue.py": 560,
     "queue/postgres/queue.py": 460,
     "queue/redis/wire.py": 450,

@@ -37,7 +37,7 @@ from shoal.worker.left_out.missing import MISSING
 from shoal.worker.left_out.reasons import ROBOTS
 from shoal.worker.prefetch import ScheduledLease, host_of
 from shoal.worker.recrawl.store import VisitStore
-from shoal.worker.slots import ConcurrencySlots, MemoryLimit
+from shoal.worker.task_waits import TaskWaits
 
 
 class NothingKnown(Exception):
@@ -95,18 +95,15 @@ class TaskProcessor:
         tools: ProcessorTools,
         tally: WorkerCounters,
         *,
-        try_start: Callable[[ScheduledLease], bool],
-        memory: MemoryLimit,
-        slots: ConcurrencySlots,
+        waits: TaskWaits,
         note_cuts: Callable[[Iterable[str]], Awaitable[None]] | None = None,
     ) -> None:
         self._note_cuts = note_cuts
-        self._scraper, self._tools, self._tally, self._try_start = scraper, tools, tally, try_start
+        self._scraper, self._tools, self._tally, self._waits = scraper, tools, tally, waits
         self.read_settings(run)
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
-        self._memory, self._slots = memory, slots
         self._deadlines = Deadlines()
         self._may_look_up = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
@@ -153,7 +150,7 @@ class TaskProcessor:
 
     def forget(self, number: int) -> None:
         """Release the memory of the page that a lookup has found."""
-        self._memory.release(number)
+        self._waits.release_memory(number)
 
     async def _look_up(self, task: Task, number: int) -> CacheLookup | None:
         step = self._scraper.handler(task)
@@ -213,7 +210,7 @@ class TaskProcessor:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
         finally:
-            self._memory.release(attempt.number)
+            self._waits.release_memory(attempt.number)
             if attempt.live:
                 attempt.live.release()
         for reason, count in harvest.dropped.items():
@@ -285,7 +282,7 @@ class TaskProcessor:
     ) -> Response:
         url = attempt.task.url
         assert url is not None, "handler() has checked it"
-        self._slots.wait_for_host(attempt.number)
+        self._waits.wait_for_host(attempt.number)
         await self._check_robots(attempt, url)
         request = self._build_request(
             attempt.task, step, attempt.number, headers, lambda url: self._check_hop(attempt, url)
@@ -293,7 +290,7 @@ class TaskProcessor:
         if fetch != "http":
             # A browser fetcher may wait for a tab, and reports itself when it sends the request. Until then
             # the task keeps its slot: more tasks would wait for the tab too.
-            self._slots.stop_waiting(attempt.number)
+            self._waits.stop_waiting(attempt.number)
             request = replace(request, on_send=lambda: self._begin_request(attempt))
         response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
         attempt.live, attempt.response = response.live, response
@@ -309,7 +306,7 @@ class TaskProcessor:
             headers={**headers, **task.request.headers} if task.request else headers,
             timeout=step.timeout or self._settings.timeout,
             on_hop=on_hop,
-            on_bytes=lambda size: self._memory.reserve(number, size),
+            on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=task.request.post if task.request else None,
             once=self.at_most_once(task),
         )
@@ -334,8 +331,8 @@ class TaskProcessor:
         )
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
-        self._slots.wait_for_host(attempt.number)
-        if attempt.turn_used or not self._try_start(attempt.start):
+        self._waits.wait_for_host(attempt.number)
+        if attempt.turn_used or not self._waits.try_request(attempt.start):
             raise TooLate
         attempt.asked = True
 
@@ -354,7 +351,7 @@ class TaskProcessor:
     def _use_turn_for_robots(self, attempt: TaskAttempt) -> None:
         """Use a task's turn for robots.txt, unless a redirect has led here: then the turn is used already."""
         if self._gap and not attempt.asked:
-            if not self._try_start(attempt.start):
+            if not self._waits.try_request(attempt.start):
                 raise TooLate
             attempt.turn_used = True
         attempt.asked = True
@@ -362,7 +359,7 @@ class TaskProcessor:
     async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         time_limit = step.lease or self._settings.lease
         try:
-            await self._slots.begin_step(number)
+            await self._waits.begin_step(number)
             with self._deadlines.within(time_limit):
                 if step.is_async:
                     if isinstance(subject, Page) and subject.is_long:
@@ -379,7 +376,7 @@ class TaskProcessor:
                 raise
             raise StepEnded(step.name, error) from error
         finally:
-            self._slots.end_step(number)
+            self._waits.end_step(number)
 
     async def _run_step_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:
