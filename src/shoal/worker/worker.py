@@ -12,6 +12,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
+from shoal.core.periodic import exchange_last, repeat
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
@@ -33,6 +34,7 @@ from shoal.worker.task_waits import TaskWaits
 from shoal.worker.waiting_callers import Verdict, WaitingCallers
 
 PROGRESS_INTERVAL = 0.5  # seconds
+LAST_WRITE_TIMEOUT = timedelta(seconds=30)
 
 
 class Worker:
@@ -176,7 +178,9 @@ class Worker:
         self.start(self._trap_budgets.run(), "sharing trap budgets")
         self.start(self._skipped_links.run(), "counting skipped links")
         if self._share:
-            self.start(self._follow_plan(self._share), "following the partition plan")
+            share = self._share
+            following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
+            self.start(following, "following the partition plan")
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
         while self._running:
             await asyncio.wait(self._running)
@@ -185,8 +189,7 @@ class Worker:
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
-        with suppress(QueueError):
-            await self._skipped_links.write()
+        await exchange_last(self._skipped_links.write, LAST_WRITE_TIMEOUT)
         return reason
 
     async def _stand_by(self) -> ExitReason:
@@ -277,11 +280,6 @@ class Worker:
             self._scheduler.start_now(lease)
             self._start_due()
         return lookup
-
-    async def _follow_plan(self, share: PartitionShare) -> None:
-        while True:
-            await self._apply_plan(share)
-            await asyncio.sleep(share.poll_interval)
 
     async def _apply_plan(self, share: PartitionShare) -> None:
         """Read which partitions to claim from now on; release prefetched leases if one was taken away."""

@@ -48,7 +48,7 @@ from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
 from shoal.worker.release import ONCE, release_leases
 
 RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
-HEARTBEAT_INTERVAL = 5.0  # seconds
+HEARTBEAT_INTERVAL = 5 * SECOND
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10.0  # seconds that a worker has to close its resources, once all its leases are settled
 KILL_TIMEOUT = 5.0  # seconds; a process may be unkillable while its disk does not respond
@@ -280,7 +280,7 @@ class WorkerSupervisor:
             self._state_changed.clear()
             await self._beat_once(FROZEN if self._liveness.is_silent else RUNNING)
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                async with asyncio.timeout(HEARTBEAT_INTERVAL.total_seconds()):
                     await self._state_changed.wait()
 
     async def _beat_once(self, state: str) -> None:
