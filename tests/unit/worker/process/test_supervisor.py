@@ -9,8 +9,9 @@ from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, ZERO, Lease, Task
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, WorkerConfig
 from shoal.worker.process import supervisor as module
+from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.liveness import SAMPLE_INTERVAL, LivenessSample
-from shoal.worker.process.supervisor import StepLimit, WorkerSupervisor
+from shoal.worker.process.supervisor import WorkerSupervisor
 
 LIMITS = {"page": StepLimit(MINUTE, 3, timedelta(seconds=100))}
 
