@@ -9,7 +9,7 @@ from typing import Protocol
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Note
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.queue.contract import Fence, Queue
 from shoal.scrape.links.filter import LinkFilter
 

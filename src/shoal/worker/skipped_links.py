@@ -14,7 +14,7 @@ import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.left_out.missing import write_missing

@@ -12,12 +12,12 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
-from shoal.core.periodic import exchange_last, repeat
+from shoal.core.tasks import exchange_last, repeat
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
-from shoal.worker.claims import TaskClaims
+from shoal.worker.claiming.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
@@ -26,12 +26,12 @@ from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import ProcessorTools, TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.scheduler import POLL_INTERVAL, NextClaim, NumberedLease, Scheduler, Stop
-from shoal.worker.settlements import Settlements
+from shoal.worker.settling.settlements import Settlements
+from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
 from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES
 from shoal.worker.task_waits import TaskWaits
-from shoal.worker.waiting_callers import Verdict, WaitingCallers
 
 PROGRESS_INTERVAL = 0.5  # seconds
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)

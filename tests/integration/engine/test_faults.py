@@ -9,7 +9,8 @@ from shoal import Page, Scraper
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.open import open_queue
-from shoal.worker import queue_retry, settlements, shared_budgets
+from shoal.worker import queue_retry, shared_budgets
+from shoal.worker.settling import settlements
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from shoal.core.model import MINUTE, SECOND
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.fetch.shared_state import SharedState
 
 SYNC_INTERVAL = 5 * SECOND

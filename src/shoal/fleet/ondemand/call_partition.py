@@ -12,8 +12,7 @@ from typing import Self
 
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.model import SECOND, Note
-from shoal.core.periodic import repeat
-from shoal.core.tasks import restarted, watched
+from shoal.core.tasks import repeat, restarted, watched
 from shoal.queue.contract import Queue
 
 PARTITIONS = 256

@@ -11,7 +11,7 @@ import msgspec
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.core.values import hint
 from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
 from shoal.queue.contract import Queue

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from shoal.core.errors import InvalidSetting, InvalidTask, RunConflict
 from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
-from shoal.core.periodic import repeat
-from shoal.core.tasks import restarted, watched
+from shoal.core.tasks import repeat, restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job

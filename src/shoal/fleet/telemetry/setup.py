@@ -8,8 +8,7 @@ from typing import Any
 
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
 from shoal.core.model import SECOND, Run
-from shoal.core.periodic import exchange_last, repeat
-from shoal.core.tasks import restarted, watched
+from shoal.core.tasks import exchange_last, repeat, restarted, watched
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library

@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, Run, error_text
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.ipc.calls import (
     CallResult,

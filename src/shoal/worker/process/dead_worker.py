@@ -11,7 +11,7 @@ from shoal.core.errors import DutyFailed
 from shoal.core.model import SECOND, Bury, Lease, Outcome, Release, Retry
 from shoal.core.verdict import RetryPolicy
 from shoal.worker.process.liveness import LivenessProblem
-from shoal.worker.release import ONCE
+from shoal.worker.settling.release import ONCE
 
 AFTER_DEATH = RetryPolicy(base=2 * SECOND)
 

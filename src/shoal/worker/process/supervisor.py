@@ -42,7 +42,7 @@ from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.liveness import SAMPLE_INTERVAL, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
-from shoal.worker.release import release_leases
+from shoal.worker.settling.release import release_leases
 
 RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
 HEARTBEAT_INTERVAL = 5 * SECOND

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import Run
-from shoal.core.periodic import repeat
+from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings.stored import SettingsNote, live_part, read_note
 

@@ -3,10 +3,10 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core import periodic
+from shoal.core import tasks
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND
-from shoal.core.periodic import exchange_last, repeat
+from shoal.core.tasks import exchange_last, repeat
 
 
 class Exchange:
@@ -31,7 +31,7 @@ def slept(monkeypatch):
         if len(seconds) == 10:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(periodic.asyncio, "sleep", sleep)
+    monkeypatch.setattr(tasks.asyncio, "sleep", sleep)
     return seconds
 
 

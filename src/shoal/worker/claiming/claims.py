@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shoal.core.model import Grant, Run
 from shoal.queue.contract import Fence, Queue
-from shoal.worker.clock import StoreClock
+from shoal.worker.claiming.clock import StoreClock
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.shared_budgets import PageLimit
 
