@@ -1,6 +1,8 @@
 """What becomes of a task whose attempt failed or succeeded."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +24,7 @@ class Bench:
         async def page(page: Page):
             yield {}
 
-        run = Run(
+        self.run = run = Run(
             id="r",
             scraper="shop",
             settings=self.scraper.run_settings(),
@@ -65,10 +67,10 @@ def test_the_error_is_text_on_one_line_without_secrets():
     assert outcome.error.startswith("ValueError: line one with ***")
 
 
-def test_a_replayed_page_is_not_retried(tmp_path):
-    bench = Bench()
-    bench.scraper.settings = bench.scraper.settings.__class__(replay=str(tmp_path))
-    bench.judge._settings = bench.scraper.settings
+def test_a_replayed_page_is_not_retried(monkeypatch):
+    bench = Bench(retries=3)
+    monkeypatch.setattr(bench.scraper, "settings", replace(bench.scraper.settings, replay=Path("pages")))
+    bench.judge.read_settings(bench.run)
     assert isinstance(bench.judge.judge_error(lease(), ValueError("x")), Bury)
 
 
