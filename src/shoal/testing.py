@@ -28,7 +28,8 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import ProcessorTools, TaskProcessor
-from shoal.worker.slots import ConcurrencySlots, MemoryLimit
+from shoal.worker.scheduler import Scheduler
+from shoal.worker.task_waits import TaskWaits
 
 MAX_TASKS = 100_000
 
@@ -142,15 +143,13 @@ class _ReplayRunner:
         self.results = Replayed()
         self._tally = WorkerCounters()
         self._intake = Intake(run.id, run.settings)
-        slots = ConcurrencySlots(1, 0, lambda: None)
+        scheduler = Scheduler(lease=scraper.settings.lease, gap=ZERO, at_once=1)
         self._processor = TaskProcessor(
             scraper,
             run,
             tools,
             self._tally,
-            try_start=lambda start: True,
-            memory=MemoryLimit(),
-            slots=slots,
+            waits=TaskWaits(scheduler),
         )
         self._waiting: deque[Lease] = deque()
         self._seen: set[bytes] = set()

@@ -1,14 +1,18 @@
-"""Background asyncio tasks that nothing awaits: their errors are reported."""
+"""Background asyncio tasks that nothing awaits: their errors are reported. Some only repeat an exchange."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
-from shoal.core.errors import DutyFailed
+from shoal.core.errors import DutyFailed, QueueError
 
 T = TypeVar("T")
 
 WATCHED = "shoal_watched"  # key in the context of a reported error
+JITTER = 0.2  # of an interval: workers that were started together must not act all at once
 MIN_WAIT, MAX_WAIT = 1.0, 30.0  # seconds before a failed background task is restarted
 
 
@@ -59,6 +63,35 @@ async def restarted(name: str, duty: Callable[[], Awaitable[object]], say: Calla
             say(f"{DutyFailed(name, error)}. Trying again in {wait:g} s.")
         await asyncio.sleep(wait)
         wait = min(2 * wait, MAX_WAIT)
+
+
+async def repeat(
+    exchange: Callable[[], Awaitable[object]],
+    interval: timedelta,
+    *,
+    jitter: float = JITTER,
+    at_once: bool = False,
+) -> None:
+    """Call `exchange` periodically until cancelled; what a queue error prevents is left to the next time.
+
+    Any other error is raised: start it as a background task that is supervised. With `at_once`, the first
+    call does not wait for the interval.
+    """
+    seconds = interval.total_seconds()
+    is_due = at_once
+    while True:
+        if is_due:
+            with suppress(QueueError):
+                await exchange()
+        await asyncio.sleep(seconds * random.uniform(1 - jitter, 1 + jitter))
+        is_due = True
+
+
+async def exchange_last(exchange: Callable[[], Awaitable[object]], timeout: timedelta) -> None:
+    """Call `exchange` once more at the end, unless the queue is away or does not reply in time."""
+    with suppress(QueueError, TimeoutError):
+        async with asyncio.timeout(timeout.total_seconds()):
+            await exchange()
 
 
 def name_of(task: asyncio.Task[Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.model import Run, RunState
+from shoal.core.tasks import repeat
 from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
@@ -160,10 +161,7 @@ class Coordinator:
 
     async def _keep_beating(self, me: str) -> None:
         """Send a heartbeat with the current state periodically."""
-        while True:
-            await asyncio.sleep(HEARTBEAT_INTERVAL)
-            with suppress(QueueError):
-                await self._send_heartbeat(me, self._state)
+        await repeat(lambda: self._send_heartbeat(me, self._state), HEARTBEAT_INTERVAL, jitter=0)
 
 
 class WorkerHost:

@@ -9,9 +9,9 @@ from shoal.core.model import Run, WorkerStatus
 from shoal.queue.contract import Queue
 from shoal.worker.process.procfs import ENDED, pid_scope, state_of_process
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
-from shoal.worker.release import release_leases
+from shoal.worker.settling.release import release_leases
 
-MAX_SILENCE = timedelta(seconds=3 * HEARTBEAT_INTERVAL)  # three heartbeats: one may be late
+MAX_SILENCE = 3 * HEARTBEAT_INTERVAL  # three heartbeats: one may be late
 
 
 def new_worker_id() -> str:

@@ -12,8 +12,8 @@ from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.ipc.calls import Listening
 from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.partitions import HEARTBEAT, PartitionRole
+from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
-from shoal.worker.process.supervisor import StepLimit
 from shoal.worker.run_settings.stored import replaced
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, SLOW_REQUESTS
 

@@ -33,9 +33,9 @@ class PartitionRole(msgspec.Struct, kw_only=True, frozen=True):
         return "exclusive" if self.exclusive else "auto"
 
     @property
-    def poll_interval(self) -> float:
-        """Seconds between two reads of the plan and of the live workers."""
-        return self.heartbeat.total_seconds() / POLLS_PER_HEARTBEAT
+    def poll_interval(self) -> timedelta:
+        """The time between two reads of the plan and of the live workers."""
+        return self.heartbeat / POLLS_PER_HEARTBEAT
 
 
 class Holding(msgspec.Struct, frozen=True):

@@ -64,7 +64,7 @@ class PrefetchBuffer:
 
     def start_now(self, lease: Lease) -> None:
         """Make a lease due now, because its page is cached; nothing if it was started already."""
-        if _key(lease) in self._positions:
+        if key_of(lease) in self._positions:
             self._push(0.0, ScheduledLease(lease, 0.0, is_cached=True))
 
     def pop(self, now: float) -> ScheduledLease | None:
@@ -73,7 +73,7 @@ class PrefetchBuffer:
             _, _, start = heappop(self._heap)
             earliest = 0.0 if start.is_cached else self._earliest(host_of(start.lease))
             if earliest <= now:
-                del self._positions[_key(start.lease)]
+                del self._positions[key_of(start.lease)]
                 return start
             self._push(earliest, start)
         return None
@@ -93,13 +93,13 @@ class PrefetchBuffer:
 
     def next_due(self) -> float | None:
         """Return when the next lease is due, by the worker's clock."""
-        while self._heap and self._positions.get(_key(self._heap[0][2].lease)) != self._heap[0][1]:
+        while self._heap and self._positions.get(key_of(self._heap[0][2].lease)) != self._heap[0][1]:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def clear(self) -> list[Lease]:
         """Remove and return every lease."""
-        by_key = {_key(start.lease): start.lease for _, _, start in self._heap}
+        by_key = {key_of(start.lease): start.lease for _, _, start in self._heap}
         leases = [by_key[key] for key in self._positions]
         self._heap.clear()
         self._positions.clear()
@@ -107,7 +107,7 @@ class PrefetchBuffer:
 
     def _push(self, due: float, start: ScheduledLease) -> None:
         self._counter += 1
-        self._positions[_key(start.lease)] = self._counter
+        self._positions[key_of(start.lease)] = self._counter
         heappush(self._heap, (due, self._counter, start))
 
     def _lag_of(self, host: str | None) -> float:
@@ -135,7 +135,8 @@ class PrefetchBuffer:
         self._last_request[host] = now
 
 
-def _key(lease: Lease) -> LeaseKey:
+def key_of(lease: Lease) -> LeaseKey:
+    """Return what identifies a lease."""
     return lease.task_id, lease.token
 
 

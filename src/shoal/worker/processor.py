@@ -1,22 +1,18 @@
-"""From a lease to its outcome: fetch the page, run its step, decide what follows from an error."""
+"""From a lease to its outcome: fetch the page and run its step; outcomes.py judges what went wrong."""
 
 import asyncio
 import contextvars
-import random
-import time
-from bdb import BdbQuit
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
-from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError, StepEnded, StepTimeout
 from shoal.core.failures import error_text, message_of
+from shoal.core.errors import NotNow, StepEnded, StepTimeout
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task
-from shoal.core.redact import Redact, bare_url, redacted
-from shoal.core.secrets import begin_secrets, hidden
-from shoal.core.verdict import RetryPolicy, judge
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
+from shoal.core.redact import Redact, redacted
+from shoal.core.secrets import begin_secrets
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.deadlines import Deadlines
@@ -28,16 +24,12 @@ from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.failures.breakpoints import explain_quit
 from shoal.worker.failures.pages import FailedPageStore
-from shoal.worker.failures.tracebacks import TracebackFormatter
-from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
-from shoal.worker.left_out.missing import MISSING
-from shoal.worker.left_out.reasons import ROBOTS
-from shoal.worker.prefetch import ScheduledLease, host_of
+from shoal.worker.outcomes import OutcomeJudge
+from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.recrawl.store import VisitStore
-from shoal.worker.slots import ConcurrencySlots, MemoryLimit
+from shoal.worker.task_waits import TaskWaits
 
 
 class NothingKnown(Exception):
@@ -95,36 +87,32 @@ class TaskProcessor:
         tools: ProcessorTools,
         tally: WorkerCounters,
         *,
-        try_start: Callable[[ScheduledLease], bool],
-        memory: MemoryLimit,
-        slots: ConcurrencySlots,
+        waits: TaskWaits,
         note_cuts: Callable[[Iterable[str]], Awaitable[None]] | None = None,
     ) -> None:
         self._note_cuts = note_cuts
-        self._scraper, self._tools, self._tally, self._try_start = scraper, tools, tally, try_start
+        self._scraper, self._tools, self._tally, self._waits = scraper, tools, tally, waits
+        self._judge = OutcomeJudge(
+            scraper,
+            run,
+            tally,
+            robots=tools.robots,
+            redact=tools.redact,
+            on_private=tools.on_private,
+        )
         self.read_settings(run)
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
-        self._memory, self._slots = memory, slots
         self._deadlines = Deadlines()
         self._may_look_up = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
 
-        self._tracebacks = TracebackFormatter.for_code(
-            scraper.first.filename, lambda text: tools.redact(hidden(text))
-        )
-
     def read_settings(self, run: Run) -> None:
         """Read the settings of the scraper and its run; again when they have changed."""
-        scraper = self._scraper
-        self._settings = scraper.settings
-        self._policies = {SEED_STEP: scraper.retry_policy(scraper.first)} | {
-            name: scraper.retry_policy(step) for name, step in scraper.steps.items()
-        }
-        self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
-        self._backoff = HostBackoff(run.settings.host_delay)
+        self._settings = self._scraper.settings
+        self._judge.read_settings(run)
         self._gap = run.settings.host_delay
 
     def at_most_once(self, task: Task) -> bool:
@@ -153,7 +141,7 @@ class TaskProcessor:
 
     def forget(self, number: int) -> None:
         """Release the memory of the page that a lookup has found."""
-        self._memory.release(number)
+        self._waits.release_memory(number)
 
     async def _look_up(self, task: Task, number: int) -> CacheLookup | None:
         step = self._scraper.handler(task)
@@ -192,7 +180,6 @@ class TaskProcessor:
         skip, url = self._settings.skip, lease.task.url
         if skip and url and skip.allows(url, origin=None):
             return Bury(lease, "Skipped: its URL matches the setting skip")
-        host = host_of(lease)
         begin_task()
         begin_secrets()
         try:
@@ -203,17 +190,17 @@ class TaskProcessor:
             attempt.asked = True
             return Release(lease)
         except NotNow as wait:
-            return self._postpone(lease, wait)
+            return self._judge.postpone(lease, wait)
         except Exception as error:
-            if self._leave_out(lease.task, error):
-                return Done(lease, slow_host=self._ease_host(lease, host) if attempt.asked else None)
+            if self._judge.count_if_left_out(lease.task, error):
+                return Done(lease, slow_host=self._judge.ease_host(lease) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
-            outcome = outcome or self._judge_error(lease, host, error)
+            outcome = outcome or self._judge.judge_error(lease, error)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
         finally:
-            self._memory.release(attempt.number)
+            self._waits.release_memory(attempt.number)
             if attempt.live:
                 attempt.live.release()
         for reason, count in harvest.dropped.items():
@@ -225,27 +212,8 @@ class TaskProcessor:
             items=harvest.items,
             follow=harvest.follow,
             rejects=harvest.rejects,
-            slow_host=self._ease_host(lease, host) if attempt.asked else None,
+            slow_host=self._judge.ease_host(lease) if attempt.asked else None,
         )
-
-    def _leave_out(self, task: Task, error: Exception) -> bool:
-        """Count a followed link to a missing or forbidden page, and return whether it is one."""
-        if task.depth == 0 or task.url is None:
-            return False
-        match error:
-            case HttpStatus(status=status) if status in MISSING and self._settings.missing == "count":
-                self._tally.missing = self._tally.missing.with_one(task.url)
-            case RobotsDenied():
-                self._tally.dropped[ROBOTS] = self._tally.dropped.get(ROBOTS, 0) + 1
-                self._scraper.first.link_filter.examples.setdefault(ROBOTS, bare_url(task.url))
-            case _:
-                return False
-        return True
-
-    def _ease_host(self, lease: Lease, host: str | None) -> timedelta | None:
-        robots, url = self._tools.robots, lease.task.url
-        crawl_delay = robots.crawl_delay(url) if robots and url else None
-        return self._backoff.after_success(host, lease.host_slowdown, crawl_delay, time.monotonic())
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a task yields."""
@@ -285,7 +253,7 @@ class TaskProcessor:
     ) -> Response:
         url = attempt.task.url
         assert url is not None, "handler() has checked it"
-        self._slots.wait_for_host(attempt.number)
+        self._waits.wait_for_host(attempt.number)
         await self._check_robots(attempt, url)
         request = self._build_request(
             attempt.task, step, attempt.number, headers, lambda url: self._check_hop(attempt, url)
@@ -293,7 +261,7 @@ class TaskProcessor:
         if fetch != "http":
             # A browser fetcher may wait for a tab, and reports itself when it sends the request. Until then
             # the task keeps its slot: more tasks would wait for the tab too.
-            self._slots.stop_waiting(attempt.number)
+            self._waits.stop_waiting(attempt.number)
             request = replace(request, on_send=lambda: self._begin_request(attempt))
         response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
         attempt.live, attempt.response = response.live, response
@@ -309,7 +277,7 @@ class TaskProcessor:
             headers={**headers, **task.request.headers} if task.request else headers,
             timeout=step.timeout or self._settings.timeout,
             on_hop=on_hop,
-            on_bytes=lambda size: self._memory.reserve(number, size),
+            on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=task.request.post if task.request else None,
             once=self.at_most_once(task),
         )
@@ -334,8 +302,8 @@ class TaskProcessor:
         )
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
-        self._slots.wait_for_host(attempt.number)
-        if attempt.turn_used or not self._try_start(attempt.start):
+        self._waits.wait_for_host(attempt.number)
+        if attempt.turn_used or not self._waits.try_request(attempt.start):
             raise TooLate
         attempt.asked = True
 
@@ -354,7 +322,7 @@ class TaskProcessor:
     def _use_turn_for_robots(self, attempt: TaskAttempt) -> None:
         """Use a task's turn for robots.txt, unless a redirect has led here: then the turn is used already."""
         if self._gap and not attempt.asked:
-            if not self._try_start(attempt.start):
+            if not self._waits.try_request(attempt.start):
                 raise TooLate
             attempt.turn_used = True
         attempt.asked = True
@@ -362,7 +330,7 @@ class TaskProcessor:
     async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         time_limit = step.lease or self._settings.lease
         try:
-            await self._slots.begin_step(number)
+            await self._waits.begin_step(number)
             with self._deadlines.within(time_limit):
                 if step.is_async:
                     if isinstance(subject, Page) and subject.is_long:
@@ -379,7 +347,7 @@ class TaskProcessor:
                 raise
             raise StepEnded(step.name, error) from error
         finally:
-            self._slots.end_step(number)
+            self._waits.end_step(number)
 
     async def _run_step_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:
@@ -393,45 +361,6 @@ class TaskProcessor:
         # In the task's context, so that what the step logs is attributed to its task.
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
-
-    def _postpone(self, lease: Lease, reason: NotNow) -> Release:
-        kind = type(reason).__name__
-        self._tally.postponed[kind] = self._tally.postponed.get(kind, 0) + 1
-        return Release(lease, after=reason.after)
-
-    def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
-        trace = self._tracebacks.format(error)
-        if isinstance(error, BdbQuit):
-            step = self._scraper.handler(lease.task)
-            error, trace = explain_quit(lease, step, is_first=step is self._scraper.first), ""
-        kind = type(error).__name__
-        if self._tools.on_private and isinstance(error, OutOfScope) and error.private_host == host and host:
-            self._tools.on_private(lease, host)
-        now = time.monotonic()
-        delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
-        policy = self._policies.get(lease.task.step, self._policy)
-        outcome = judge(
-            lease,
-            error,
-            policy,
-            jitter=random.random(),
-            host_delay=delay,
-            by_proxies=bool(self._settings.proxies or self._settings.tor),
-        )
-        if self._settings.replay:
-            # A recording will not get better, and no host needs to be slowed down.
-            outcome = Bury(lease, error)
-        self._backoff.on_complaint(host, outcome.slow_host, now)
-        # As text: an error references the frames that it passed through, and they hold the page. Without
-        # secrets: it is stored in the queue, and shown to anyone who may read it.
-        # Truncated after that, because half a secret is not recognized as one.
-        message = " ".join(hidden(f"{kind}: {message_of(error)}").split())
-        text = error_text(self._tools.redact(hidden(message)))
-        if not isinstance(error, ShoalError):
-            text += self._tracebacks.find_line(error)
-        outcome = replace(outcome, error=text, traceback=trace)
-        self._tally.note_error(kind, outcome)
-        return outcome
 
 
 def _is_cancelled() -> bool:

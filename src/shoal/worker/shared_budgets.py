@@ -9,6 +9,7 @@ from datetime import timedelta
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Note
 from shoal.queue.contract import Fence, Queue, SharedNotes
+from shoal.core.tasks import repeat
 from shoal.scrape.links.filter import LinkFilter
 
 TOPIC = "page turns"
@@ -80,8 +81,8 @@ def spent_topic(run_id: str) -> str:
     return f"spent on links {run_id}"
 
 
-SYNC_INTERVAL = 5.0  # seconds
-URGENT_INTERVAL = 0.5  # seconds; a fast fleet may spend a whole budget within a few
+SYNC_INTERVAL = 5 * SECOND
+URGENT_INTERVAL = SECOND / 2  # a fast fleet may spend a whole budget within a few
 MAX_LINK_KINDS = 20  # at a time
 MAX_TRIES = 5
 SPENT_TTL = timedelta(days=1)
@@ -92,20 +93,18 @@ class TrapBudgetSync:
 
     def __init__(self, queue: SharedNotes, link_filter: LinkFilter, run_id: str) -> None:
         self._queue, self._link_filter, self._topic = queue, link_filter, spent_topic(run_id)
+        self._due = 0.0  # by the event loop's clock
         link_filter.set_shared_key(run_id.encode()[:64])
 
     async def run(self) -> None:
         """Exchange periodically until cancelled."""
-        clock = asyncio.get_running_loop().time
-        due = clock()
-        while True:
-            # Random, because workers must not do it all at once.
-            await asyncio.sleep(URGENT_INTERVAL * random.uniform(0.8, 1.2))
-            if clock() < due and not self._link_filter.is_urgent:
-                continue
-            due = clock() + SYNC_INTERVAL * random.uniform(0.8, 1.2)
-            with suppress(QueueError):
-                await self.exchange()
+        await repeat(self._exchange_if_due, URGENT_INTERVAL)
+
+    async def _exchange_if_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._due or self._link_filter.is_urgent:
+            self._due = now + SYNC_INTERVAL.total_seconds() * random.uniform(0.8, 1.2)
+            await self.exchange()
 
     async def exchange(self) -> None:
         """Exchange once; kinds that other workers keep writing first wait for the next time."""

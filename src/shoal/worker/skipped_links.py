@@ -3,8 +3,6 @@
 Each worker writes one note with its own counts. Readers add them up.
 """
 
-import asyncio
-import random
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +14,8 @@ import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.queue.contract import Queue, SharedNotes
+from shoal.core.model import SECOND
+from shoal.core.tasks import repeat
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.left_out.missing import write_missing
 from shoal.worker.left_out.reasons import cut_of, note_cuts, option_for
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         LinkFilter,  # it loads the parser, which readers of the counts do not need
     )
 
-WRITE_INTERVAL = 5.0  # seconds
+WRITE_INTERVAL = 5 * SECOND
 COUNTS_TTL = timedelta(days=365)
 
 
@@ -76,14 +76,7 @@ class SkippedLinkCounts:
 
     async def run(self) -> None:
         """Write the counts periodically if they have changed, until cancelled."""
-        while True:
-            await asyncio.sleep(
-                WRITE_INTERVAL * random.uniform(0.8, 1.2)
-            )  # workers must not write all at once
-            try:
-                await self.write()
-            except QueueError:
-                continue
+        await repeat(self.write, WRITE_INTERVAL)
 
     async def write(self) -> None:
         """Write the counts if they have changed."""

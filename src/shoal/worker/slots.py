@@ -1,9 +1,9 @@
-"""How many tasks of a worker are in progress at once, and how many bytes of pages it may hold."""
+"""How many tasks of a worker are in progress at once, and how many bytes of pages it may hold.
 
-import asyncio
+Both only count: times are the worker's clock in seconds, passed in, and nothing here waits.
+"""
+
 import math
-from collections import deque
-from collections.abc import Callable
 
 AT_ONCE = 64  # default for requests in flight and running steps
 SLOW_REQUESTS = 1_000  # default for slow requests beyond them, unless the user sets `at_once`
@@ -11,6 +11,7 @@ SLOW_REQUESTS = 1_000  # default for slow requests beyond them, unless the user 
 # busy already, and more tasks would only take memory.
 SLOW = 0.1  # seconds
 MAX_LAG = 0.005  # seconds
+TIMER_RESOLUTION = 0.001  # seconds by which a timer may fire too early
 # A worker prefetches as much work as it does in this time, so that it does not hoard tasks of the others.
 HORIZON = 2.0  # seconds
 WEIGHT = 0.1  # of the newest value in the moving average
@@ -23,13 +24,13 @@ class ConcurrencySlots:
     step, such a task needs a slot again.
     """
 
-    def __init__(self, at_once: int, slow_requests: int, on_free: Callable[[], None]) -> None:
-        self._at_once, self._slow_requests, self._on_free = at_once, slow_requests, on_free
+    def __init__(self, at_once: int, slow_requests: int) -> None:
+        self._at_once, self._slow_requests = at_once, slow_requests
         self._since: dict[int, float] = {}  # when each task got its slot
-        self._timers: dict[int, asyncio.TimerHandle] = {}  # of requests that may become slow
+        self._slow_at: dict[int, float] = {}  # when each waiting request may count as slow, the first first
         self._slow: set[int] = set()
         self._steps: set[int] = set()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # to run their step
+        self._waiting: dict[int, None] = {}  # to run their step, the first first
         self._mean: float | None = None  # seconds that a task has its slot
         self._freed_at = 0.0
 
@@ -43,99 +44,94 @@ class ConcurrencySlots:
         """Whether another task may start."""
         return len(self._since) < self._at_once
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether no slot has become free for longer than the prefetch horizon."""
-        return not self.is_free and _now() - max(self._freed_at, *self._since.values()) > HORIZON
+    def is_stuck(self, now: float) -> bool:
+        """Return whether no slot has become free for longer than the prefetch horizon."""
+        return not self.is_free and now - max(self._freed_at, *self._since.values()) > HORIZON
 
-    def prefetch_limit(self, batch: int) -> int:
+    def prefetch_limit(self, batch: int, now: float) -> int:
         """Return how many leases are worth holding beyond those in progress, at most a batch."""
-        if self.is_stuck:
+        if self.is_stuck(now):
             return 0
         if self._mean is None:
             return min(batch, self._at_once)
         return min(batch, math.ceil(self._at_once * HORIZON / max(self._mean, 0.001)))
 
-    def take(self, number: int) -> None:
+    def take(self, number: int, now: float) -> None:
         """Give a task a slot; it must be started now."""
-        self._since[number] = _now()
+        self._since[number] = now
 
-    def leave(self, number: int) -> None:
+    def leave(self, number: int, now: float) -> None:
         """End a task, whatever it is doing."""
-        self._stop_timer(number)
+        self._slow_at.pop(number, None)
         self._slow.discard(number)
-        self._free_slot(number)
+        self._free_slot(number, now)
 
-    def wait_for_host(self, number: int) -> None:
+    def wait_for_host(self, number: int, now: float) -> None:
         """Record that a task now waits for its host, and for nothing in this worker."""
-        if self._slow_requests and number in self._since and number not in self._timers:
-            self._start_timer(number)
+        if self._slow_requests and number in self._since and number not in self._slow_at:
+            self._slow_at[number] = now + SLOW
 
-    def stop_waiting(self, number: int) -> None:
+    def stop_waiting(self, number: int, now: float) -> None:
         """Record that a task no longer waits for its host; it has a slot again."""
-        self._stop_timer(number)
+        self._slow_at.pop(number, None)
         if number in self._slow:
             self._slow.discard(number)
             # It counts from now on, so that no other task starts before those that got a response are done.
-            self._since[number] = _now()
+            self._since[number] = now
 
-    async def begin_step(self, number: int) -> None:
-        """Wait until a task may run its step; `end_step` must follow, whatever happens here."""
-        self.stop_waiting(number)
+    @property
+    def next_slow_at(self) -> float | None:
+        """When a waiting request may next count as slow."""
+        return next(iter(self._slow_at.values()), None)
+
+    def free_slow(self, now: float) -> bool:
+        """Take the slots of requests that have become slow; return whether there was one."""
+        is_any = False
+        while (due := self.next_slow_at) is not None and due <= now + TIMER_RESOLUTION:
+            number = next(iter(self._slow_at))
+            del self._slow_at[number]
+            if len(self._slow) >= self._slow_requests or now - due > MAX_LAG:
+                self._slow_at[number] = now + SLOW
+                continue
+            self._slow.add(number)
+            self._free_slot(number, now)
+            is_any = True
+        return is_any
+
+    def begin_step(self, number: int, now: float) -> bool:
+        """Return whether a task may run its step; if not, `end_step` of another one returns its number."""
+        self.stop_waiting(number, now)
         if len(self._steps) < self._at_once:
             self._steps.add(number)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((number, turn))
-        await turn
+            return True
+        self._waiting[number] = None
+        return False
 
-    def end_step(self, number: int) -> None:
-        """Record that a task's step has ended, or was given up before it began."""
+    def end_step(self, number: int) -> int | None:
+        """End a task's step, or give it up before it began; return the task whose step may run now."""
         if number not in self._steps:
-            return
+            self._waiting.pop(number, None)
+            return None
         self._steps.discard(number)
-        while self._waiting:
-            following, turn = self._waiting.popleft()
-            if not turn.done():  # else its task was cancelled
-                self._steps.add(following)
-                turn.set_result(None)
-                return
+        following = next(iter(self._waiting), None)
+        if following is not None:
+            del self._waiting[following]
+            self._steps.add(following)
+        return following
 
-    def _start_timer(self, number: int) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time() + SLOW
-        self._timers[number] = loop.call_at(due, self._on_timer, number, due)
-
-    def _on_timer(self, number: int, due: float) -> None:
-        if len(self._slow) >= self._slow_requests or _now() - due > MAX_LAG:
-            self._start_timer(number)
-            return
-        del self._timers[number]
-        self._slow.add(number)
-        self._free_slot(number)
-        self._on_free()
-
-    def _stop_timer(self, number: int) -> None:
-        if timer := self._timers.pop(number, None):
-            timer.cancel()
-
-    def _free_slot(self, number: int) -> None:
+    def _free_slot(self, number: int, now: float) -> None:
         since = self._since.pop(number, None)
         if since is not None:
-            self._freed_at = _now()
-            held = self._freed_at - since
+            self._freed_at = now
+            held = now - since
             self._mean = held if self._mean is None else self._mean + WEIGHT * (held - self._mean)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 MAX_PAGE_BYTES = 256 << 20
 
 
 class MemoryLimit:
-    """Pauses the reading of bodies while too many bytes are held; the oldest goes on, so all of them finish.
+    """Says which pages must wait while too many bytes are held; the oldest never does, so all of them finish.
 
     The held bytes stay below the limit, except for one page and a chunk of each other page.
     """
@@ -144,23 +140,24 @@ class MemoryLimit:
         self._max_bytes = max_bytes
         self._held: dict[int, int] = {}  # by the number of the lease, the oldest first
         self._used = 0
-        self._freed = asyncio.Event()
 
     @property
     def used(self) -> int:
         """The number of bytes that are held."""
         return self._used
 
-    async def reserve(self, number: int, size: int) -> None:
-        """Reserve more bytes for a page, and wait until they are available."""
+    def reserve(self, number: int, size: int) -> None:
+        """Count more bytes of a page."""
         self._held[number] = self._held.get(number, 0) + size
         self._used += size
-        while self._used > self._max_bytes and next(iter(self._held)) != number:
-            self._freed.clear()
-            await self._freed.wait()
 
-    def release(self, number: int) -> None:
-        """Release the bytes of a page."""
-        if number in self._held:
-            self._used -= self._held.pop(number)
-            self._freed.set()
+    def must_wait(self, number: int) -> bool:
+        """Return whether a page that has reserved bytes must wait until others are released."""
+        return self._used > self._max_bytes and next(iter(self._held)) != number
+
+    def release(self, number: int) -> bool:
+        """Release the bytes of a page; return whether it held any."""
+        if number not in self._held:
+            return False
+        self._used -= self._held.pop(number)
+        return True

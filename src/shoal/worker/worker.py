@@ -1,44 +1,40 @@
-"""The worker's main loop: prefetch leases, handle many tasks at once, settle in batches; all overlapped."""
+"""The worker's main loop: prefetch leases, handle many tasks at once, settle in batches; all overlapped.
+
+What to do when is decided in scheduler.py; this does it.
+"""
 
 import asyncio
-import random
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
+from shoal.core.tasks import exchange_last, repeat
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
-from shoal.worker.claims import POLL_INTERVAL, TaskClaims, next_poll_delay
+from shoal.worker.claiming.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
 from shoal.worker.partitions import PartitionShare
-from shoal.worker.prefetch import PrefetchBuffer, ScheduledLease
+from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import ProcessorTools, TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
-from shoal.worker.settlements import Settlements
+from shoal.worker.scheduler import POLL_INTERVAL, NextClaim, NumberedLease, Scheduler, Stop
+from shoal.worker.settling.settlements import Settlements
+from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
 from shoal.worker.skipped_links import SkippedLinkCounts
-from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
-from shoal.worker.waiting_callers import Verdict, WaitingCallers
+from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES
+from shoal.worker.task_waits import TaskWaits
 
-CLAIM_JITTER = 0.05  # seconds
 PROGRESS_INTERVAL = 0.5  # seconds
-MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
-
-
-class Stop(Enum):
-    """How a worker stops."""
-
-    FINISH = auto()  # finish started tasks, release the others
-    RELEASE = auto()  # release everything at once
+LAST_WRITE_TIMEOUT = timedelta(seconds=30)
 
 
 class Worker:
@@ -65,11 +61,15 @@ class Worker:
     ) -> None:
         self.tally = WorkerCounters()
         self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
-        self._prefetch = PrefetchBuffer(run.settings.host_delay)
-        # A worker that pauses between tasks handles one at a time.
-        self._at_once = 1 if self._settings.pause else at_once
-        self._slots = ConcurrencySlots(
-            self._at_once, 0 if self._settings.pause else slow_requests, self._on_slot_free
+        self._scheduler = Scheduler(
+            lease=lease,
+            gap=run.settings.host_delay,
+            at_once=at_once,
+            slow_requests=slow_requests,
+            batch=batch,
+            memory=memory,
+            pause=self._settings.pause,
+            share=share,
         )
         self._skipped_links = SkippedLinkCounts(
             queue, scraper.first.link_filter, run.id, worker_id, self.tally
@@ -80,12 +80,10 @@ class Worker:
             run,
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
-            try_start=self._try_start,
-            memory=MemoryLimit(memory),
-            slots=self._slots,
+            waits=TaskWaits(self._scheduler, self._on_slot_free),
             note_cuts=self._skipped_links.note_cuts_early,
         )
-        self._batch, self._share, self._lease = batch, share, lease
+        self._share = share
         self._claims = TaskClaims(
             queue,
             run,
@@ -102,24 +100,18 @@ class Worker:
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
         self._standby, self._callers = standby, WaitingCallers()
-        self._numbers: dict[tuple[str, int], int] = {}  # of every lease that it holds
-        self._started: dict[int, Lease] = {}  # not finished yet, by number
         self._running: set[asyncio.Task[None]] = set()
         self._lookups: dict[int, asyncio.Task[CacheLookup | None]] = {}  # before the start, by number
         self._wake = asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
-        self._stop: Stop | None = None
         self._stopped = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._rest_until = 0.0
-        self._idle_polls = 0  # polls in a row that found nothing while no lease was held
+        self._start_timer: asyncio.TimerHandle | None = None
 
     def stop(self, how: Stop) -> None:
         """Stop the worker; a second call with RELEASE cancels the tasks that the first one lets finish."""
-        if self._stop is Stop.RELEASE:
+        if self._scheduler.is_releasing:
             return
-        self._stop = how
-        self._release_prefetched()
+        self._release(self._scheduler.stop(how))
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
@@ -130,24 +122,23 @@ class Worker:
     @property
     def in_hand(self) -> int:
         """The number of leases that it holds."""
-        return len(self._numbers)
+        return self._scheduler.held
 
     def started_lease(self, number: int) -> Lease | None:
         """Return the lease with this number if its task is in progress; safe in any thread."""
-        return self._started.get(number)
+        return self._scheduler.started_lease(number)
 
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""
-        return self._stop is not None
+        return self._scheduler.is_stopping
 
     def accept(self, lease: Lease, claimed_at: datetime | None) -> asyncio.Future[Verdict] | None:
         """Handle a lease that a caller sends, and return its future outcome; None if it is not accepted."""
-        is_known = (lease.task_id, lease.token) in self._numbers
-        if is_known or self.is_stopping or self.in_hand >= MAX_CALLS_PER_SLOT * self._at_once:
+        if not self._scheduler.may_accept_call(lease):
             return None
         verdict = self._callers.wait_for(lease)
-        self._accept([lease], self._claims.clock.to_local(claimed_at, asyncio.get_running_loop().time()))
+        self._accept([lease], self._claims.clock.to_local(claimed_at, _now()))
         return verdict
 
     async def change_settings(self, run: Run, changes: Mapping[str, Any]) -> None:
@@ -157,8 +148,7 @@ class Worker:
         self._run, self._settings = run, self._scraper.settings
         self._processor.read_settings(run)
         self._claims.set_max_pages(self._settings.max_pages)
-        self._prefetch.set_gap(run.settings.host_delay)
-        self._release_prefetched()  # their starts were planned with the old limits
+        self._release(self._scheduler.change_settings(run.settings.host_delay, self._settings.pause))
         self._settlements.flush()
         if is_clock_needed:
             await self.set_clock()
@@ -180,7 +170,7 @@ class Worker:
         try:
             return await self._background.run(self._work())
         finally:
-            self._channel.send(WorkerProgress(self.tally, len(self._numbers)))
+            self._channel.send(WorkerProgress(self.tally, self.in_hand))
 
     async def _work(self) -> ExitReason:
         settling = self.start(self._settlements.run(), "settling")
@@ -188,21 +178,22 @@ class Worker:
         self.start(self._trap_budgets.run(), "sharing trap budgets")
         self.start(self._skipped_links.run(), "counting skipped links")
         if self._share:
-            self.start(self._follow_plan(self._share), "following the partition plan")
+            share = self._share
+            following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
+            self.start(following, "following the partition plan")
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
         while self._running:
             await asyncio.wait(self._running)
         # A task that is cancelled before it first runs never releases its lease.
-        for lease in self._started.values():
+        for lease in self._scheduler.started:
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
-        with suppress(QueueError):
-            await self._skipped_links.write()
+        await exchange_last(self._skipped_links.write, LAST_WRITE_TIMEOUT)
         return reason
 
     async def _stand_by(self) -> ExitReason:
-        while self._stop is None:
+        while not self.is_stopping:
             self._wake.clear()
             await self._wait_for_wake(POLL_INTERVAL)
         return ExitReason.STOPPED
@@ -211,122 +202,99 @@ class Worker:
         if self._run.settings.host_delay:
             with suppress(QueueError):  # the first claim reports the error
                 await self.set_clock()
-        while self._stop is None:
+        while not self.is_stopping:
             await self._settlements.wait_for_capacity()
             # Before the claim, not after it: an event during the claim may be what the next one waits for.
             self._wake.clear()
             self._host_freed.clear()
-            if self._slots.is_stuck:
-                self._release_prefetched()  # other workers may have free slots
+            self._release(self._scheduler.take_unreachable(_now()))
             await self._settle_refusals()
-            limit, full = self._claim_limits()
-            if limit < max(1, full // 2) and self._numbers:
+            size = self._scheduler.next_claim_size(_now())
+            if not size:
                 await self._wait_for_wake(POLL_INTERVAL)
                 continue
             try:
-                grant = await self._claim(limit)
+                grant = await self._claim(size)
             except QueueError as error:
                 await self._wait_for_queue(self._claim_retry.on_failure(error))
                 continue
             self._claim_retry.on_success()
-            if grant is None:
-                return ExitReason.BUDGET
-            if grant.drained:
-                return ExitReason.DRAINED
-            if grant.outdated:
-                if self._share:
-                    await self._apply_plan(self._share)
-                continue
-            if not grant.leases:
-                await self._yield_to_other_workers()
-                self._idle_polls = 0 if self._numbers else self._idle_polls + 1
-                await self._wait_for_wake(next_poll_delay(grant, self._idle_polls))
+            following = self._scheduler.after_claim(grant)
+            if following.end:
+                return following.end
+            await self._prepare_claim(following)
         return ExitReason.STOPPED
+
+    async def _prepare_claim(self, following: NextClaim) -> None:
+        if following.refresh_plan and self._share:
+            await self._apply_plan(self._share)
+        if following.yield_for:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(following.yield_for):
+                    await self._host_freed.wait()
+        if following.wait:
+            await self._wait_for_wake(following.wait)
 
     async def _settle_refusals(self) -> None:
         """Settle the tasks at private hosts; raises InvalidInput if the run has no others."""
         if self._refusals:
-            for outcome in await self._refusals.take_due(is_idle=not self._started and not self._prefetch):
+            for outcome in await self._refusals.take_due(is_idle=self._scheduler.is_idle):
                 self._settlements.put(outcome)
 
     async def _claim(self, limit: int) -> Grant | None:
         """Claim up to `limit` tasks and accept them; None if the run may fetch no more pages."""
         limit = await self._claims.cap(limit)
         if limit <= 0:
-            return Grant() if self._numbers else await self._claims.end_at_budget()
+            return Grant() if self.in_hand else await self._claims.end_at_budget()
         claimed = await self._claims.claim(limit)
         if claimed.grant.leases:
-            self._idle_polls = 0
             self._accept(claimed.grant.leases, claimed.at, is_valid=claimed.is_valid)
         return claimed.grant
 
-    async def _yield_to_other_workers(self) -> None:
-        # Where many workers wait for the same hosts, all of them claim when one is free, and one gets it.
-        # A worker that has prefetched leases can wait a little.
-        if self._prefetch:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(random.uniform(0, CLAIM_JITTER)):
-                    await self._host_freed.wait()
-
-    def _claim_limits(self) -> tuple[int, int]:
-        """Return how many more leases are worth holding, and how many if it held none."""
-        ahead = 0 if self._settings.pause else self._slots.prefetch_limit(self._batch)
-        most = self._at_once + ahead
-        return min(self._batch, most - self._slots.taken - len(self._prefetch)), min(self._batch, most)
-
     def _accept(self, leases: Sequence[Lease], claimed_at: float, *, is_valid: bool = True) -> None:
-        numbers = self._channel.report_claimed(leases)
-        self._numbers.update(zip(((lease.task_id, lease.token) for lease in leases), numbers, strict=True))
-        # While the reply was on its way, the plan may have changed or its leases may have expired.
-        age = asyncio.get_running_loop().time() - claimed_at + self._claims.clock.uncertainty
-        is_usable = is_valid and age <= self._lease.total_seconds()
-        wanted = [] if not is_usable else [lease for lease in leases if self._may_start(lease)]
-        if len(wanted) < len(leases):
-            for lease in leases:
-                if lease not in wanted:
-                    self._settlements.put(Release(lease, asked=False))
+        unwanted = self._scheduler.accept(
+            leases,
+            self._channel.report_claimed(leases),
+            claimed_at,
+            _now(),
+            is_valid=is_valid,
+            uncertainty=self._claims.clock.uncertainty,
+        )
+        if unwanted:
+            for lease in unwanted:
+                self._settlements.put(Release(lease, asked=False))
             self._settlements.flush()
-            leases = wanted
-        self._prefetch.put(leases, claimed_at)
+            leases = [lease for lease in leases if lease not in unwanted]
         self._start_lookups(leases)
         self._start_due()
 
     def _start_lookups(self, leases: Sequence[Lease]) -> None:
         """Look for cached pages: they need no request, so their tasks need not wait for their hosts."""
         for lease in filter(self._processor.may_be_cached, leases):
-            number = self._numbers[lease.task_id, lease.token]
+            number = self._scheduler.number_of(lease)
             self._lookups[number] = self._background.start(self._look_up(lease, number))
 
     async def _look_up(self, lease: Lease, number: int) -> CacheLookup | None:
         lookup = await self._processor.look_up(lease, number)
         if lookup and lookup.page:
-            self._prefetch.start_now(lease)
+            self._scheduler.start_now(lease)
             self._start_due()
         return lookup
-
-    def _may_start(self, lease: Lease) -> bool:
-        is_mine = self._share is None or lease.task.partition in self._share.partitions
-        return is_mine and self._stop is None
-
-    async def _follow_plan(self, share: PartitionShare) -> None:
-        while True:
-            await self._apply_plan(share)
-            await asyncio.sleep(share.poll_interval)
 
     async def _apply_plan(self, share: PartitionShare) -> None:
         """Read which partitions to claim from now on; release prefetched leases if one was taken away."""
         before = share.partitions
         with suppress(QueueError):
             if await share.refresh():
-                self._release_prefetched()
+                self._release(self._scheduler.take_prefetched())
                 self._settlements.flush()
         self._start_due()
         if share.partitions != before:
             self._wake.set()
 
-    def _release_prefetched(self) -> None:
-        for lease in self._prefetch.clear():
-            number = self._numbers[lease.task_id, lease.token]
+    def _release(self, leases: Sequence[NumberedLease]) -> None:
+        """Release leases that were not started."""
+        for number, lease in leases:
             if number in self._lookups:
                 self._lookups.pop(number).cancel()
                 self._processor.forget(number)
@@ -334,7 +302,7 @@ class Worker:
 
     async def _wait_for_wake(self, seconds: float) -> None:
         """Wait until something has happened since the last claim, for at most this long."""
-        if self._stop is None:
+        if not self.is_stopping:
             # Everything that wakes the worker sets the event; a timer is cheaper than a task.
             timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
             await self._wake.wait()
@@ -350,27 +318,14 @@ class Worker:
         """Start the leases that are due, as far as slots are free, and set a timer for the next one."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        # With an old plan, this worker may be considered dead, and others may have its partitions.
-        may_start = not self._share or self._share.is_fresh(now)
-        while (
-            may_start
-            and self._slots.is_free
-            and now >= self._rest_until
-            and (start := self._prefetch.pop(now))
-        ):
-            lease = start.lease
-            number = self._numbers[lease.task_id, lease.token]
-            self._slots.take(number)
-            self._started[number] = lease
+        for number, start in self._scheduler.start_due(now):
             task = self._background.start(self._handle(start, number))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
-        due = self._prefetch.next_due()
-        if due is not None and may_start and self._slots.is_free:
-            self._timer = loop.call_at(max(due, self._rest_until), self._start_due)
+        if self._start_timer:
+            self._start_timer.cancel()
+        due = self._scheduler.next_start_at(now)
+        self._start_timer = None if due is None else loop.call_at(due, self._start_due)
 
     async def _handle(self, start: ScheduledLease, number: int) -> None:
         try:
@@ -391,39 +346,24 @@ class Worker:
         self._start_due()
         self._wake.set()
 
-    def _try_start(self, start: ScheduledLease) -> bool:
-        return self._prefetch.try_start(start, asyncio.get_running_loop().time())
-
     def _finish(self, number: int, outcome: Outcome) -> None:
-        del self._started[number]
-        self._slots.leave(number)
-        self._schedule_rest()
-        # With nothing left to start, the next claim may be waiting for what this outcome frees at its host.
-        is_waited_for = self._standby or not self._prefetch or self._frees_host(outcome)
-        self._settlements.urgent = is_waited_for
+        self._scheduler.finish(number, _now())
+        self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
         if not (self._refusals and self._refusals.hold(outcome)):
             self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
-        if len(self._prefetch) <= self._batch // 2:
+        if self._scheduler.is_low:
             self._wake.set()
-
-    def _frees_host(self, outcome: Outcome) -> bool:
-        return not outcome.asked and bool(self._run.settings.host_delay)
-
-    def _schedule_rest(self) -> None:
-        if self._settings.pause:
-            shortest, longest = (bound.total_seconds() for bound in self._settings.pause)
-            self._rest_until = asyncio.get_running_loop().time() + random.uniform(shortest, longest)
 
     def _on_settled(self, outcomes: Sequence[Outcome], fates: Sequence[Fate]) -> None:
         numbers, before = [], self.tally.pages
         for outcome, fate in zip(outcomes, fates, strict=True):
-            number = self._numbers.pop((outcome.lease.task_id, outcome.lease.token), None)
+            number = self._scheduler.forget(outcome.lease)
             if number is not None:
                 numbers.append(number)
             self.tally.count(outcome, fate)
             self._callers.resolve(outcome, fate)
-            if self._frees_host(outcome):
+            if self._scheduler.frees_host(outcome):
                 self._host_freed.set()
         self._channel.send(LeasesSettled(numbers, self.tally.pages - before))
         self._wake.set()
@@ -431,4 +371,8 @@ class Worker:
     async def _report_progress(self) -> None:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
-            self._channel.send(WorkerProgress(self.tally, len(self._numbers)))
+            self._channel.send(WorkerProgress(self.tally, self.in_hand))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

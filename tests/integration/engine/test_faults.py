@@ -1,6 +1,7 @@
 """An error that a queue's verb raises, whichever and wherever, is got over or ends the worker by its name."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -8,7 +9,8 @@ from shoal import Page, Scraper
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.open import open_queue
-from shoal.worker import queue_retry, settlements, shared_budgets
+from shoal.worker import queue_retry, shared_budgets
+from shoal.worker.settling import settlements
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 
@@ -53,7 +55,7 @@ async def queue(any_bench):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Let what a worker does every few seconds come at once."""
-    monkeypatch.setattr(shared_budgets, "SYNC_INTERVAL", 0.01)
+    monkeypatch.setattr(shared_budgets, "SYNC_INTERVAL", timedelta(seconds=0.01))
     monkeypatch.setattr(queue_retry, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(queue_retry, "MAX_WAIT", 0.2)
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -117,7 +118,7 @@ async def test_items_that_nobody_gets_any_more_end_the_run_by_name(bench, caplog
 
 
 async def test_a_coordinators_heartbeat_that_dies_ends_it_by_name(bench, monkeypatch):
-    monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", timedelta(seconds=0.05))
     async with launching(bench) as (queue, job, run):
         beats = [0]
 

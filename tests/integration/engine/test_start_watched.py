@@ -91,7 +91,7 @@ async def test_a_machine_of_a_cluster_counts_all_runs_that_it_serves_and_keeps_t
 
 
 async def test_a_coordinator_says_again_and_again_that_it_is_there(folder, monkeypatch):
-    monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", timedelta(seconds=0.05))
     monkeypatch.chdir(folder)
     names = Project.find(folder).load("names")
     url = f"sqlite:///{folder}/queue.db"

@@ -114,7 +114,7 @@ async def test_a_step_may_ask_for_a_new_circuit_from_its_thread(tor, target):
 
 
 async def test_an_operator_sees_every_tor_and_has_all_take_new_circuits(tor, target, tmp_path, monkeypatch):
-    monkeypatch.setattr("shoal.fetch.tor.sync.SYNC_INTERVAL", 0.05)
+    monkeypatch.setattr("shoal.fetch.tor.sync.SYNC_INTERVAL", timedelta(seconds=0.05))
     url, fetcher = f"sqlite:///{tmp_path}/queue.db", fetcher_by(tor)
     async with open_queue(url) as queue:
         run = await queue.start_run("shop")

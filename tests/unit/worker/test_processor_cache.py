@@ -15,7 +15,9 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import ProcessorTools, TaskProcessor
-from shoal.worker.slots import ConcurrencySlots, MemoryLimit
+from shoal.worker.scheduler import Scheduler
+from shoal.worker.slots import MemoryLimit
+from shoal.worker.task_waits import TaskWaits
 
 URL = "https://shop.test/"
 
@@ -72,15 +74,17 @@ def process(host, markers, tmp_path):
             *, on_time=True, attempt=1, robots=None, only_look_up=False, lookup=None, memory=None
         ):
             tally = WorkerCounters()
+            scheduler = Scheduler(lease=MINUTE, gap=ZERO, at_once=1)
+            scheduler.memory = memory or scheduler.memory
+            scheduler.try_request = lambda start, now: on_time
+            waits = TaskWaits(scheduler)
             tools = ProcessorTools({"http": cache}, robots, threads, markers)
             processor = TaskProcessor(
                 shop,
                 run,
                 tools,
                 tally,
-                try_start=lambda start: on_time,
-                memory=memory or MemoryLimit(),
-                slots=ConcurrencySlots(1, 0, lambda: None),
+                waits=waits,
             )
             lease = Lease(
                 run_id="r",

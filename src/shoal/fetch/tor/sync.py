@@ -1,6 +1,5 @@
 """Publishes the state of a run's Tor processes through the queue, and receives renewal requests."""
 
-import asyncio
 import os
 import socket
 from collections.abc import Awaitable
@@ -9,11 +8,11 @@ from typing import Protocol
 
 import msgspec
 
-from shoal.core.errors import QueueError
-from shoal.core.model import MINUTE
+from shoal.core.model import MINUTE, SECOND
+from shoal.core.tasks import repeat
 from shoal.fetch.shared_state import SharedState
 
-SYNC_INTERVAL = 5.0  # seconds
+SYNC_INTERVAL = 5 * SECOND
 STATE_TTL = MINUTE / 2  # after which a worker that publishes nothing is gone
 ORDER_TTL = 10 * MINUTE
 ORDER = "renew"
@@ -46,10 +45,7 @@ class TorSync:
 
     async def run(self, owner: TorOwner) -> None:
         """Exchange state until cancelled."""
-        while True:
-            with suppress(QueueError):
-                await self.exchange(owner)
-            await asyncio.sleep(SYNC_INTERVAL)
+        await repeat(lambda: self.exchange(owner), SYNC_INTERVAL, jitter=0, at_once=True)
 
     async def exchange(self, owner: TorOwner) -> None:
         """Exchange state once."""

@@ -12,12 +12,12 @@ from typing import Self
 
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.model import SECOND, Note
-from shoal.core.tasks import restarted, watched
 from shoal.queue.contract import SharedNotes
+from shoal.core.tasks import repeat, restarted, watched
 
 PARTITIONS = 256
 RESERVATION_TTL = 15 * SECOND  # without a renewal
-RENEW_INTERVAL = 4.0  # seconds
+RENEW_INTERVAL = 4 * SECOND
 
 log = logging.getLogger(__name__)
 
@@ -57,16 +57,14 @@ class CallPartition:
         )
 
     async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_INTERVAL)
-            with suppress(QueueError, CallFailed):
-                await self._renew_or_reserve()
+        await repeat(self._renew_or_reserve, RENEW_INTERVAL, jitter=0)
 
     async def _renew_or_reserve(self) -> None:
         # A process that slept too long may have lost it to another.
         self._note = await self._write(self.name, self._note.stamp) if self._note else None
         if self._note is None:
-            await self._reserve()
+            with suppress(CallFailed):  # until another process releases one
+                await self._reserve()
 
     async def _write(self, name: str, stamp: int | None) -> Note | None:
         return await self._queue.swap_note(

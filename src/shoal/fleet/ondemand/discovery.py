@@ -9,8 +9,9 @@ from datetime import timedelta
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting, QueueError
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND
+from shoal.core.tasks import repeat
 from shoal.core.values import hint
 from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
 from shoal.queue.contract import SharedNotes
@@ -92,7 +93,7 @@ class WorkerDirectory:
         self, queue: SharedNotes, scraper: str, client: CallClient, *, strategy: str, interval: timedelta
     ) -> None:
         self._queue, self._topic, self._client = queue, topic_of(scraper), client
-        self._choose, self._interval = read_strategy(strategy), interval.total_seconds()
+        self._choose, self._interval = read_strategy(strategy), interval
         self._members: dict[str, ListeningWorker] = {}
         self._turn = 0
 
@@ -122,10 +123,7 @@ class WorkerDirectory:
 
     async def run(self) -> None:
         """Refresh periodically, forever."""
-        while True:
-            await asyncio.sleep(self._interval)
-            with suppress(QueueError):
-                await self.refresh()
+        await repeat(self.refresh, self._interval, jitter=0)
 
     async def refresh(self) -> None:
         """Read which workers listen, and check their health."""

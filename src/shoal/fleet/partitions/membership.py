@@ -100,7 +100,7 @@ class Membership:
 
     @property
     def _pause(self) -> float:
-        longest = self._sharing.poll_interval
+        longest = self._sharing.poll_interval.total_seconds()
         self._interval = min(2 * self._interval, longest) if self._awaited else MIN_POLL_INTERVAL
         return self._interval if self._awaited else longest
 

@@ -4,16 +4,16 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from shoal.core.errors import InvalidSetting, InvalidTask, QueueError, RunConflict
+from shoal.core.errors import InvalidSetting, InvalidTask, RunConflict
 from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
-from shoal.core.tasks import restarted, watched
+from shoal.core.tasks import repeat, restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
@@ -255,9 +255,9 @@ async def launch(
 async def _poll(
     progress: ProgressReader, pool: WorkerPool, observer: RunObserver, metrics: PoolMetrics
 ) -> None:
-    while True:
-        with suppress(QueueError):
-            snapshot = await progress.read()
-            metrics.update(snapshot)
-            observer.on_progress(snapshot, pool)
-        await asyncio.sleep(POLL_INTERVAL)
+    async def report() -> None:
+        snapshot = await progress.read()
+        metrics.update(snapshot)
+        observer.on_progress(snapshot, pool)
+
+    await repeat(report, POLL_INTERVAL, jitter=0, at_once=True)

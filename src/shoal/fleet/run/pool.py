@@ -22,9 +22,10 @@ from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
+from shoal.worker.process.dead_worker import StepLimit, once_steps
 from shoal.worker.process.forkserver import ForkServer
-from shoal.worker.process.supervisor import StepLimit, WorkerExit, WorkerSupervisor, once_steps
-from shoal.worker.release import release_leases
+from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
+from shoal.worker.settling.release import release_leases
 
 MAX_RESTARTS = 5  # in a row, with no task settled in between
 MIN_RESTART_DELAY, MAX_RESTART_DELAY = 0.5, 30.0  # seconds

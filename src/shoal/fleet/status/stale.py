@@ -10,7 +10,7 @@ from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.process.supervisor import FROZEN
-from shoal.worker.release import release_leases
+from shoal.worker.settling.release import release_leases
 
 OLD = 10 * MINUTE
 LATE = "late"

@@ -3,13 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
-from shoal.core.errors import QueueError
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
-from shoal.core.model import Run
-from shoal.core.tasks import restarted, watched
+from shoal.core.model import SECOND, Run
+from shoal.core.tasks import exchange_last, repeat, restarted, watched
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
@@ -19,8 +18,8 @@ from shoal.worker.telemetry.events import LogForwarder
 from shoal.worker.telemetry.tracing import check_tracing
 
 log = logging.getLogger(__name__)
-POLL_INTERVAL = 0.5  # seconds
-LAST_READ_TIMEOUT = 5.0  # seconds
+POLL_INTERVAL = SECOND / 2
+LAST_READ_TIMEOUT = 5 * SECOND
 
 
 def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, key: str) -> dict[str, Any]:
@@ -71,16 +70,15 @@ async def update_metrics(metrics: PoolMetrics, queue: Queue, run: Run) -> AsyncI
         polling.cancel()
         await asyncio.wait([polling])
         # The last poll may have been before the end.
-        with suppress(QueueError, TimeoutError):
-            async with asyncio.timeout(LAST_READ_TIMEOUT):
-                metrics.update(await progress.read())
+        await exchange_last(lambda: _update(metrics, progress), LAST_READ_TIMEOUT)
 
 
 async def _poll(metrics: PoolMetrics, progress: ProgressReader) -> None:
-    while True:
-        with suppress(QueueError):
-            metrics.update(await progress.read())
-        await asyncio.sleep(POLL_INTERVAL)
+    await repeat(lambda: _update(metrics, progress), POLL_INTERVAL, jitter=0, at_once=True)
+
+
+async def _update(metrics: PoolMetrics, progress: ProgressReader) -> None:
+    metrics.update(await progress.read())
 
 
 @contextmanager

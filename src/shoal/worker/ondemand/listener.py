@@ -10,6 +10,7 @@ import msgspec
 from shoal.core.errors import QueueError
 from shoal.core.failures import error_text
 from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, Run
+from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.ipc.calls import (
     CallResult,
@@ -28,7 +29,7 @@ from shoal.worker.ondemand.server import CallServer
 from shoal.worker.worker import Worker
 
 RECORD_TTL = 15 * SECOND
-ANNOUNCE_INTERVAL = 5.0  # seconds
+ANNOUNCE_INTERVAL = 5 * SECOND
 CLOCK_SAMPLES = 3
 
 
@@ -50,7 +51,8 @@ class CallListener:
             await self._worker.set_clock()
         self._server = await CallServer(self._listening, signer, self._handle).__aenter__()
         await self._announce()
-        self._announcing = self._worker.start(self._announce_forever(), "announcing")
+        announcing = repeat(self._announce_again, ANNOUNCE_INTERVAL, jitter=0)
+        self._announcing = self._worker.start(announcing, "announcing")
         return self
 
     async def __aexit__(
@@ -62,12 +64,10 @@ class CallListener:
             await self._queue.write_notes(topic_of(self._run.scraper), {self._worker_id: None})
         await self._server.__aexit__(kind, error, trace)
 
-    async def _announce_forever(self) -> None:
-        while not self._worker.is_stopping:
-            await asyncio.sleep(ANNOUNCE_INTERVAL)
-            with suppress(QueueError):
-                await self._worker.set_clock()
-                await self._announce()
+    async def _announce_again(self) -> None:
+        if not self._worker.is_stopping:
+            await self._worker.set_clock()
+            await self._announce()
 
     async def _announce(self) -> None:
         assert self._server

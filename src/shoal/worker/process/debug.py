@@ -34,8 +34,9 @@ from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
 from shoal.worker.process.procfs import pid_scope
-from shoal.worker.release import release_leases
-from shoal.worker.worker import Stop, Worker
+from shoal.worker.scheduler import Stop
+from shoal.worker.settling.release import release_leases
+from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
 KEEP_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases

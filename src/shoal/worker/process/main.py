@@ -52,9 +52,10 @@ from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.processor import OnError, ProcessorTools
 from shoal.worker.run_settings.follow import SettingsFollower
 from shoal.worker.run_settings.stored import live_part, merged, read_note
+from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
-from shoal.worker.worker import Stop, Worker
+from shoal.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"

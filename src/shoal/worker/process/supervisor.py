@@ -6,22 +6,18 @@ and here the task that caused a death is charged an attempt, while all others go
 
 import asyncio
 import os
-import random
-import signal
 import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
-from shoal.core.model import SECOND, Bury, Fate, Lease, Outcome, Release, Retry
-from shoal.core.verdict import RetryPolicy
+from shoal.core.model import SECOND, Bury, Fate, Lease, Retry
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
@@ -41,19 +37,18 @@ from shoal.worker.ipc.protocol import (
     write_config,
 )
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
 from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.liveness import SAMPLE_INTERVAL, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
-from shoal.worker.release import ONCE, release_leases
+from shoal.worker.settling.release import release_leases
 
 RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
-HEARTBEAT_INTERVAL = 5.0  # seconds
+HEARTBEAT_INTERVAL = 5 * SECOND
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10.0  # seconds that a worker has to close its resources, once all its leases are settled
 KILL_TIMEOUT = 5.0  # seconds; a process may be unkillable while its disk does not respond
-
-AFTER_DEATH = RetryPolicy(base=2 * SECOND)
 
 
 @dataclass(slots=True)
@@ -67,20 +62,6 @@ class WorkerExit:
     settled: int = 0  # tasks that it settled
     tally: WorkerCounters = field(default_factory=WorkerCounters)
     last_lines: list[str] = field(default_factory=list)  # of its output
-
-
-class StepLimit(NamedTuple):
-    """Limits of a step: its time, its attempts, the time of a whole task, and whether it is at most once."""
-
-    time: timedelta
-    attempts: int
-    whole: timedelta | None = None  # fetching and pausing included; None for no limit
-    at_most_once: bool = False
-
-
-def once_steps(limits: Mapping[str, StepLimit]) -> list[str]:
-    """Return the steps whose tasks are attempted once at most."""
-    return sorted(name for name, limit in limits.items() if limit.at_most_once)
 
 
 class WorkerSupervisor:
@@ -287,7 +268,7 @@ class WorkerSupervisor:
             self._state_changed.clear()
             await self._beat_once(FROZEN if self._liveness.is_silent else RUNNING)
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                async with asyncio.timeout(HEARTBEAT_INTERVAL.total_seconds()):
                     await self._state_changed.wait()
 
     async def _beat_once(self, state: str) -> None:
@@ -336,12 +317,12 @@ class WorkerSupervisor:
         return (limit.time if limit else self._max_step_time).total_seconds()
 
     async def _close(self, code: int | None, markers: StepMarkers) -> WorkerExit:
-        ending = self._exit or WorkerExit(ExitReason.DIED, self._describe_death(code))
+        how = describe_death(code, self._problem, self._liveness.silence, self._failure)
+        ending = self._exit or WorkerExit(ExitReason.DIED, how)
         guilty = self._find_guilty(markers)
         ending.killers = frozenset(self.in_hand[number].task_id for number in guilty)
-        outcomes = [
-            self._judge(number, lease, ending.message, guilty) for number, lease in self.in_hand.items()
-        ]
+        judge = DeadWorkerJudge(self._limits, self._problem, ending.message, guilty).judge
+        outcomes = [judge(number, lease) for number, lease in self.in_hand.items()]
         if outcomes:
             with suppress(QueueError):
                 fates = await self._queue.settle(outcomes)
@@ -359,52 +340,11 @@ class WorkerSupervisor:
         await self._beat_once(ENDED if self._exit else DIED)
         return ending
 
-    def _describe_death(self, code: int | None) -> str:
-        """Return how the worker died, as a sentence whose subject is the worker, without the subject."""
-        if self._failure:
-            return f"was killed, because {self._failure}"
-        match self._problem:
-            case LivenessProblem.FROZEN:
-                return f"was killed, because it was frozen for {self._liveness.silence:.0f} s"
-            case LivenessProblem.HUNG:
-                return "was killed, because a step exceeded its time limit"
-            case LivenessProblem.STUCK:
-                return "was killed, because a task exceeded its time limit"
-            case None:
-                return _describe_exit_code(code)
-
     def _find_guilty(self, markers: StepMarkers) -> set[int]:
         """Return the held leases whose step was running, or that exceeded their time."""
         running = {marker.number for marker in markers.running_steps()}
         stuck = self._find_stuck() if self._problem is LivenessProblem.STUCK else []
         return running.union(stuck) & self.in_hand.keys()
-
-    def _judge(self, number: int, lease: Lease, how: str, guilty: Collection[int]) -> Outcome:
-        """Return the outcome of a lease that the worker held when it ended."""
-        limit = self._limits.get(lease.task.step)
-        if limit and limit.at_most_once:
-            # It is not known which requests were sent.
-            return Bury(lease, f"WorkerDied: the worker {how}, and {ONCE}")
-        return self._charge(number, lease, how) if number in guilty else Release(lease)
-
-    def _charge(self, number: int, lease: Lease, how: str) -> Outcome:
-        limit = self._limits.get(lease.task.step)
-        error = self._describe_charge(number, lease, how)
-        # The queue knows the largest attempt limit of all steps, not the one of this step.
-        if limit and lease.attempt >= limit.attempts:
-            return Bury(lease, error)
-        # The next worker should start with another task, to show whether that one kills it as well.
-        return Retry(lease, error, after=AFTER_DEATH.backoff(lease.attempt, random.uniform(0.5, 1.0)))
-
-    def _describe_charge(self, number: int, lease: Lease, how: str) -> str:
-        step = lease.task.step
-        match self._problem:
-            case LivenessProblem.HUNG:
-                return f"StepHung: step {step!r} timed out after {self._step_seconds(number):g} s"
-            case LivenessProblem.STUCK:
-                return f"TaskStuck: a task of step {step!r}, its fetch included, exceeded its time limit"
-            case _:
-                return f"WorkerDied: step {step!r} was running when its worker {how}"
 
 
 def _background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -417,11 +357,3 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except ValueError:
         return b"(a line that is too long to show)\n"
-
-
-def _describe_exit_code(code: int | None) -> str:
-    if code is None:
-        return "vanished"
-    if code >= 0:
-        return f"left with exit code {code}"
-    return f"was ended by {signal.Signals(-code).name}"

@@ -1,17 +1,15 @@
 """Follows the settings of a run while a worker works on it."""
 
-import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
-from shoal.core.errors import QueueError
 from shoal.core.model import Run
+from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings.stored import SettingsNote, live_part, read_note
 
-INTERVAL = 1.0  # seconds
+FOLLOW_INTERVAL = timedelta(seconds=0.9)
 
 Apply = Callable[[Run, Mapping[str, Any]], Awaitable[None]]
 
@@ -25,10 +23,7 @@ class SettingsFollower:
 
     async def run(self) -> None:
         """Read and apply until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL * random.uniform(0.8, 1.0))  # workers must not do it all at once
-            with suppress(QueueError):
-                await self.check()
+        await repeat(self.check, FOLLOW_INTERVAL, jitter=0.1)
 
     async def check(self) -> None:
         """Read once, and apply what has changed."""

@@ -2,16 +2,18 @@
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from shoal.core.errors import QueueError
-from shoal.core.model import MINUTE, ZERO, Lease, Task
-from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarker
+from shoal.core.model import MINUTE, ZERO, Fate, Lease, Release, Retry, Task
+from shoal.worker.ipc.protocol import ExitReason, LeasesClaimed, LeasesSettled, WorkerConfig, WorkerEnded
 from shoal.worker.process import supervisor as module
+from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.liveness import SAMPLE_INTERVAL, LivenessSample
-from shoal.worker.process.supervisor import StepLimit, WorkerSupervisor
+from shoal.worker.process.supervisor import WorkerSupervisor
 
 LIMITS = {"page": StepLimit(MINUTE, 3, timedelta(seconds=100))}
 
@@ -113,3 +115,77 @@ def test_a_task_is_not_stuck_before_its_start_nor_while_the_queue_is_unreachable
     assert supervisor._find_stuck()
     supervisor._can_extend = False
     assert not supervisor._find_stuck()
+
+
+class LastStore:
+    """A queue that records what is settled, abandoned and reported at the end."""
+
+    def __init__(self, fate=Fate.ACCEPTED, error=None):
+        self.fate, self.error = fate, error
+        self.settled, self.abandoned, self.states = [], [], []
+
+    async def settle(self, outcomes):
+        if self.error:
+            raise self.error
+        self.settled += outcomes
+        return [self.fate] * len(outcomes)
+
+    async def abandon(self, worker_id, *, once, reason):
+        self.abandoned.append((worker_id, reason))
+        return 0
+
+    async def beat(self, worker_id, *, run_id, state, info):
+        self.states.append(state)
+
+
+class Markers:
+    """Markers of a process in which the steps of these leases were running."""
+
+    def __init__(self, *numbers):
+        self._numbers = numbers
+
+    def running_steps(self):
+        return [SimpleNamespace(number=number) for number in self._numbers]
+
+
+async def test_only_the_task_whose_step_ran_is_charged_when_the_worker_dies():
+    queue = LastStore()
+    supervisor = supervise(queue)
+    supervisor._handle_message(LeasesClaimed(1, leases(3)))
+    ending = await supervisor._close(-9, Markers(2))
+    assert [type(outcome) for outcome in queue.settled] == [Release, Retry, Release]
+    assert ending.reason is ExitReason.DIED and ending.message == "was ended by SIGKILL"
+    assert ending.killers == ending.blamed == {"t1"}
+    assert queue.states == ["died"] and queue.abandoned[0][0] == "w"
+
+
+async def test_a_task_that_another_worker_has_by_now_is_not_blamed():
+    queue = LastStore(fate=Fate.STALE)
+    supervisor = supervise(queue)
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    ending = await supervisor._close(-9, Markers(1))
+    assert ending.killers == {"t0"} and not ending.blamed
+
+
+async def test_leases_that_the_worker_could_not_report_are_released_even_if_settling_fails():
+    queue = LastStore(error=QueueError("away"))
+    supervisor = supervise(queue)
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    await supervisor._close(None, Markers())
+    assert queue.abandoned == [("w", "WorkerDied: the worker vanished, and delivery is at_most_once")]
+
+
+async def test_a_worker_that_reported_its_end_has_not_died():
+    queue = LastStore()
+    supervisor = supervise(queue)
+    supervisor._handle_message(LeasesClaimed(1, leases(2)))
+    supervisor._handle_message(LeasesSettled([1, 2], 2))
+    supervisor._handle_message(WorkerEnded(ExitReason.DRAINED))
+    ending = await supervisor._close(0, Markers())
+    assert (ending.reason, ending.settled, queue.settled, queue.states) == (
+        ExitReason.DRAINED,
+        2,
+        [],
+        ["ended"],
+    )
+    assert supervisor.completed == 2

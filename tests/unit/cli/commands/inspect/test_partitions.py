@@ -34,7 +34,7 @@ def test_named_partitions_need_no_plan(job):
 def test_one_word_assigns_them_automatically(job):
     assert job(partitions=["auto"]).sharing == PartitionRole(heartbeat=HEARTBEAT)
     assert job(partitions=["exclusive"], heartbeat="1s").sharing.exclusive
-    assert job(partitions=["exclusive"], heartbeat="1s").sharing.poll_interval == 0.2
+    assert job(partitions=["exclusive"], heartbeat="1s").sharing.poll_interval.total_seconds() == 0.2
 
 
 def test_a_table_assigns_them_by_itself(job):

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shoal.worker.clock import SAMPLES, StoreClock
+from shoal.worker.claiming.clock import SAMPLES, StoreClock
 
 EPOCH = datetime(2026, 2, 15, 12, tzinfo=UTC)
 AHEAD = EPOCH.timestamp() - 100.0  # the worker's clock shows 100 when the store's shows EPOCH

@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 from shoal.core.model import Grant, Run
 from shoal.queue.contract import Fence, Queue
-from shoal.worker.clock import StoreClock
+from shoal.worker.claiming.clock import StoreClock
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.shared_budgets import PageLimit
 
-POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
-MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
 CLOCK_SAMPLES = (
     5  # the first replies to a new worker are slow, and only the fastest of several shows the time
 )
@@ -106,10 +104,3 @@ class TaskClaims:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def next_poll_delay(grant: Grant, idle_polls: int) -> float:
-    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
-    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
-        return max(grant.next_due.total_seconds(), 0.001)
-    return min(MIN_POLL_INTERVAL * 2 ** min(idle_polls, 10), POLL_INTERVAL) if idle_polls else POLL_INTERVAL

@@ -1,0 +1,1 @@
+"""How a worker gets tasks: its claims, and the clock of the store that they follow."""

@@ -1,0 +1,96 @@
+"""What becomes of the leases of a worker that has died: who is charged, and what the error says. Pure."""
+
+import random
+import signal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from shoal.core.errors import DutyFailed
+from shoal.core.model import SECOND, Bury, Lease, Outcome, Release, Retry
+from shoal.core.verdict import RetryPolicy
+from shoal.worker.process.liveness import LivenessProblem
+from shoal.worker.settling.release import ONCE
+
+AFTER_DEATH = RetryPolicy(base=2 * SECOND)
+
+
+class StepLimit(NamedTuple):
+    """Limits of a step: its time, its attempts, the time of a whole task, and whether it is at most once."""
+
+    time: timedelta
+    attempts: int
+    whole: timedelta | None = None  # fetching and pausing included; None for no limit
+    at_most_once: bool = False
+
+
+def once_steps(limits: Mapping[str, StepLimit]) -> list[str]:
+    """Return the steps whose tasks are attempted once at most."""
+    return sorted(name for name, limit in limits.items() if limit.at_most_once)
+
+
+def describe_death(
+    code: int | None, problem: LivenessProblem | None, silence: float, failure: DutyFailed | None
+) -> str:
+    """Return how a worker died, as a sentence whose subject is the worker, without the subject.
+
+    `code` is its exit code, `silence` the seconds since its last sign of life, and `failure` an error of its
+    supervisor.
+    """
+    if failure:
+        return f"was killed, because {failure}"
+    match problem:
+        case LivenessProblem.FROZEN:
+            return f"was killed, because it was frozen for {silence:.0f} s"
+        case LivenessProblem.HUNG:
+            return "was killed, because a step exceeded its time limit"
+        case LivenessProblem.STUCK:
+            return "was killed, because a task exceeded its time limit"
+        case None:
+            return _describe_exit_code(code)
+
+
+def _describe_exit_code(code: int | None) -> str:
+    if code is None:
+        return "vanished"
+    if code >= 0:
+        return f"left with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadWorkerJudge:
+    """Decides the outcomes of the leases that a worker held when it ended."""
+
+    limits: Mapping[str, StepLimit]
+    problem: LivenessProblem | None
+    how: str  # it died, as `describe_death` returns it
+    guilty: Collection[int]  # numbers of the leases whose step was running, or that exceeded their time
+
+    def judge(self, number: int, lease: Lease) -> Outcome:
+        """Return the outcome of one lease: charged an attempt, or released as if it were never claimed."""
+        limit = self.limits.get(lease.task.step)
+        if limit and limit.at_most_once:
+            # It is not known which requests were sent.
+            return Bury(lease, f"WorkerDied: the worker {self.how}, and {ONCE}")
+        return self._charge(lease, limit) if number in self.guilty else Release(lease)
+
+    def _charge(self, lease: Lease, limit: StepLimit | None) -> Outcome:
+        error = self._describe_charge(lease, limit)
+        # The queue knows the largest attempt limit of all steps, not the one of this step.
+        if limit and lease.attempt >= limit.attempts:
+            return Bury(lease, error)
+        # The next worker should start with another task, to show whether that one kills it as well.
+        return Retry(lease, error, after=AFTER_DEATH.backoff(lease.attempt, random.uniform(0.5, 1.0)))
+
+    def _describe_charge(self, lease: Lease, limit: StepLimit | None) -> str:
+        step = lease.task.step
+        match self.problem:
+            case LivenessProblem.HUNG:
+                time = limit.time if limit else max(limit.time for limit in self.limits.values())
+                return f"StepHung: step {step!r} timed out after {time.total_seconds():g} s"
+            case LivenessProblem.STUCK:
+                return f"TaskStuck: a task of step {step!r}, its fetch included, exceeded its time limit"
+            case _:
+                return f"WorkerDied: step {step!r} was running when its worker {self.how}"

@@ -1,0 +1,275 @@
+"""What a worker does next: how many tasks to claim, what to start, when to look again, when to end.
+
+Only decisions: no I/O, no asyncio, no clock. Times are the worker's clock in seconds, and passed in.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from typing import NamedTuple, Protocol
+
+from shoal.core.model import Grant, Lease, Outcome
+from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
+from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
+
+POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
+MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
+MIN_WAIT = 0.001  # seconds
+MAX_DOUBLINGS = 10  # of the poll interval; so many exceed any
+CLAIM_JITTER = 0.05  # seconds
+MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
+
+Pause = tuple[timedelta, timedelta]  # the shortest and the longest between two tasks
+
+
+class Stop(Enum):
+    """How a worker stops."""
+
+    FINISH = auto()  # finish started tasks, release the others
+    RELEASE = auto()  # release everything at once
+
+
+class OwnPartitions(Protocol):
+    """The partitions that a worker may claim by the current plan."""
+
+    partitions: frozenset[str]
+
+    def is_fresh(self, now: float) -> bool:
+        """Return whether the plan was read recently."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextClaim:
+    """What a worker does before its next claim."""
+
+    wait: float = 0.0  # seconds, unless something happens
+    yield_for: float = 0.0  # seconds to leave a host that becomes free to other workers
+    refresh_plan: bool = False
+    end: ExitReason | None = None
+
+
+class NumberedLease(NamedTuple):
+    """A lease, and the number by which worker and supervisor know it."""
+
+    number: int
+    lease: Lease
+
+
+class NumberedStart(NamedTuple):
+    """A lease that has a slot and is to be started now, and its number."""
+
+    number: int
+    start: ScheduledLease
+
+
+class Scheduler:
+    """Decides for one worker; knows every lease that the worker holds."""
+
+    def __init__(
+        self,
+        *,
+        lease: timedelta,
+        gap: timedelta,
+        at_once: int = AT_ONCE,
+        slow_requests: int = 0,
+        batch: int = 50,
+        memory: int = MAX_PAGE_BYTES,
+        pause: Pause | None = None,
+        share: OwnPartitions | None = None,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        # A worker that pauses between tasks handles one at a time.
+        self._at_once = 1 if pause else at_once
+        self.slots = ConcurrencySlots(self._at_once, 0 if pause else slow_requests)
+        self.memory = MemoryLimit(memory)
+        self._prefetch = PrefetchBuffer(gap)
+        self._lease, self._gap, self._pause = lease.total_seconds(), gap, pause
+        self._batch, self._share, self._uniform = batch, share, uniform
+        self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
+        self._started: dict[int, Lease] = {}  # not finished yet, by number
+        self._rest_until = 0.0
+        self._idle_polls = 0  # polls in a row that found nothing while no lease was held
+        self._stop: Stop | None = None
+
+    # What the worker holds
+
+    @property
+    def held(self) -> int:
+        """The number of leases that the worker holds: prefetched, started, or not settled yet."""
+        return len(self._numbers)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is prefetched or in progress."""
+        return not self._started and not self._prefetch
+
+    def number_of(self, lease: Lease) -> int:
+        """Return the number of a lease that the worker holds."""
+        return self._numbers[key_of(lease)]
+
+    def started_lease(self, number: int) -> Lease | None:
+        """Return the lease with this number if its task is in progress; safe in any thread."""
+        return self._started.get(number)
+
+    @property
+    def started(self) -> list[Lease]:
+        """The leases whose tasks are in progress."""
+        return list(self._started.values())
+
+    # Claim
+
+    def next_claim_size(self, now: float) -> int:
+        """Return how many tasks to claim now; 0 as long as enough are held."""
+        ahead = 0 if self._pause else self.slots.prefetch_limit(self._batch, now)
+        most = self._at_once + ahead
+        wanted = min(self._batch, most - self.slots.taken - len(self._prefetch))
+        # Few large claims are cheaper than many small ones.
+        worthwhile = max(1, min(self._batch, most) // 2)
+        return wanted if wanted >= worthwhile or not self._numbers else 0
+
+    @property
+    def is_low(self) -> bool:
+        """Whether so little is prefetched that the next claim should not wait for anything."""
+        return len(self._prefetch) <= self._batch // 2
+
+    def after_claim(self, grant: Grant | None) -> NextClaim:
+        """Return what follows a claim; None is a claim after the last page that the run may fetch."""
+        if grant is None:
+            return NextClaim(end=ExitReason.BUDGET)
+        if grant.drained:
+            return NextClaim(end=ExitReason.DRAINED)
+        if grant.outdated:
+            return NextClaim(refresh_plan=True)
+        if grant.leases:
+            self._idle_polls = 0
+            return NextClaim()
+        self._idle_polls = 0 if self._numbers else self._idle_polls + 1
+        # Where many workers wait for the same hosts, all of them claim when one is free, and one gets it.
+        # A worker that has prefetched leases can wait a little.
+        yield_for = self._uniform(0, CLAIM_JITTER) if self._prefetch else 0.0
+        return NextClaim(wait=next_poll_delay(grant, self._idle_polls), yield_for=yield_for)
+
+    def may_accept_call(self, lease: Lease) -> bool:
+        """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
+        is_known = key_of(lease) in self._numbers
+        return not (is_known or self._stop or self.held >= MAX_CALLS_PER_SLOT * self._at_once)
+
+    def accept(
+        self,
+        leases: Sequence[Lease],
+        numbers: Iterable[int],
+        claimed_at: float,
+        now: float,
+        *,
+        is_valid: bool = True,
+        uncertainty: float = 0.0,
+    ) -> list[Lease]:
+        """Hold and prefetch claimed leases; return those that must be released instead.
+
+        `claimed_at` may be later by the `uncertainty`, in seconds.
+        """
+        self._numbers.update(zip(map(key_of, leases), numbers, strict=True))
+        # While the reply was on its way, the plan may have changed or its leases may have expired.
+        is_usable = is_valid and now - claimed_at + uncertainty <= self._lease
+        wanted = [lease for lease in leases if is_usable and self._may_start(lease)]
+        self._prefetch.put(wanted, claimed_at)
+        return [] if len(wanted) == len(leases) else [lease for lease in leases if lease not in wanted]
+
+    def _may_start(self, lease: Lease) -> bool:
+        is_mine = self._share is None or lease.task.partition in self._share.partitions
+        return is_mine and self._stop is None
+
+    # Start
+
+    def start_now(self, lease: Lease) -> None:
+        """Make a prefetched lease due now, because its page is cached."""
+        self._prefetch.start_now(lease)
+
+    def start_due(self, now: float) -> list[NumberedStart]:
+        """Give slots to the leases that are due, and return them; all of them must be started now."""
+        starts = []
+        while self._may_start_any(now) and now >= self._rest_until and (start := self._prefetch.pop(now)):
+            number = self.number_of(start.lease)
+            self.slots.take(number, now)
+            self._started[number] = start.lease
+            starts.append(NumberedStart(number, start))
+        return starts
+
+    def next_start_at(self, now: float) -> float | None:
+        """Return when to call `start_due` again; None if a free slot or a new plan must come first."""
+        due = self._prefetch.next_due()
+        return max(due, self._rest_until) if due is not None and self._may_start_any(now) else None
+
+    def _may_start_any(self, now: float) -> bool:
+        # With an old plan, this worker may be considered dead, and others may have its partitions.
+        return self.slots.is_free and (self._share is None or self._share.is_fresh(now))
+
+    def try_request(self, start: ScheduledLease, now: float) -> bool:
+        """Return whether a started task may still send its request; if so, the request counts as sent."""
+        return self._prefetch.try_start(start, now)
+
+    # End
+
+    def finish(self, number: int, now: float) -> None:
+        """End a started task: its slot is free, and the pause after it begins."""
+        del self._started[number]
+        self.slots.leave(number, now)
+        if self._pause:
+            shortest, longest = (bound.total_seconds() for bound in self._pause)
+            self._rest_until = now + self._uniform(shortest, longest)
+
+    def should_settle_now(self, outcome: Outcome) -> bool:
+        """Return whether an outcome is settled without waiting for others."""
+        # With nothing left to start, the next claim may be waiting for what this outcome frees at its host.
+        return not self._prefetch or self.frees_host(outcome)
+
+    def frees_host(self, outcome: Outcome) -> bool:
+        """Return whether an outcome gives an unused turn at its host back."""
+        return not outcome.asked and bool(self._gap)
+
+    def forget(self, lease: Lease) -> int | None:
+        """Forget a lease that is settled, and return its number; None if it is not known."""
+        return self._numbers.pop(key_of(lease), None)
+
+    # Release
+
+    def take_unreachable(self, now: float) -> list[NumberedLease]:
+        """Remove and return the prefetched leases, if no slot becomes free: other workers may have one."""
+        return self.take_prefetched() if self.slots.is_stuck(now) else []
+
+    def take_prefetched(self) -> list[NumberedLease]:
+        """Remove and return every prefetched lease; all of them must be released."""
+        return [NumberedLease(self.number_of(lease), lease) for lease in self._prefetch.clear()]
+
+    def change_settings(self, gap: timedelta, pause: Pause | None) -> list[NumberedLease]:
+        """Use changed settings; return the leases to release: their starts were planned with the old ones."""
+        self._gap, self._pause = gap, pause
+        self._prefetch.set_gap(gap)
+        return self.take_prefetched()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop is not None
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether even started tasks are given up."""
+        return self._stop is Stop.RELEASE
+
+    def stop(self, how: Stop) -> list[NumberedLease]:
+        """Start nothing more; return the leases to release."""
+        self._stop = how
+        return self.take_prefetched()
+
+
+def next_poll_delay(grant: Grant, idle_polls: int) -> float:
+    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
+    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
+        return max(grant.next_due.total_seconds(), MIN_WAIT)
+    if not idle_polls:
+        return POLL_INTERVAL
+    return min(MIN_POLL_INTERVAL * 2.0 ** min(idle_polls, MAX_DOUBLINGS), POLL_INTERVAL)

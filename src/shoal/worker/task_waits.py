@@ -1,0 +1,73 @@
+"""What a task in progress waits for: its host, the turn of its step, memory for its page."""
+
+import asyncio
+from collections.abc import Callable
+
+from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.scheduler import Scheduler
+
+
+class TaskWaits:
+    """Lets tasks wait as the scheduler decides; calls `on_slot_free` when a slow request leaves its slot."""
+
+    def __init__(self, scheduler: Scheduler, on_slot_free: Callable[[], None] = lambda: None) -> None:
+        self._scheduler, self._slots, self._memory = scheduler, scheduler.slots, scheduler.memory
+        self._on_slot_free = on_slot_free
+        self._slow_timer: asyncio.TimerHandle | None = None  # one for all requests
+        self._turns: dict[int, asyncio.Future[None]] = {}  # of tasks whose step waits
+        self._memory_freed = asyncio.Event()
+
+    def try_request(self, start: ScheduledLease) -> bool:
+        """Return whether a task may still send its request; if so, the request counts as sent."""
+        return self._scheduler.try_request(start, _now())
+
+    def wait_for_host(self, number: int) -> None:
+        """Record that a task now waits for its host, and for nothing in this worker."""
+        self._slots.wait_for_host(number, _now())
+        if self._slow_timer is None:
+            self._set_slow_timer()
+
+    def stop_waiting(self, number: int) -> None:
+        """Record that a task no longer waits for its host; it has a slot again."""
+        self._slots.stop_waiting(number, _now())
+
+    async def begin_step(self, number: int) -> None:
+        """Wait until a task may run its step; `end_step` must follow, whatever happens here."""
+        if not self._slots.begin_step(number, _now()):
+            turn = self._turns[number] = asyncio.get_running_loop().create_future()
+            await turn
+
+    def end_step(self, number: int) -> None:
+        """Record that a task's step has ended, or was given up before it began."""
+        self._turns.pop(number, None)
+        following = self._slots.end_step(number)
+        turn = None if following is None else self._turns.pop(following, None)
+        if turn and not turn.done():  # else its task was cancelled, and passes the turn on when it ends
+            turn.set_result(None)
+
+    async def reserve_memory(self, number: int, size: int) -> None:
+        """Reserve more bytes for a page, and wait until they are available."""
+        self._memory.reserve(number, size)
+        while self._memory.must_wait(number):
+            self._memory_freed.clear()
+            await self._memory_freed.wait()
+
+    def release_memory(self, number: int) -> None:
+        """Release the bytes of a page."""
+        if self._memory.release(number):
+            self._memory_freed.set()
+
+    def _set_slow_timer(self) -> None:
+        due = self._slots.next_slow_at
+        loop = asyncio.get_running_loop()
+        self._slow_timer = None if due is None else loop.call_at(due, self._free_slow)
+
+    def _free_slow(self) -> None:
+        is_any = self._slots.free_slow(_now())
+        self._set_slow_timer()
+        if is_any:
+            self._on_slot_free()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

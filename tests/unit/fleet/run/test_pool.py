@@ -1,0 +1,99 @@
+"""When a pool replaces a worker, and when it gives up; no process is started."""
+
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import MINUTE
+from shoal.fleet.run import pool as module
+from shoal.fleet.run.pool import MAX_RESTART_DELAY, MAX_RESTARTS, MIN_RESTART_DELAY, PoolExit, WorkerPool
+from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
+from shoal.worker.process.dead_worker import StepLimit
+from shoal.worker.process.supervisor import WorkerExit
+
+CONFIG = WorkerConfig(
+    queue="", run_id="r", worker_id="w", scraper="s", lease=timedelta(seconds=30), memory=1 << 20
+)
+DEAD = WorkerExit(ExitReason.DIED, "was ended by SIGKILL")
+
+
+class Slots(WorkerPool):
+    """A pool whose workers end as the test says, and whose waits take no time."""
+
+    def __init__(self, *exits, count=1):
+        self.said, self.waits, self.exits, self.started = [], [], list(exits), 0
+        limits = {"page": StepLimit(MINUTE, 3)}
+        super().__init__(None, CONFIG, count, limits=limits, lock=None, on_event=self.said.append)
+
+    async def _run_worker(self, fork_server, number):
+        self.started += 1
+        last = self.exits.pop(0)
+        self._breaker.record_death(last.killers)
+        return last
+
+    async def _wait(self, seconds):
+        self.waits.append(seconds)
+
+    async def end(self):
+        ending = PoolExit()
+        await self._keep_slot_running(None, 0, ending)
+        return ending
+
+
+async def test_a_dead_worker_is_replaced_until_one_ends_normally():
+    pool = Slots(DEAD, WorkerExit(ExitReason.DRAINED))
+    ending = await pool.end()
+    assert (pool.started, pool.restarts, ending.reasons) == (2, 1, [ExitReason.DRAINED])
+    assert pool.said == ["A worker was ended by SIGKILL; starting another."]
+    assert not ending.failed
+
+
+async def test_workers_that_keep_dying_are_replaced_later_and_later_and_then_no_more():
+    pool = Slots(*[DEAD] * (MAX_RESTARTS + 1))
+    ending = await pool.end()
+    assert pool.started == MAX_RESTARTS + 1 and ending.failed
+    delays = pool.waits[1:]  # the first is for its staggered start
+    assert delays[0] == MIN_RESTART_DELAY and delays == sorted(delays) and delays[-1] <= MAX_RESTART_DELAY
+
+
+async def test_a_worker_that_settled_a_task_begins_the_count_anew():
+    useful = WorkerExit(ExitReason.DIED, "vanished", settled=1)
+    pool = Slots(*[DEAD] * MAX_RESTARTS, useful, *[DEAD] * (MAX_RESTARTS - 1), WorkerExit(ExitReason.DRAINED))
+    assert (await pool.end()).reasons == [ExitReason.DRAINED]
+
+
+async def test_a_worker_that_cannot_work_is_not_replaced():
+    pool = Slots(WorkerExit(ExitReason.FAILED, "the scraper is broken", last_lines=["Traceback"]), count=2)
+    ending = await pool.end()
+    assert pool.started == 1 and ending.failures == ["the scraper is broken\nTraceback"]
+    assert "It is not restarted; the others continue." in pool.said[0] and pool.said[-1] == "Traceback"
+
+
+async def test_the_first_task_that_kills_its_worker_causes_no_delay():
+    killed = WorkerExit(ExitReason.DIED, "vanished", blamed=frozenset("t"), killers=frozenset("t"))
+    pool = Slots(killed, WorkerExit(ExitReason.DRAINED))
+    await pool.end()
+    assert pool.waits[1:] == [0.0]
+
+
+async def test_a_pool_that_is_stopped_replaces_nobody():
+    pool = Slots(DEAD)
+    run = pool._run_worker
+
+    async def stop_meanwhile(fork_server, number):
+        pool.stop()
+        return await run(fork_server, number)
+
+    pool._run_worker = stop_meanwhile
+    assert (await pool.end()).reasons == [ExitReason.STOPPED] and pool.started == 1
+
+
+async def test_a_drained_run_ends_the_slots_that_have_not_started():
+    pool = Slots(WorkerExit(ExitReason.DRAINED))
+    await pool.end()
+    assert (await pool.end()).reasons == [ExitReason.DRAINED] and pool.started == 1
+
+
+@pytest.mark.parametrize("deaths", [1, 3, 50])
+def test_the_restart_delay_has_a_limit(deaths):
+    assert Slots()._restart_delay(DEAD, deaths) <= module.MAX_RESTART_DELAY

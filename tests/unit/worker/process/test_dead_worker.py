@@ -1,0 +1,86 @@
+"""What becomes of the leases of a dead worker, and what is said about its death."""
+
+import signal
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.errors import DutyFailed
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Release, Retry, Task
+from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
+from shoal.worker.process.liveness import LivenessProblem
+
+LIMITS = {
+    "page": StepLimit(MINUTE, 3),
+    "order": StepLimit(5 * SECOND, 3, at_most_once=True),
+    "slow": StepLimit(10 * MINUTE, 1),
+}
+
+
+def lease(step="page", attempt=1):
+    return Lease(
+        run_id="r",
+        task_id="t",
+        token=1,
+        task=Task(url="https://a.test/", step=step),
+        attempt=attempt,
+        start_in=ZERO,
+        deadline_in=MINUTE,
+    )
+
+
+def judge(held, *, guilty=True, problem=None, how="was ended by SIGKILL"):
+    return DeadWorkerJudge(LIMITS, problem, how, {1} if guilty else set()).judge(1, held)
+
+
+def test_a_task_whose_step_did_not_run_goes_back_as_if_never_claimed():
+    assert judge(lease(), guilty=False) == Release(lease())
+
+
+def test_a_task_whose_step_ran_is_charged_and_waits_so_that_another_one_comes_first():
+    outcome = judge(lease())
+    assert isinstance(outcome, Retry) and timedelta(0) < outcome.after < MINUTE
+    assert outcome.error == "WorkerDied: step 'page' was running when its worker was ended by SIGKILL"
+
+
+@pytest.mark.parametrize(("step", "attempt"), [("page", 3), ("slow", 1)])
+def test_the_last_attempt_of_a_step_is_buried(step, attempt):
+    assert isinstance(judge(lease(step, attempt)), Bury)
+
+
+@pytest.mark.parametrize("guilty", [True, False])
+def test_a_task_at_most_once_is_buried_whether_or_not_its_step_ran(guilty):
+    outcome = judge(lease("order"), guilty=guilty)
+    assert isinstance(outcome, Bury) and "delivery is at_most_once" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("problem", "step", "error"),
+    [
+        (LivenessProblem.HUNG, "page", "StepHung: step 'page' timed out after 60 s"),
+        (LivenessProblem.HUNG, "unknown", "StepHung: step 'unknown' timed out after 600 s"),
+        (LivenessProblem.STUCK, "page", "TaskStuck: a task of step 'page', its fetch included, exceeded"),
+    ],
+)
+def test_the_error_says_which_limit_was_exceeded(problem, step, error):
+    assert judge(lease(step), problem=problem).error.startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "problem", "failure", "how"),
+    [
+        (None, None, None, "vanished"),
+        (3, None, None, "left with exit code 3"),
+        (-signal.SIGSEGV, None, None, "was ended by SIGSEGV"),
+        (-signal.SIGKILL, LivenessProblem.FROZEN, None, "was killed, because it was frozen for 31 s"),
+        (-signal.SIGKILL, LivenessProblem.HUNG, None, "was killed, because a step exceeded its time limit"),
+        (-signal.SIGKILL, LivenessProblem.STUCK, None, "was killed, because a task exceeded its time limit"),
+        (-signal.SIGKILL, None, DutyFailed("extending its leases", ValueError("x")), "was killed, because "),
+    ],
+)
+def test_a_death_is_described_by_its_cause(code, problem, failure, how):
+    assert describe_death(code, problem, 31.2, failure).startswith(how)
+
+
+def test_steps_that_are_attempted_once_are_listed():
+    assert once_steps(LIMITS) == ["order"]

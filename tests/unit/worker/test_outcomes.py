@@ -1,0 +1,122 @@
+"""What becomes of a task whose attempt failed or succeeded."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from shoal import Page, Scraper
+from shoal.core.errors import Blocked, HttpStatus, NotNow, OutOfScope, RobotsDenied
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Run, RunState, Task
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.left_out.reasons import ROBOTS
+from shoal.worker.outcomes import OutcomeJudge
+
+
+class Bench:
+    """A judge, what it counts, and the private hosts that it reports."""
+
+    def __init__(self, robots=None, redact=lambda text: text, **settings):
+        self.scraper = Scraper("shop", **settings)
+
+        @self.scraper.step
+        async def page(page: Page):
+            yield {}
+
+        self.run = run = Run(
+            id="r",
+            scraper="shop",
+            settings=self.scraper.run_settings(),
+            state=RunState.RUNNING,
+            started_at=datetime.now(UTC),
+        )
+        self.tally, self.private = WorkerCounters(), []
+        self.judge = OutcomeJudge(
+            self.scraper,
+            run,
+            self.tally,
+            robots=robots,
+            redact=redact,
+            on_private=lambda lease, host: self.private.append(host),
+        )
+
+
+def lease(*, attempt=1, depth=0, slowdown=ZERO, url="https://a.test/x"):
+    return Lease(
+        run_id="r",
+        task_id="t",
+        token=1,
+        task=Task(url=url, step="page", depth=depth),
+        attempt=attempt,
+        start_in=ZERO,
+        deadline_in=MINUTE,
+        host_slowdown=slowdown,
+    )
+
+
+def test_an_error_is_retried_until_the_attempts_are_used_and_counted():
+    bench = Bench(retries=1)
+    assert isinstance(bench.judge.judge_error(lease(), ValueError("x")), Retry)
+    assert isinstance(bench.judge.judge_error(lease(attempt=2), ValueError("x")), Bury)
+
+
+def test_the_error_is_text_on_one_line_without_secrets():
+    bench = Bench(redact=lambda text: text.replace("s3cret", "***"))
+    outcome = bench.judge.judge_error(lease(), ValueError("line one\nwith s3cret"))
+    assert outcome.error.startswith("ValueError: line one with ***")
+
+
+def test_a_replayed_page_is_not_retried(monkeypatch):
+    bench = Bench(retries=3)
+    monkeypatch.setattr(bench.scraper, "settings", replace(bench.scraper.settings, replay=Path("pages")))
+    bench.judge.read_settings(bench.run)
+    assert isinstance(bench.judge.judge_error(lease(), ValueError("x")), Bury)
+
+
+def test_two_complaints_of_one_moment_slow_the_host_once():
+    bench = Bench(delay=1)
+    first, second = (bench.judge.judge_error(lease(), Blocked(429)) for _ in range(2))
+    assert first.slow_host and second.slow_host == first.slow_host
+
+
+@pytest.mark.parametrize(("depth", "is_left_out"), [(0, False), (1, True)])
+def test_only_followed_links_to_missing_pages_are_counted_instead_of_buried(depth, is_left_out):
+    bench = Bench()
+    error = HttpStatus(404)
+    assert bench.judge.count_if_left_out(lease(depth=depth).task, error) is is_left_out
+    assert bench.tally.missing.count == int(is_left_out)
+
+
+def test_a_followed_link_that_robots_txt_forbids_is_counted_with_an_example():
+    bench = Bench()
+    assert bench.judge.count_if_left_out(lease(depth=2).task, RobotsDenied("https://a.test/x"))
+    assert bench.tally.dropped == {ROBOTS: 1}
+    assert bench.scraper.first.link_filter.examples[ROBOTS] == "https://a.test/x"
+    assert not bench.judge.count_if_left_out(lease(depth=2).task, ValueError())
+
+
+def test_a_page_at_a_private_host_is_reported_once_it_is_the_host_of_the_task():
+    bench = Bench()
+    bench.judge.judge_error(lease(), OutOfScope.at_private_host("b.test", "private"))
+    assert bench.private == [], "a redirect led there"
+    bench.judge.judge_error(lease(), OutOfScope.at_private_host("a.test", "private"))
+    assert bench.private == ["a.test"]
+
+
+def test_a_task_that_cannot_be_tried_now_comes_back_later_and_is_counted():
+    bench = Bench()
+    outcome = bench.judge.postpone(lease(), NotNow("no proxy", 5 * SECOND))
+    assert outcome.after == 5 * SECOND and bench.tally.postponed == {"NotNow": 1}
+
+
+class Rules:
+    def crawl_delay(self, url):
+        return 10 * SECOND
+
+
+def test_a_success_eases_a_slowed_host_down_to_its_crawl_delay():
+    assert Bench().judge.ease_host(lease()) is None, "it was not slowed"
+    eased = Bench(delay=1).judge.ease_host(lease(slowdown=MINUTE))
+    assert timedelta(0) < eased < MINUTE
+    assert Bench(robots=Rules(), delay=1).judge.ease_host(lease()) == 10 * SECOND

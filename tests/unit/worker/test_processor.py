@@ -1,0 +1,172 @@
+"""One task from its lease to its outcome, with a host that the test makes up."""
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shoal import Page, Scraper
+from shoal.core.errors import NoProxyLeft
+from shoal.core.http import Response
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Lease, Release, Retry, Run, RunState, Task
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.processor import ProcessorTools, TaskProcessor
+from shoal.worker.scheduler import Scheduler
+from shoal.worker.task_waits import TaskWaits
+
+
+class Host:
+    """Responds with a status, or raises an error."""
+
+    def __init__(self, status=200, error=None):
+        self.status, self.error, self.requests = status, error, []
+
+    async def fetch(self, request):
+        self.requests.append(request)
+        if self.error:
+            raise self.error
+        await request.on_bytes(4)
+        return Response(url=request.url, status=self.status, body=b"page")
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def markers():
+    file = make_file()
+    markers = StepMarkers(file)
+    os.close(file)
+    yield markers
+    markers.close()
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def process(markers, threads):
+    """Process a task of this step, and return its outcome; the counters are attributes."""
+
+    async def handle(step, host=None, *, attempt=1, depth=0, tools=None, options=None, **settings):
+        scraper = Scraper("shop", robots=False, **settings)
+        scraper.step(step, **options) if options else scraper.step(step)
+        run = Run(
+            id="r",
+            scraper="shop",
+            settings=scraper.run_settings(),
+            state=RunState.RUNNING,
+            started_at=datetime.now(UTC),
+        )
+        handle.scheduler = Scheduler(lease=MINUTE, gap=ZERO, at_once=1)
+        handle.tally = WorkerCounters()
+        processor = TaskProcessor(
+            scraper,
+            run,
+            ProcessorTools({"http": host or Host()}, None, threads, markers, **(tools or {})),
+            handle.tally,
+            waits=TaskWaits(handle.scheduler),
+        )
+        lease = Lease(
+            run_id="r",
+            task_id="t",
+            token=1,
+            task=Task(url="https://shop.test/x", step=step.__name__, depth=depth),
+            attempt=attempt,
+            start_in=ZERO,
+            deadline_in=MINUTE,
+        )
+        return await processor.process(ScheduledLease(lease, 0.0), 1)
+
+    return handle
+
+
+async def page(page: Page):
+    yield {"body": page.body.decode()}
+
+
+def in_a_thread(page: Page):
+    yield {"body": page.body.decode()}
+
+
+@pytest.mark.parametrize("step", [page, in_a_thread])
+async def test_a_page_yields_what_its_step_yields_and_its_memory_is_released(process, step):
+    outcome = await process(step)
+    assert isinstance(outcome, Done) and outcome.items == [{"body": "page"}] and outcome.asked
+    assert process.tally.bytes == 4 and process.scheduler.memory.used == 0
+
+
+async def test_a_failed_fetch_releases_its_memory_and_is_retried(process):
+    outcome = await process(page, Host(status=500))
+    assert isinstance(outcome, Retry) and process.scheduler.memory.used == 0
+
+
+async def test_a_second_attempt_at_a_task_at_most_once_sends_no_request(process):
+    host = Host()
+    outcome = await process(page, host, attempt=2, delivery="at_most_once")
+    assert isinstance(outcome, Bury) and not outcome.asked and host.requests == []
+
+
+async def test_a_page_that_the_settings_skip_sends_no_request(process):
+    host = Host()
+    outcome = await process(page, host, skip="https://shop.test/*")
+    assert isinstance(outcome, Bury) and "skip" in outcome.error and host.requests == []
+
+
+async def test_a_followed_link_to_a_missing_page_is_done_and_counted(process):
+    assert isinstance(await process(page, Host(status=404), depth=1), Done)
+    assert process.tally.missing.count == 1
+    assert isinstance(await process(page, Host(status=404)), Bury)
+
+
+async def test_a_task_without_a_proxy_goes_back_uncharged(process):
+    outcome = await process(page, Host(error=NoProxyLeft("none", 5 * SECOND)))
+    assert isinstance(outcome, Release) and outcome.after == 5 * SECOND
+
+
+async def hang(page: Page):
+    await asyncio.Event().wait()
+    yield {}
+
+
+async def test_a_step_that_exceeds_its_time_is_retried(process):
+    outcome = await process(hang, options={"lease": timedelta(milliseconds=10)})
+    assert isinstance(outcome, Retry) and outcome.error.startswith("StepTimeout")
+
+
+async def leave(page: Page):
+    raise SystemExit(3)
+    yield {}
+
+
+def leave_a_thread(page: Page):
+    raise SystemExit(3)
+    yield {}
+
+
+async def cancel_itself(page: Page):
+    raise asyncio.CancelledError
+    yield {}
+
+
+@pytest.mark.parametrize("step", [leave, leave_a_thread, cancel_itself])
+async def test_a_step_cannot_end_its_worker(process, step):
+    outcome = await process(step)
+    assert isinstance(outcome, Retry) and outcome.error.startswith("StepEnded")
+    assert process.scheduler.slots.begin_step(2, 0.0), "its turn is free again"
+
+
+async def broken(page: Page):
+    yield {"x": 1 / 0}
+
+
+async def test_a_caller_may_replace_the_outcome_of_an_error(process):
+    outcome = await process(broken, tools={"on_error": lambda lease, error: Release(lease)})
+    assert isinstance(outcome, Release)

@@ -1,0 +1,346 @@
+"""What a worker does next, decided with a clock that only the test moves."""
+
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, Task
+from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.scheduler import (
+    CLAIM_JITTER,
+    MAX_CALLS_PER_SLOT,
+    POLL_INTERVAL,
+    Scheduler,
+    Stop,
+    next_poll_delay,
+)
+from shoal.worker.slots import HORIZON, SLOW
+
+SOON = Grant(next_due=timedelta(milliseconds=250))
+LATE = Grant(next_due=5 * MINUTE)  # when a lease of another worker may be lost
+
+
+def lease(number, *, host=None, start_in=ZERO, partition=""):
+    url = f"https://{host or f'h{number}.test'}/{number}"
+    return Lease(
+        run_id="r",
+        task_id=f"t{number}",
+        token=1,
+        task=Task(url=url, step="page", partition=partition),
+        attempt=1,
+        start_in=start_in,
+        deadline_in=MINUTE,
+    )
+
+
+class Desk:
+    """A scheduler, its clock, and the numbers that the supervisor's channel would give."""
+
+    def __init__(self, **options):
+        self.now = 100.0
+        self.scheduler = Scheduler(
+            **{"lease": MINUTE, "gap": ZERO, "at_once": 4, "batch": 10, "uniform": max} | options
+        )
+        self._next = 1
+
+    def accept(self, *leases, at=None, **options):
+        numbers = range(self._next, self._next + len(leases))
+        self._next = numbers.stop
+        claimed_at = self.now if at is None else at
+        return self.scheduler.accept(leases, numbers, claimed_at, self.now, **options)
+
+    def claim(self, count, **options):
+        return self.accept(*(lease(self._next + index, **options) for index in range(count)))
+
+    def start(self):
+        return [number for number, _ in self.scheduler.start_due(self.now)]
+
+    def finish(self, number):
+        held = self.scheduler.started_lease(number)
+        self.scheduler.finish(number, self.now)
+        self.scheduler.forget(held)
+
+    @property
+    def claim_size(self):
+        return self.scheduler.next_claim_size(self.now)
+
+
+# Claim
+
+
+def test_a_new_worker_claims_a_task_for_each_slot_and_one_beyond():
+    assert Desk(at_once=4, batch=50).claim_size == 8
+    assert Desk(at_once=4, batch=3).claim_size == 3
+
+
+def test_a_worker_claims_again_when_half_of_a_full_claim_is_used():
+    desk = Desk(at_once=4, batch=10)
+    desk.claim(8)
+    assert desk.start() == [1, 2, 3, 4]
+    assert desk.claim_size == 0, "the high mark is reached"
+    for number in (1, 2, 3):
+        desk.now += 10 * HORIZON  # so slow that nothing more than a few is prefetched
+        desk.finish(number)
+        desk.start()
+    assert desk.claim_size == 0
+    desk.finish(4)
+    desk.start()
+    desk.finish(5)
+    assert desk.claim_size == 2, "below the low mark"
+
+
+def test_a_worker_with_quick_tasks_prefetches_a_whole_batch():
+    desk = Desk(at_once=4, batch=10)
+    desk.claim(4)
+    for number in desk.start():
+        desk.now += 0.001
+        desk.finish(number)
+    assert desk.claim_size == 10
+
+
+def test_little_prefetched_is_a_reason_to_claim_at_once():
+    desk = Desk(batch=10)
+    desk.claim(6, start_in=MINUTE)
+    assert not desk.scheduler.is_low
+    desk.scheduler.take_prefetched()
+    desk.claim(5, start_in=MINUTE)
+    assert desk.scheduler.is_low
+
+
+def test_while_all_slots_are_stuck_prefetched_leases_go_to_other_workers():
+    desk = Desk(at_once=1, batch=10)
+    desk.claim(3)
+    assert desk.start() == [1]
+    assert desk.scheduler.take_unreachable(desk.now) == []
+    desk.now += HORIZON + 0.1
+    assert [number for number, _ in desk.scheduler.take_unreachable(desk.now)] == [2, 3]
+    assert desk.claim_size == 0
+
+
+def test_a_worker_that_pauses_prefetches_nothing_and_handles_one_task_at_a_time():
+    desk = Desk(at_once=4, slow_requests=9, pause=(SECOND, 3 * SECOND))
+    assert desk.claim_size == 1
+    desk.claim(2)
+    assert desk.start() == [1]
+    desk.finish(1)
+    assert desk.start() == [] and desk.scheduler.next_start_at(desk.now) == desk.now + 3
+    desk.now += 3
+    assert desk.start() == [2]
+
+
+# After a claim
+
+
+def test_a_drained_run_and_a_used_page_limit_end_the_worker():
+    scheduler = Desk().scheduler
+    assert scheduler.after_claim(Grant(drained=True)).end is ExitReason.DRAINED
+    assert scheduler.after_claim(None).end is ExitReason.BUDGET
+    assert scheduler.after_claim(Grant()).end is None
+
+
+def test_a_claim_by_an_old_plan_is_repeated_as_soon_as_the_plan_is_read():
+    following = Desk().scheduler.after_claim(Grant(outdated=True))
+    assert following.refresh_plan and not following.wait and following.end is None
+
+
+def test_after_a_claim_with_tasks_the_next_one_waits_for_nothing():
+    following = Desk().scheduler.after_claim(Grant(leases=[lease(1)]))
+    assert (following.wait, following.yield_for) == (0, 0)
+
+
+def test_a_worker_with_prefetched_leases_lets_others_claim_first():
+    desk = Desk()
+    assert desk.scheduler.after_claim(SOON).yield_for == 0
+    desk.claim(1, start_in=MINUTE)
+    assert desk.scheduler.after_claim(SOON).yield_for == CLAIM_JITTER
+
+
+def test_an_idle_worker_backs_off_and_begins_again_after_it_had_a_task():
+    desk = Desk()
+    waits = [desk.scheduler.after_claim(Grant()).wait for _ in range(8)]
+    assert waits == sorted(waits) and waits[0] < 0.05 and waits[-1] == POLL_INTERVAL
+    desk.scheduler.after_claim(Grant(leases=[lease(1)]))
+    assert desk.scheduler.after_claim(Grant()).wait == waits[0]
+
+
+def test_a_worker_that_waits_for_settlements_polls_rarely_because_they_wake_it():
+    desk = Desk()
+    desk.claim(1)
+    assert desk.scheduler.after_claim(Grant()).wait == POLL_INTERVAL
+
+
+@pytest.mark.parametrize("idle", [0, 1, 50])
+def test_a_worker_waits_for_a_task_that_is_due_soon(idle):
+    assert next_poll_delay(SOON, idle) == 0.25
+
+
+@pytest.mark.parametrize("grant", [Grant(), LATE])
+def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant):
+    waits = [next_poll_delay(grant, idle) for idle in range(1, 100)]
+    assert waits[0] < 0.05
+    assert waits == sorted(waits)
+    assert waits[4] < POLL_INTERVAL == waits[5] == waits[-1]
+
+
+def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
+    assert next_poll_delay(LATE, 0) == POLL_INTERVAL
+
+
+def test_a_worker_does_not_spin_over_a_task_that_is_due_already():
+    assert next_poll_delay(Grant(next_due=timedelta(0)), 1) > 0
+
+
+# Accept
+
+
+def test_leases_that_expired_on_their_way_are_released():
+    desk = Desk(lease=MINUTE)
+    leases = [lease(1), lease(2)]
+    assert desk.accept(*leases, at=desk.now - 59) == []
+    assert desk.accept(lease(3), at=desk.now - 61) == [lease(3)]
+    assert desk.accept(lease(4), at=desk.now - 59, uncertainty=2.0) == [lease(4)]
+    assert desk.scheduler.held == 4, "they are held until their release is settled"
+    assert desk.start() == [1, 2]
+
+
+def test_leases_of_a_claim_that_lost_its_lock_are_released():
+    assert Desk().accept(lease(1), is_valid=False) == [lease(1)]
+
+
+class Share:
+    partitions = frozenset({"west"})
+    fresh = True
+
+    def is_fresh(self, now):
+        return self.fresh
+
+
+def test_leases_of_partitions_that_were_taken_away_are_released():
+    desk = Desk(share=Share())
+    mine, others = lease(1, partition="west"), lease(2, partition="east")
+    assert desk.accept(mine, others) == [others]
+
+
+def test_nothing_starts_by_an_old_plan():
+    share = Share()
+    desk = Desk(share=share)
+    desk.claim(1, partition="west")
+    share.fresh = False
+    assert desk.start() == [] and desk.scheduler.next_start_at(desk.now) is None
+    share.fresh = True
+    assert desk.scheduler.next_start_at(desk.now) is not None and desk.start() == [1]
+
+
+def test_a_call_is_accepted_once_and_while_there_is_room():
+    desk = Desk(at_once=1)
+    assert desk.scheduler.may_accept_call(lease(1))
+    desk.claim(1)
+    assert not desk.scheduler.may_accept_call(lease(1)), "known"
+    desk.claim(MAX_CALLS_PER_SLOT - 1)
+    assert not desk.scheduler.may_accept_call(lease(99)), "full"
+
+
+# Start
+
+
+def test_a_lease_that_is_due_later_starts_then():
+    desk = Desk()
+    desk.accept(lease(1, start_in=5 * SECOND), lease(2))
+    assert desk.start() == [2]
+    assert desk.scheduler.next_start_at(desk.now) == desk.now + 5
+    desk.now += 5
+    assert desk.start() == [1]
+    assert desk.scheduler.next_start_at(desk.now) is None
+
+
+def test_a_cached_page_need_not_wait_for_its_host():
+    desk = Desk(gap=SECOND)
+    later = lease(1, start_in=MINUTE)
+    desk.accept(later)
+    desk.scheduler.start_now(later)
+    assert desk.start() == [1]
+
+
+def test_without_a_free_slot_nothing_starts_and_no_timer_is_needed():
+    desk = Desk(at_once=2)
+    desk.claim(3)
+    assert desk.start() == [1, 2]
+    assert desk.scheduler.next_start_at(desk.now) is None
+    desk.finish(1)
+    assert desk.scheduler.next_start_at(desk.now) == desk.now
+    assert desk.start() == [3]
+
+
+def test_a_slow_host_leaves_its_slot_to_the_next_task():
+    desk = Desk(at_once=1, slow_requests=1)
+    desk.claim(2)
+    assert desk.start() == [1]
+    desk.scheduler.slots.wait_for_host(1, desk.now)
+    assert desk.scheduler.slots.next_slow_at == desk.now + SLOW
+    desk.now += SLOW
+    assert desk.scheduler.slots.free_slow(desk.now)
+    assert desk.start() == [2]
+
+
+def test_a_request_that_is_too_late_for_its_host_is_not_sent():
+    desk = Desk(gap=SECOND)
+    desk.accept(lease(1))
+    desk.now += 0.5
+    ((_, start),) = desk.scheduler.start_due(desk.now)
+    assert desk.scheduler.try_request(start, start.due)
+    assert not desk.scheduler.try_request(start, start.due + 0.5)
+
+
+# End and release
+
+
+def test_an_outcome_is_settled_at_once_when_the_next_claim_may_wait_for_it():
+    desk = Desk(gap=SECOND)
+    one = lease(1)
+    assert desk.scheduler.should_settle_now(Done(one)), "nothing is left to start"
+    desk.accept(one)
+    assert not desk.scheduler.should_settle_now(Done(one))
+    assert desk.scheduler.should_settle_now(Release(one, asked=False)), "its host is free"
+
+
+def test_a_worker_without_a_gap_waits_for_no_host():
+    assert not Desk(gap=ZERO).scheduler.frees_host(Release(lease(1), asked=False))
+
+
+def test_a_stop_releases_what_is_prefetched_and_what_a_claim_still_brings():
+    desk = Desk(at_once=1)
+    desk.claim(2)
+    assert desk.start() == [1]
+    assert [number for number, _ in desk.scheduler.stop(Stop.FINISH)] == [2]
+    assert desk.accept(lease(3)) == [lease(3)], "claimed before the stop"
+    assert desk.scheduler.started == [lease(1)] and desk.start() == []
+    assert desk.scheduler.is_stopping and not desk.scheduler.is_releasing
+    assert not desk.scheduler.may_accept_call(lease(4))
+    desk.scheduler.stop(Stop.RELEASE)
+    assert desk.scheduler.is_releasing
+
+
+def test_changed_limits_release_what_was_planned_with_the_old_ones():
+    desk = Desk()
+    desk.claim(2, start_in=MINUTE)
+    assert len(desk.scheduler.change_settings(SECOND, None)) == 2
+    assert desk.scheduler.frees_host(Release(lease(1), asked=False))
+
+
+def test_a_lease_is_held_until_it_is_settled():
+    desk = Desk()
+    desk.claim(1)
+    (number,) = desk.start()
+    desk.scheduler.finish(number, desk.now)
+    assert desk.scheduler.is_idle and desk.scheduler.held == 1
+    assert desk.scheduler.forget(lease(1)) == number
+    assert desk.scheduler.held == 0 and desk.scheduler.forget(lease(1)) is None
+
+
+def test_pages_over_the_memory_limit_wait_but_never_the_oldest():
+    memory = Desk(memory=100).scheduler.memory
+    memory.reserve(1, 60)
+    memory.reserve(2, 60)
+    assert memory.must_wait(2) and not memory.must_wait(1)
+    assert memory.release(1) and not memory.release(1)
+    assert not memory.must_wait(2) and memory.used == 60
