@@ -10,7 +10,6 @@ MAX_LINES = 430
 # One table or one class each.
 LARGER = {
     "core/errors.py": 570,
-    "fleet/app.py": 440,
     "worker/processor.py": 440,
     "worker/worker.py": 440,
     "queue/redis/queue.py": 560,
