@@ -1,11 +1,11 @@
 """Opens a queue for one command."""
 
-import os
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shoal.cli.configuration import current_config
 from shoal.cli.console import say
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
         from shoal.core.values import read_duration
         from shoal.queue.open import PATIENCE, open_queue
 
-        given = os.environ.get("SHOAL_PATIENCE")
+        given = current_config().text("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else PATIENCE
         with ignore_further_signals():
             async with open_queue(url, patience=patience) as queue:

@@ -329,7 +329,12 @@ class App:
         The project's worker settings are the defaults.
         """
         plan = self._project.cluster.workers
-        defaults = {"at_once": plan.at_once, "batch": plan.batch_size}
+        defaults = {
+            "at_once": plan.at_once,
+            "slow_requests": plan.slow_requests,
+            "batch": plan.batch_size,
+            "memory": plan.memory,
+        }
         fields = {name: value for name, value in defaults.items() if value is not None} | more
         name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
         loaded = load(self._project, name)

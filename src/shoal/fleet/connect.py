@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from shoal.fleet.app import App
-from shoal.fleet.command_hints import DEFAULT_QUEUE
-from shoal.fleet.project.file import Project
+from shoal.fleet.project.config import Config
 from shoal.queue.open import open_queue
 
 
@@ -20,8 +19,8 @@ class connect:
     """
 
     def __init__(self, queue_url: str | None = None, *, folder: str | Path = ".") -> None:
-        self._project = Project.find(Path(folder).absolute())
-        self._url = queue_url or os.environ.get("SHOAL_QUEUE") or self._project.queue or DEFAULT_QUEUE
+        config = Config.read(Path(folder).absolute(), os.environ)
+        self._project, self._url = config.project, queue_url or config.queue
         self._app: App | None = None
 
     def __await__(self) -> Generator[Any, None, App]:
