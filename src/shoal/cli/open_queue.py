@@ -1,7 +1,7 @@
 """Opens a queue for one command."""
 
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,16 +67,6 @@ def say_queue(url: str) -> None:
     from shoal.queue.namespace import shown_queue
 
     say(f"Queue {shown_queue(url)}")
-
-
-async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
-    """Yield the first `limit` entries and stop reading there."""
-    count = 0
-    async for entry in source:
-        yield entry
-        count += 1
-        if count >= limit:
-            return
 
 
 def say_more(found: Sequence[Any], limit: int) -> None:
