@@ -17,7 +17,7 @@ from shoal.core.values import read_positive_duration
 from shoal.fleet.build_job import job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.job import Job
-from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
+from shoal.fleet.ondemand.balancer import CALL_TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening
 from shoal.fleet.partitions.table import read_table
@@ -300,7 +300,7 @@ class App:
         scraper: str | Scraper,
         url: str,
         *,
-        timeout: timedelta = TIMEOUT,
+        timeout: timedelta = CALL_TIMEOUT,
         strategy: str = "least_loaded",
         **payload: Any,
     ) -> list[Any]:
@@ -316,7 +316,7 @@ class App:
         scraper: str | Scraper,
         task: Task,
         *,
-        timeout: timedelta = TIMEOUT,
+        timeout: timedelta = CALL_TIMEOUT,
         strategy: str = "least_loaded",
     ) -> Scraped:
         """Have a listening worker process a task now, and return the full result; raises like `scrape`."""
