@@ -8,7 +8,7 @@ from shoal.core.version import VERSION
 if TYPE_CHECKING:
     from shoal.core.model import Reject, Task
     from shoal.core.request_options import RequestOptions
-    from shoal.fleet.app import connect
+    from shoal.fleet.connect import connect
     from shoal.queue.open import open_queue
     from shoal.scrape.page import Page
     from shoal.scrape.scraper import Scraper
@@ -23,7 +23,7 @@ _HOMES = {
     "Reject": "shoal.core.model",
     "Scraper": "shoal.scrape.scraper",
     "Task": "shoal.core.model",
-    "connect": "shoal.fleet.app",
+    "connect": "shoal.fleet.connect",
     "open_queue": "shoal.queue.open",
 }
 

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import counted, say
 from shoal.core import values
 from shoal.core.model import Run
@@ -14,7 +14,6 @@ from shoal.discover.rejects import RejectFile
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Refusal
 from shoal.fleet.job import Job
-from shoal.fleet.project.file import Project
 from shoal.fleet.run.enqueue import RunEnqueuer, open_enqueuer, read_policy
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
@@ -53,7 +52,7 @@ class RefusedSeeds:
             queue,
             job.scraper,
             seeds,
-            Project.find(Path.cwd()).routes,
+            current_project().routes,
             on_invalid=self._invalid,
             on_refusal=self.note,
             on_report=self._report,

@@ -6,14 +6,17 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
+from typer.main import get_command
+
+from shoal.cli.configuration import option_defaults, read_config
 from shoal.cli.console import print_error, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.registry import app_for
 from shoal.core.errors import (
     ExportUnavailable,
     InvalidInput,
+    InvalidSetting,
     MissingDriver,
     NobodyListens,
     QueueUnavailable,
@@ -25,7 +28,7 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.fleet.command_hints import joined, queue_option
-from shoal.fleet.project.file import Project
+from shoal.fleet.project.config import Config
 
 NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
 
@@ -41,11 +44,15 @@ def main() -> None:
     """Run the typed command; every error becomes one line and an exit code."""
     _open_standard_streams()
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
+    config = None
     try:
-        Project.find(Path.cwd()).set_environment()
-        app_for(next(iter(sys.argv[1:]), "--help"))()
+        config = read_config()
+        command = get_command(app_for(next(iter(sys.argv[1:]), "--help")))
+        command(default_map=option_defaults(command, config))
     except ShoalError as error:
         message = add_queue_option(str(error), sys.argv)
+        if config:
+            message = add_source(message, error, sys.argv, config)
         if "--json" in sys.argv:
             put_json({"error": type(error).__name__, "message": message})
         print_error(message)
@@ -74,6 +81,17 @@ def add_queue_option(message: str, typed: Sequence[str]) -> str:
     if not given or not NEEDS_QUEUE.search(message):
         return message
     return f"{message} {joined(queue_option(given[-1]))}".rstrip()
+
+
+def add_source(message: str, error: ShoalError, typed: Sequence[str], config: Config) -> str:
+    """Return a message with the variable or line that set the option it is about, unless it was typed."""
+    option = error.key if isinstance(error, InvalidSetting) else ""
+    if isinstance(error, (UnknownQueue, QueueUnavailable)):
+        option = "--queue"
+    source = config.source_of_option(option) if option else None
+    if source is None or any(word == option or word.startswith(f"{option}=") for word in typed):
+        return message
+    return f"{message} ({option} is from {source})"
 
 
 def exit_code(error: ShoalError) -> Exit:

@@ -1,11 +1,11 @@
 """Opens a queue for one command."""
 
-import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shoal.cli.configuration import current_config
 from shoal.cli.console import say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
         from shoal.queue.open import open_queue
         from shoal.queue.retry import RETRY_TIMEOUT
 
-        given = os.environ.get("SHOAL_PATIENCE")
+        given = current_config().text("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else RETRY_TIMEOUT
         with ignore_further_signals():
             async with open_queue(url, patience=patience) as queue:
@@ -68,16 +68,6 @@ def say_queue(url: str) -> None:
     from shoal.queue.namespace import shown_queue
 
     say(f"Queue {shown_queue(url)}")
-
-
-async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
-    """Yield the first `limit` entries and stop reading there."""
-    count = 0
-    async for entry in source:
-        yield entry
-        count += 1
-        if count >= limit:
-            return
 
 
 def say_more(found: Sequence[Any], limit: int) -> None:

@@ -58,6 +58,7 @@ LINES = {
         "new": "Create a scraper from a template",
         "shell": "Fetch a page as a worker would and try selectors on it",
         "check": "Check the scraper, the queue and this machine before a run",
+        "config": "Show each setting and where it comes from",
         "scrapers": "List the scrapers of this project",
         "route": "Show which routes of shoal.toml apply to a URL",
         "demo": "Scrape four bundled demo shops to see Shoal work",
@@ -85,7 +86,7 @@ MODULES = {
         name: f"manage.{name}"
         for name in ("set", "purge", "dead", "forget", "items", "rejects", "export", "migrate", "bench")
     },
-    **{name: f"project.{name}" for name in ("new", "shell", "check", "scrapers", "route")},
+    **{name: f"project.{name}" for name in ("new", "shell", "check", "config", "scrapers", "route")},
 }
 WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "listen")
 HELP = ("-h", "--help", "--version")  # arguments that need no command

@@ -1,6 +1,6 @@
 """When a host may get its next request: pure functions, the clock passed in."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.model import MINUTE, SECOND, ZERO
@@ -16,11 +16,6 @@ class Slowdown(NamedTuple):
 
     delay: timedelta
     pause: timedelta
-
-
-def next_start(last: datetime | None, now: datetime, gap: timedelta) -> datetime:
-    """Return the earliest time of the next request to the host; `now` if it is free."""
-    return now if last is None else max(now, last + gap)
 
 
 def gap(run_delay: timedelta, last_delay: timedelta | None, host_delay: timedelta | None) -> timedelta:

@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from shoal.core.errors import DutyFailed, QueueError
@@ -106,3 +106,13 @@ def _report(task: asyncio.Task[Any]) -> None:
         message = f"Background task failed: {name_of(task)}"
         context = {"message": message, "exception": error, "task": task, WATCHED: True}
         task.get_loop().call_exception_handler(context)
+
+
+async def first(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
+    """Yield the first `limit` entries and stop reading there."""
+    count = 0
+    async for entry in source:
+        yield entry
+        count += 1
+        if count >= limit:
+            return

@@ -1,15 +1,19 @@
-"""URLs: canonical form, host and fingerprint, by the WHATWG rules."""
+"""URLs: canonical form, host, site and fingerprint, by the WHATWG rules and the Public Suffix List."""
 
 import atexit
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from string import ascii_letters, digits
+from typing import TYPE_CHECKING
 
 import can_ada
 
 from shoal.core.errors import InvalidUrl
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 MAX_URL = 8192  # bytes, before and after
 MAX_PORT = 65535
@@ -61,6 +65,39 @@ def canonical_with_host(url: str) -> tuple[str, str]:
 def host_of(url: str) -> str:
     """Return a URL's politeness key: its host, and its port unless that is the default; raises InvalidUrl."""
     return canonical_with_host(url)[1]
+
+
+@lru_cache(maxsize=4096)
+def site_of(host: str) -> str:
+    """Return the site of a host as `host_of` gives it: `example.co.uk` for `shop.example.co.uk:8080`."""
+    name = name_of(host)
+    # IP addresses and names without a public suffix, such as localhost, are sites of their own. So is a name
+    # with a trailing dot: the package would drop the dot.
+    return name if name.endswith(".") else _suffix_list().privatesuffix(name, accept_unknown=False) or name
+
+
+@lru_cache(maxsize=4096)
+def registrable_domain(name: str) -> str | None:
+    """Return the shortest domain above a host name that is no public suffix; None for an IP address.
+
+    A top-level domain that the list does not have is a public suffix, as in browsers.
+    """
+    if name.endswith((".", "]")) or name.rpartition(".")[2].isdecimal():
+        return None
+    return _suffix_list().privatesuffix(name, accept_unknown=True)
+
+
+def name_of(host: str) -> str:
+    """Return a host without its port."""
+    return host if host.endswith("]") else host.rpartition(":")[0] or host
+
+
+@cache
+def _suffix_list() -> "PublicSuffixList":
+    # Loaded on first use: import and list take about 90 ms, and only sites and wide cookies need them.
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList()
 
 
 def join(base: str, href: str) -> str:

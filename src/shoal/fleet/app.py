@@ -4,80 +4,44 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
-import os
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
+from shoal.core.errors import InvalidInput, RunConflict, UnknownRun
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
-from shoal.discover.rejects import RejectFile
 from shoal.fleet.build_job import job_of_run, load, make_job, with_declared_hosts
-from shoal.fleet.command_hints import DEFAULT_QUEUE
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.job import Job
-from shoal.fleet.ondemand.balancer import TIMEOUT, Balancers
+from shoal.fleet.ondemand.balancer import CALL_TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening
-from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.app_workers import AppWorkers
-from shoal.fleet.run.args import bind_args, bound_standing_run
-from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
+from shoal.fleet.run.args import bound_standing_run
+from shoal.fleet.run.enqueue import OnInvalid
 from shoal.fleet.run.launch import lock_of
 from shoal.fleet.run.local_pools import LocalPools
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
-from shoal.fleet.run.settings import find_existing, open_job
 from shoal.fleet.run.wait import gather_items, payload_tasks
-from shoal.fleet.sources.declared import declared_seeds, seeds_left
+from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
-from shoal.fleet.sources.recrawl import NEWEST, recrawl_tasks
-from shoal.fleet.sources.seeds import Seeds, Stream
+from shoal.fleet.sources.recrawl import NEWEST
+from shoal.fleet.sources.seeds import Stream
+from shoal.fleet.start_run import start_run
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.contract import Queue, StoreSize
-from shoal.queue.open import open_queue
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.partitions import HEARTBEAT
-
-
-class connect:
-    """Connects to a queue: `async with shoal.connect("postgresql://…") as app`.
-
-    The default address is SHOAL_QUEUE or the project's. Scrapers are named as in the project file of
-    `folder`, or as FILE[:NAME].
-    """
-
-    def __init__(self, queue_url: str | None = None, *, folder: str | Path = ".") -> None:
-        self._project = Project.find(Path(folder).absolute())
-        self._url = queue_url or os.environ.get("SHOAL_QUEUE") or self._project.queue or DEFAULT_QUEUE
-        self._app: App | None = None
-
-    def __await__(self) -> Generator[Any, None, "App"]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> "App":
-        self._app = await self._open()
-        return self._app
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._app:
-            await self._app.close()
-
-    async def _open(self) -> "App":
-        return App(await open_queue(self._url), self._url, self._project)
 
 
 class App:
@@ -178,55 +142,22 @@ class App:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
         if not (seeds or again):
             seeds = declared_seeds(self._project, job)
-        wanted = run_id if resume in (None, NEWEST) else resume
-        return await self._start(job, seeds, wanted, workers, on_invalid, rejects, resume=resume is not None)
-
-    async def _start(
-        self,
-        job: Job,
-        seeds: Seeds,
-        run_id: str | None,
-        workers: int,
-        on_invalid: OnInvalid,
-        rejects: str | None,
-        resume: bool,
-    ) -> RunHandle:
-        routes = self._project.routes
         for earlier in self._workers if workers else ():
             await earlier.wait_if_drained(job.scraper.name)
-        async with AsyncExitStack() as stack:
-            # Everything that can be refused is refused before the run is created.
-            lock = await stack.enter_async_context(lock_of(self.queue, job, run_id)) if workers else None
-            refusals = Refusals(file=stack.enter_context(RejectFile(rejects)) if rejects else None)
-            if existing := await find_existing(self.queue, job, run_id, resume=resume):
-                run_id = existing.id
-                seeds = await seeds_left(self.queue, run_id, seeds)
-            job = await bind_args(self.queue, job, run_id)  # the declared seeds may read them
-            enqueuer = await stack.enter_async_context(
-                open_enqueuer(
-                    self.queue,
-                    job.scraper,
-                    seeds,
-                    routes,
-                    on_invalid=on_invalid,
-                    on_refusal=refusals.record,
-                )
-            )
-            await enqueuer.begin(strict=on_invalid == "raise")
-            opened = await open_job(self.queue, job, run_id=run_id, resume=resume)
-            job, run = opened.job, opened.run
-            with _add_run_to_errors(run):
-                known = await recrawl_tasks(self.queue, job.scraper, but=run.id)
-                report = await enqueue_all(self.queue, run, enqueuer, refusals, known)
-                check = None
-                if lock:
-                    await lock.name_run(run.id)
-                    await admit(self.queue, run.id, job.sharing)
-                    started = AppWorkers(self.queue, run, job, lock)
-                    await self._stack.enter_async_context(started)
-                    self._workers = [one for one in self._workers if one.is_working] + [started]
-                    check = started.check
-        return RunHandle(self.queue, run, report, routes, lambda run: job, check)
+        started = await start_run(
+            self.queue,
+            job,
+            seeds,
+            self._project.routes,
+            run_id=run_id if resume in (None, NEWEST) else resume,
+            resume=resume is not None,
+            on_invalid=on_invalid,
+            rejects=rejects,
+            workers=self._stack if workers else None,
+        )
+        if started.workers:
+            self._workers = [one for one in self._workers if one.is_working] + [started.workers]
+        return started.handle
 
     async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
         """Start workers here on an existing run of a project scraper, as `shoal work` does.
@@ -369,7 +300,7 @@ class App:
         scraper: str | Scraper,
         url: str,
         *,
-        timeout: timedelta = TIMEOUT,
+        timeout: timedelta = CALL_TIMEOUT,
         strategy: str = "least_loaded",
         **payload: Any,
     ) -> list[Any]:
@@ -385,7 +316,7 @@ class App:
         scraper: str | Scraper,
         task: Task,
         *,
-        timeout: timedelta = TIMEOUT,
+        timeout: timedelta = CALL_TIMEOUT,
         strategy: str = "least_loaded",
     ) -> Scraped:
         """Have a listening worker process a task now, and return the full result; raises like `scrape`."""
@@ -398,7 +329,12 @@ class App:
         The project's worker settings are the defaults.
         """
         plan = self._project.cluster.workers
-        defaults = {"at_once": plan.at_once, "batch": plan.batch_size}
+        defaults = {
+            "at_once": plan.at_once,
+            "slow_requests": plan.slow_requests,
+            "batch": plan.batch_size,
+            "memory": plan.memory,
+        }
         fields = {name: value for name, value in defaults.items() if value is not None} | more
         name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
         loaded = load(self._project, name)
@@ -417,17 +353,3 @@ class App:
     def _handle(self, run: Run) -> RunHandle:
         job_of = partial(job_of_run, self._project, self._url)
         return RunHandle(self.queue, run, routes=self._project.routes, job_of=job_of)
-
-
-@contextmanager
-def _add_run_to_errors(run: Run) -> Generator[None]:
-    """Add the id of the new run to an error raised inside the block."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
-            vars(error)["run_id"] = run.id
-        error.add_note(
-            f"Run {run.id} was created. Resume it: run_id={run.id!r}; or delete it: shoal purge {run.id}"
-        )
-        raise

@@ -22,9 +22,19 @@ def worker_command(job: "Job", run_id: str) -> str:
     return command_for_job(job, "shoal", "work", job.name, "--run", run_id, elsewhere=True)
 
 
+class _Configured:
+    queue: str | None = None
+
+
+def set_configured_queue(url: str | None) -> None:
+    """Say which queue commands of this user open without --queue; None: as the environment says."""
+    _Configured.queue = url
+
+
 def queue_option(url: str) -> list[str]:
-    """Return the option that selects a queue; empty if it is the default."""
-    return [] if url in (DEFAULT_QUEUE, os.environ.get("SHOAL_QUEUE")) else ["--queue", _pasteable(url)]
+    """Return the option that selects a queue; empty if commands open it without."""
+    configured = _Configured.queue or os.environ.get("SHOAL_QUEUE") or DEFAULT_QUEUE
+    return [] if url == configured else ["--queue", _pasteable(url)]
 
 
 def needs_secret(command: str) -> bool:

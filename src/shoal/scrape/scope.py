@@ -9,9 +9,8 @@ from typing import Any, Self
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.patterns import regular
 from shoal.core.text import shorten
-from shoal.core.urls import canonical
+from shoal.core.urls import canonical, site_of
 from shoal.core.values import read_words
-from shoal.scrape.site import site_of
 
 _RULES = ("host", "site", "any")
 _NAMES_HTTP = re.compile(r"(?:re:\^?)?http://")

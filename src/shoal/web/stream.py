@@ -22,8 +22,8 @@ from shoal.web.sampler import FLEET, Sample
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
 from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
 
-KEEP_ALIVE = 15.0  # seconds
-MAX_STREAM = 3_600.0  # seconds; then the browser reconnects and is authenticated again
+KEEP_ALIVE_INTERVAL = 15.0  # seconds
+STREAM_TIMEOUT = 3_600.0  # seconds; then the browser reconnects and is authenticated again
 MAX_CLIENTS = 200
 READ_TIMEOUT = 3.0  # seconds to read what no sample has: the rates and the dead letters of a run
 RETRY_AFTER = "10"
@@ -76,7 +76,7 @@ async def _stream(request: Request, run_id: str | None) -> Response:
 async def _stream_events(context: WebContext, run_id: str | None, viewer: Viewer) -> AsyncIterator[bytes]:
     """Yield changes until the client disconnects, an hour has passed or the server stops."""
     sampler, before = context.sampler, Events()
-    ends_at = time.monotonic() + MAX_STREAM
+    ends_at = time.monotonic() + STREAM_TIMEOUT
     sampler.clients += 1
     try:
         sample = await sampler.fresh_sample()
@@ -96,7 +96,7 @@ async def _wait_for_sample(context: WebContext, sample: Sample, run_id: str | No
     """Return when there is a newer sample or the sampler is closed; yield at every keep-alive interval."""
     while True:
         with suppress(TimeoutError):
-            async with asyncio.timeout(KEEP_ALIVE):
+            async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
                 if run_id is not None:
                     context.sampler.keep_watched(run_id)
                 await context.sampler.next_sample(sample)

@@ -18,6 +18,7 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.http import Identity, Request
+from shoal.core.urls import host_of
 from shoal.fetch.browser import intercept
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
@@ -143,6 +144,19 @@ async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
     assert [asked.headers.get("cookie") for asked in origin.asked] == ["old=1", None]
     for identity in guises:
         assert "new=2" in identity.cookies.header(url, f"127.0.0.1:{origin.port}")
+
+
+async def test_a_visitors_cookie_with_a_domain_is_brought_to_the_hosts_of_its_site(browse, origin):
+    origin.on("/", html("<p>", "Set-Cookie: new=2; Domain=site.test"))
+    identity = Identity(key="a", cookies=CookieJar())
+    at = [origin.url("/", host) for host in ("id.site.test", "www.site.test", "other.test")]
+    identity.cookies.store(at[0], host_of(at[0]), ["old=1; Domain=site.test; Path=/"])
+    browser = browse()
+    for url in at:
+        await fetch(browser, url, identity=identity)
+    sent = [sorted(asked.headers.get("cookie", "").split("; ")) for asked in origin.asked]
+    assert sent == [["old=1"], ["new=2", "old=1"], [""]]
+    assert len(identity.cookies) == 2
 
 
 async def test_what_is_no_page_comes_as_its_bytes(browser, origin):

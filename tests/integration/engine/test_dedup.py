@@ -6,7 +6,7 @@ import json
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.fleet.app import connect
+from shoal.fleet.connect import connect
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 

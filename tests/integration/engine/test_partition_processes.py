@@ -13,7 +13,7 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.core.model import ZERO, RunSettings, Task
-from shoal.fleet.app import connect
+from shoal.fleet.connect import connect
 from shoal.fleet.partitions.status import partitions
 from shoal.fleet.partitions.table import read_table
 from shoal.queue.open import open_queue

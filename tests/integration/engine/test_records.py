@@ -9,7 +9,7 @@ import pytest
 import shoal
 from shoal.cli.exits import Exit
 from shoal.core.model import ZERO, Bury, Done, Release, RunSettings, Task, TaskState
-from shoal.fleet.app import RunHandle
+from shoal.fleet.handle import RunHandle
 from shoal.fleet.status import records as looking
 from shoal.queue.open import open_queue
 from shoal.scrape.load import load_scraper

@@ -8,7 +8,7 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.cli.options.job import read_job
 from shoal.core.model import DeadFilter, Task
-from shoal.fleet.app import connect
+from shoal.fleet.connect import connect
 from shoal.fleet.run.change import change_settings
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.settings import open_job

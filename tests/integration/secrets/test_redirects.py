@@ -110,22 +110,45 @@ async def test_a_callers_headers_stay_with_the_origin_they_were_for(fetcher, roa
     assert "canary" not in said
 
 
+WITHIN_THE_SITE = ["to a subdomain", "to the parent"]
+ELSEWHERE = [crossing for crossing in CROSSINGS if crossing not in WITHIN_THE_SITE]
+WIDE = "Set-Cookie: wide=canary-2; Path=/; Domain=site.test"
+
+
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("crossing", CROSSINGS)
 async def test_a_hosts_cookies_stay_with_it(fetcher, roads, crossing, status):
-    cookies = ["Set-Cookie: sid=canary-1; Path=/", "Set-Cookie: wide=canary-2; Path=/; Domain=site.test"]
-    said, times = await led(fetcher, roads, crossing, *cookies, status=status)
+    suffix = "Set-Cookie: suffix=canary-3; Path=/; Domain=test"
+    said, times = await led(
+        fetcher, roads, crossing, "Set-Cookie: sid=canary-1; Path=/", suffix, status=status
+    )
     assert times == 1
     assert "canary" not in said
+
+
+@pytest.mark.parametrize("crossing", ELSEWHERE)
+async def test_a_cookie_with_a_domain_stays_within_its_site(fetcher, roads, crossing):
+    said, times = await led(fetcher, roads, crossing, WIDE)
+    assert times == 1
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("crossing", WITHIN_THE_SITE)
+async def test_a_cookie_with_a_domain_reaches_the_hosts_of_its_site(fetcher, roads, crossing):
+    said, _ = await led(fetcher, roads, crossing, "Set-Cookie: sid=canary; Path=/", WIDE)
+    assert "wide=canary-2" in said
+    assert "sid=canary" not in said
 
 
 @pytest.mark.parametrize("crossing", CROSSINGS)
 async def test_a_visitors_cookies_stay_with_their_host(fetcher, roads, crossing):
     identity = Identity(key="one", cookies=CookieJar())
-    cookie = "Set-Cookie: sid=canary; Path=/; Domain=site.test"
-    said, times = await led(fetcher, roads, crossing, cookie, identity=identity)
+    said, times = await led(
+        fetcher, roads, crossing, "Set-Cookie: sid=canary; Path=/", WIDE, identity=identity
+    )
     assert times == 1
-    assert "canary" not in said
+    assert "sid=canary" not in said
+    assert ("wide=canary-2" in said) == (crossing in WITHIN_THE_SITE)
 
 
 async def test_within_the_origin_they_are_shown(fetcher, roads):

@@ -14,7 +14,8 @@ from fastapi import FastAPI
 from uvicorn import Server
 
 from shoal.fetch.browser.cdp import CdpConnection
-from shoal.fleet.app import App, connect
+from shoal.fleet.app import App
+from shoal.fleet.connect import connect
 from shoal.queue.contract import Queue
 from shoal.web.app import make_app
 from shoal.web.auth.credentials import Credentials

@@ -1,6 +1,6 @@
 """When a host may get its next request."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -13,31 +13,11 @@ from shoal.core.pacing import (
     MIN_SLOWDOWN,
     burst,
     gap,
-    next_start,
     recovered,
     slower,
 )
 
-NOW = datetime(2026, 2, 15, 12, 0, tzinfo=UTC)
 DELAYS = st.timedeltas(ZERO, timedelta(hours=2))
-
-
-def test_a_host_without_requests_is_free():
-    assert next_start(None, NOW, MINUTE) == NOW
-
-
-@pytest.mark.parametrize(
-    ("ago", "expected"),
-    [
-        (ZERO, NOW + 3 * SECOND),
-        (SECOND, NOW + 2 * SECOND),
-        (3 * SECOND, NOW),
-        (MINUTE, NOW),
-        (-SECOND, NOW + 4 * SECOND),
-    ],
-)
-def test_the_next_start_is_a_gap_after_the_last_one_and_never_in_the_past(ago, expected):
-    assert next_start(NOW - ago, NOW, 3 * SECOND) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from shoal.core.errors import InvalidSetting, OutOfScope
+from shoal.core.urls import site_of
 from shoal.scrape.scope import Scope
-from shoal.scrape.site import site_of
 
 HERE = "https://shop.example.co.uk/list"
 

@@ -8,7 +8,8 @@ import pytest
 from fastapi import FastAPI
 
 from shoal.core.model import Bury, Done, Reject, Task
-from shoal.fleet.app import App, connect
+from shoal.fleet.app import App
+from shoal.fleet.connect import connect
 from shoal.web.app import make_app
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler

@@ -5,9 +5,8 @@ from typing import Annotated
 import typer
 
 from shoal.fleet.command_hints import DEFAULT_QUEUE as DEFAULT_QUEUE
-
-DEFAULT_MEMORY = "256 MB"
-DEFAULT_HEARTBEAT = "5s"
+from shoal.fleet.project.config import DEFAULT_HEARTBEAT as DEFAULT_HEARTBEAT
+from shoal.fleet.project.config import DEFAULT_MEMORY as DEFAULT_MEMORY
 
 Queue = Annotated[
     str,

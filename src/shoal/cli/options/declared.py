@@ -1,10 +1,8 @@
 """Chooses the seeds of a command: the typed sources, or those that the scraper or its project declares."""
 
-from pathlib import Path
-
+from shoal.cli.configuration import current_project
 from shoal.cli.console import say
 from shoal.fleet.job import Job
-from shoal.fleet.project.file import Project
 from shoal.fleet.sources.declared import declared_seeds, seeds_left
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
@@ -12,7 +10,7 @@ from shoal.queue.contract import Queue
 
 def choose_seeds(typed: Seeds, job: Job, *, again: bool = False, resume: bool = False) -> Seeds:
     """Return the typed sources, else the declared ones, and say which; `again` is a source of its own."""
-    declared = declared_seeds(Project.find(Path.cwd()), job)
+    declared = declared_seeds(current_project(), job)
     if typed or again:
         if declared and not resume:
             say(f"The typed sources replace the seeds of {declared.declared_in}.")

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from shoal.cli.options.common import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
+from shoal.cli.configuration import current_project
 from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import read_positive_duration, read_size
 from shoal.fleet.build_job import load, make_job
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.table import read_table_file
-from shoal.fleet.project.file import Project
+from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.queue.open import load_backend
@@ -34,7 +34,7 @@ def read_job(
     **more: Any,
 ) -> Job:
     """Load the scraper and apply the options to it; raises an error of either."""
-    project = Project.find(Path.cwd())
+    project = current_project()
     loaded = load(project, reference)
     typed = dict(read_change(change) for change in changes or [])
     allowed = [

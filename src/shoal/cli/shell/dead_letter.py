@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import say
 from shoal.cli.open_queue import with_run
 from shoal.cli.shell.failed_page import describe_page, find_failure
@@ -11,7 +12,6 @@ from shoal.cli.shell.interact import interact
 from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, UnknownScraper
 from shoal.fleet.build_job import job_of_run, load
-from shoal.fleet.project.file import Project
 from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
@@ -68,7 +68,7 @@ async def _find(
 
 
 def _load(queue_url: str, run: "Run", letter_id: str, reference: str | None) -> Scraper:
-    project = Project.find(Path.cwd())
+    project = current_project()
     if reference:
         return load(project, reference).scraper
     try:

@@ -253,4 +253,6 @@ def _as_set_cookie(cookie: dict[str, Any]) -> str:
     """Return a cookie of the browser as a Set-Cookie line."""
     flags = "".join(f"; {flag}" for flag, key in FLAGS.items() if cookie.get(key))
     same_site = f"; SameSite={cookie['sameSite']}" if cookie.get("sameSite") else ""
-    return f"{cookie['name']}={cookie['value']}; Path={cookie['path']}{flags}{same_site}"
+    # A host alone has no leading dot.
+    domain = f"; Domain={cookie['domain']}" if cookie["domain"].startswith(".") else ""
+    return f"{cookie['name']}={cookie['value']}; Path={cookie['path']}{domain}{flags}{same_site}"

@@ -204,6 +204,7 @@ class RequestInterceptor:
                 "httpOnly": cookie.http_only,
             }
             | ({"sameSite": cookie.same_site} if cookie.same_site else {})
+            | ({"domain": f".{cookie.domain}"} if cookie.domain else {})  # without the dot: one host
             for cookie in stored
         ]
         return [self._call("Network.setCookies", cookies=cookies)]

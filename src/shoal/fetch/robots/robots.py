@@ -30,7 +30,7 @@ from shoal.fetch.singleflight import LruCache, SingleFlight
 
 LIFETIME = timedelta(hours=24)
 FAILURE_LIFETIME = MINUTE
-TIMEOUT = MINUTE / 2
+REQUEST_TIMEOUT = MINUTE / 2
 MAX_REDIRECTS = 5
 MAX_TEXT = 32 << 20  # characters of all cached files
 MAX_PARSED = 1 << 20  # characters of those cached in parsed form, which needs up to 80 times the memory
@@ -206,7 +206,7 @@ class Robots:
         """Return the file, empty when the site has none; raises FetchError."""
         hops = _RedirectCheck()
         try:
-            response = await self._fetcher.fetch(Request(url=url, timeout=TIMEOUT, on_hop=hops))
+            response = await self._fetcher.fetch(Request(url=url, timeout=REQUEST_TIMEOUT, on_hop=hops))
         except OutOfScope:
             # Redirected out of scope, the file counts as missing.
             if hops.count:

@@ -24,9 +24,9 @@ log = logging.getLogger("shoal.tokens")
 
 SALT = "tokens"  # the key of the secret that token names are derived from
 MAINTENANCE_INTERVAL = 0.1  # seconds
-IDLE = 0.2  # seconds after which reserved requests are returned
+IDLE_TIMEOUT = 0.2  # seconds after which reserved requests are returned
 RESET_SOON = 1.0  # seconds before the end of an epoch
-FRESH = 5.0  # seconds until a token that cannot be used is read again, unless it resets sooner
+READ_INTERVAL = 5.0  # seconds until a token that cannot be used is read again, unless it resets sooner
 MAX_RESET_WAIT = 0.3  # seconds that a request waits for a reset instead of being postponed
 MIN_POLL, MAX_POLL = 0.01, 0.3  # seconds between two reads while another worker probes a token
 PROBE_TIMEOUT = 5.0
@@ -226,7 +226,7 @@ class TokenPool:
     def _should_read(self, quota: LocalQuota) -> bool:
         budget = quota.budget()
         is_settled = budget.is_known or budget.retired
-        return not (quota.is_read and is_settled) or quota.age > FRESH
+        return not (quota.is_read and is_settled) or quota.age > READ_INTERVAL
 
     # Waiting
 
@@ -276,7 +276,7 @@ class TokenPool:
                 await self._read_again()
 
     def _should_report(self, quota: LocalQuota) -> bool:
-        if quota.published <= quota.in_flight or self._clock() - quota.last_used < IDLE:
+        if quota.published <= quota.in_flight or self._clock() - quota.last_used < IDLE_TIMEOUT:
             return False
         # Ended requests matter at the end of an epoch; until then the next reservation publishes them.
         return bool(quota.units or not quota.in_flight or quota.budget().resets_in < RESET_SOON)

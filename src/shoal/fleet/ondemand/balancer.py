@@ -23,7 +23,7 @@ from shoal.queue.intake import task_id
 from shoal.worker.ipc.calls import Signer
 from shoal.worker.ondemand.auth import shared_secret
 
-TIMEOUT = 30 * SECOND
+CALL_TIMEOUT = 30 * SECOND
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +73,14 @@ class Balancer:
     ) -> None:
         await self._stack.aclose()
 
-    async def scrape(self, url: str, *, timeout: timedelta = TIMEOUT, **payload: Any) -> list[Any]:
+    async def scrape(self, url: str, *, timeout: timedelta = CALL_TIMEOUT, **payload: Any) -> list[Any]:
         """Fetch a page now, run the scraper's first step on it, and return its items, which are also stored.
 
         Raises TaskDied when it became a dead letter, NobodyListens, and NotAnswered after the timeout.
         """
         return (await self.call(Task(url=url, payload=payload), timeout=timeout)).items
 
-    async def call(self, task: Task, *, timeout: timedelta = TIMEOUT) -> Scraped:
+    async def call(self, task: Task, *, timeout: timedelta = CALL_TIMEOUT) -> Scraped:
         """Process a task now; if no worker has started it by the timeout, it is not started any more."""
         if not len(self._directory):
             await self._directory.refresh()

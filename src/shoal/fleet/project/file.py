@@ -1,15 +1,10 @@
 """The project file: `shoal.toml` (or YAML), which names the queue, the workers and the scrapers."""
 
-import logging
-import os
-import stat
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from dotenv import dotenv_values
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import NOTHING
@@ -17,13 +12,15 @@ from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.cluster import NO_CLUSTER, ClusterSettings
+from shoal.fleet.project.dotenv import is_trusted
+from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
 
 if TYPE_CHECKING:
     from shoal.scrape.scraper import Scraper
 
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
-# Read by the command-line options, so that each value has one name wherever it is set.
+# The variables of the options, so that each value has one name wherever it is set.
 QUEUE = "SHOAL_QUEUE"
 VARIABLES = {
     "count": "SHOAL_WORKERS",
@@ -34,7 +31,6 @@ VARIABLES = {
     "metrics": "SHOAL_METRICS",
 }
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
-PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
 NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
 TABLES = ("queue", "coordinator", "workers", "storage", "logs", "scrapers", "routes")
 
@@ -50,6 +46,7 @@ class ProjectScraper:
     seeds: Mapping[str, Any] = field(default_factory=dict)  # the sources of its runs, as written
     homes: Mapping[str, int] = field(default_factory=dict)  # the worker number of each partition
     args: Mapping[str, Any] = field(default_factory=dict)  # the arguments of its runs
+    lines: Lines = field(default_factory=dict)  # of the project file
 
     def load(self, folder: Path) -> "Scraper":
         """Load the scraper with the project's settings; an error names the file and the key."""
@@ -58,7 +55,8 @@ class ProjectScraper:
             scraper.declared_args.check(self.args)
             return scraper.replace(**self.overrides)
         except InvalidSetting as error:
-            raise InvalidSetting(f"{self.where}: scrapers.{self.name}.{error.key}", error.reason) from error
+            key = f"scrapers.{self.name}.{error.key}"
+            raise InvalidSetting(f"{self.where}: {key}", _at(error.reason, key, self.lines)) from error
 
     def reference(self, folder: Path) -> str:
         """Return where a worker on this machine loads the scraper from."""
@@ -81,10 +79,11 @@ class Project:
 
     folder: Path
     file: Path | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)  # for options, by the names of variables
     scrapers: Mapping[str, ProjectScraper] = field(default_factory=dict)
     routes: Routes = field(default_factory=Routes)
     cluster: ClusterSettings = NO_CLUSTER
+    lines: Lines = field(default_factory=dict)
 
     @classmethod
     def find(cls, start: Path) -> "Project":
@@ -98,15 +97,11 @@ class Project:
                     return read(folder / name)
         return cls(start)
 
-    def set_environment(self) -> None:
-        """Export the project's values as environment variables for the commands; existing ones stay."""
-        for name, value in (dict(self.variables) | _dotenv(self.folder)).items():
-            os.environ.setdefault(name, value)
-
-    @property
-    def queue(self) -> str | None:
-        """The queue's address, if the project or its `.env` has one."""
-        return (dict(self.variables) | _dotenv(self.folder)).get(QUEUE)
+    def source_of(self, key: str) -> str:
+        """Return where the project sets a key: `shoal.toml line 3`."""
+        line = line_of(key, self.lines)
+        name = self.file.name if self.file else FILES[0]
+        return f"{name} line {line}" if line else name
 
     def entry(self, name: str) -> ProjectScraper | None:
         """Return the scraper of this name, None for a file or module; raises InvalidInput otherwise."""
@@ -136,15 +131,33 @@ def _load_scraper(reference: str) -> "Scraper":
 
 
 def read(file: Path) -> Project:
-    """Read a project file; every error names the file and the key."""
-    data = _parse(file)
+    """Read a project file; every error names the file, the key and its line."""
+    text = _text_of(file)
+    data = _parse(file, text)
+    lines = _LINES[file.suffix](text)
+    try:
+        return _read(file, data, lines)
+    except InvalidSetting as error:
+        key = error.key.removeprefix(f"{file.name}: ")
+        raise InvalidSetting(error.key, _at(error.reason, key, lines)) from error
+
+
+def _at(reason: str, key: str, lines: Lines) -> str:
+    line = line_of(key, lines)
+    return f"{reason} (line {line})" if line else reason
+
+
+def _read(file: Path, data: dict[str, Any], lines: Lines) -> Project:
     for key in data:
         if key not in TABLES:
             raise InvalidSetting(f"{file.name}: {key}", f"is not known. {hint(key, TABLES)}")
     cluster = ClusterSettings.read(file.name, data)
-    entries = {name: _entry(file, name, given) for name, given in _table(file, "scrapers", data).items()}
+    entries = {
+        name: replace(_entry(file, name, given), lines=lines)
+        for name, given in _table(file, "scrapers", data).items()
+    }
     routes = _routes(file, data.get("routes", []))
-    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster)
+    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster, lines)
 
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:
@@ -178,10 +191,17 @@ def _entry(file: Path, name: str, given: Any) -> ProjectScraper:
     )
 
 
-def _parse(file: Path) -> dict[str, Any]:
+def _text_of(file: Path) -> str:
     try:
-        data = _READERS[file.suffix](file.read_text(encoding="utf-8"))
+        return file.read_text(encoding="utf-8")
     except (ValueError, OSError) as error:
+        raise InvalidInput(f"{file.name} cannot be read: {error}") from error
+
+
+def _parse(file: Path, text: str) -> dict[str, Any]:
+    try:
+        data = _READERS[file.suffix](text)
+    except ValueError as error:
         raise InvalidInput(f"{file.name} cannot be read: {error}") from error
     if not isinstance(data, dict):
         raise InvalidInput(f'{file.name} must contain keys and values, such as queue = "sqlite:///shoal.db"')
@@ -200,6 +220,7 @@ def _from_yaml(text: str) -> Any:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".yaml": _from_yaml, ".yml": _from_yaml}
+_LINES = {".toml": toml_lines, ".yaml": yaml_lines, ".yml": yaml_lines}
 
 
 def _table(file: Path, key: str, data: Mapping[str, Any], within: str = "") -> dict[str, Any]:
@@ -213,51 +234,3 @@ def _text(file: Path, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidSetting(f"{file.name}: {key}", f"must be text, got {value!r}")
     return value
-
-
-def _dotenv(folder: Path) -> dict[str, str]:
-    file = folder / ".env"
-    if not file.is_file() or not is_trusted(file, Path.cwd()):
-        return {}
-    found = dotenv_values(file, interpolate=False)
-    return {name: value for name, value in found.items() if value is not None and _may_be_set(name)}
-
-
-def _may_be_set(name: str) -> bool:
-    return name.startswith("SHOAL_") and name not in PROGRAMS
-
-
-log = logging.getLogger(__name__)
-
-
-def is_trusted(file: Path, start: Path) -> bool:
-    """Return whether a file found from `start` can be trusted; a warning says why not.
-
-    It must belong to this user or to root, and no other user may write to it. In `start` itself it may also
-    belong to the owner of the folder, as in a container that mounts a project of the host's user.
-    """
-    try:
-        reason = _why_untrusted(file, start)
-    except OSError as error:
-        reason = str(error)
-    if reason:
-        log.warning("Ignored %s: %s", file, reason)
-    return reason is None
-
-
-def _why_untrusted(file: Path, start: Path) -> str | None:
-    found, folder = file.stat(), file.parent.stat()
-    if found.st_mode & stat.S_IWOTH:
-        return f"every user may write to it. Run: chmod o-w {file}"
-    owners = {0, os.geteuid(), *_sudo_user()}
-    if file.parent == start:
-        owners.add(folder.st_uid)
-    if found.st_uid not in owners:
-        return f"it belongs to another user (uid {found.st_uid}). To use it, change to its folder or copy it"
-    return None
-
-
-def _sudo_user() -> list[int]:
-    """Return the user who called sudo, whose own files are trusted."""
-    given = os.environ.get("SUDO_UID", "")
-    return [int(given)] if os.geteuid() == 0 and given.isdecimal() else []

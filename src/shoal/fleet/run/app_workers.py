@@ -12,7 +12,7 @@ from shoal.core.model import Run
 from shoal.core.redact import redactor
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
-from shoal.fleet.run.launch import GRACE, open_logs, open_pool
+from shoal.fleet.run.launch import FINISH_TIMEOUT, open_logs, open_pool
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
@@ -103,7 +103,7 @@ class AppWorkers:
         assert self._pool is not None
         if self.is_working and not self._pool.stops:
             self._pool.stop()
-            asyncio.get_running_loop().call_later(GRACE.total_seconds(), self.release)
+            asyncio.get_running_loop().call_later(FINISH_TIMEOUT.total_seconds(), self.release)
 
     def release(self) -> None:
         """Let the workers end as soon as they can; their running tasks are released."""

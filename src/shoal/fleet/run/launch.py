@@ -34,7 +34,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.browser import sandbox_notice
 from shoal.worker.secrets import all_secrets
 
-GRACE = timedelta(seconds=30)  # for running tasks to finish; then they are released
+FINISH_TIMEOUT = timedelta(seconds=30)  # for running tasks to finish; then they are released
 
 
 class StoppablePool(Protocol):
@@ -56,7 +56,7 @@ def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str],
         if pool.stops == 0:
             say(f"Time limit reached: finishing {counted(pool.in_hand, 'task')}.")
             pool.stop()
-            timers.append(loop.call_later(GRACE.total_seconds(), release_tasks))
+            timers.append(loop.call_later(FINISH_TIMEOUT.total_seconds(), release_tasks))
 
     def release_tasks() -> None:
         if pool.stops == 1:

@@ -16,7 +16,7 @@ TOPIC, KEY = "maintenance", "reclaim"
 MIN_INTERVAL = 10 * SECOND  # since the last reclaim by any machine of the fleet
 NOTE_TTL = 10 * MINUTE
 MAX_FIRST_DELAY = 5.0  # seconds
-INTERVAL = (10.0, 30.0)  # seconds between two attempts; random, so that machines do not collide
+ATTEMPT_INTERVAL = (10.0, 30.0)  # seconds between two attempts; random, so that machines do not collide
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ async def _maintain(queue: Queue) -> None:
     wait = random.uniform(0, MAX_FIRST_DELAY)
     while True:
         await asyncio.sleep(wait)
-        wait = random.uniform(*INTERVAL)
+        wait = random.uniform(*ATTEMPT_INTERVAL)
         try:
             await reclaim_if_due(queue)
         except QueueError as error:

@@ -21,7 +21,7 @@ from shoal.export.target import has_content
 from shoal.queue.contract import Queue
 
 TOPIC = "output files"
-KEPT_FOR = timedelta(days=365)
+NOTE_TTL = timedelta(days=365)
 
 
 class _LastWriter(msgspec.Struct):
@@ -96,7 +96,7 @@ class OutputFile:
 
     async def _write(self, run_id: str, start: int) -> None:
         value = msgspec.json.encode(_LastWriter(run_id, start))
-        await self.queue.write_notes(TOPIC, {self._key: value}, ttl=KEPT_FOR)
+        await self.queue.write_notes(TOPIC, {self._key: value}, ttl=NOTE_TTL)
 
     async def _last(self) -> _LastWriter | None:
         if not self.path.exists():

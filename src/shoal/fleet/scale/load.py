@@ -1,12 +1,13 @@
 """The load of a run: how many tasks are ready, and how many workers they can keep busy."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil, inf
 
 from shoal.core.model import ZERO, HostStatus, Run, RunSettings, RunState, Stats
 from shoal.core.pacing import gap
+from shoal.core.tasks import first
 from shoal.queue.contract import Queue
 
 PACE = 10.0  # default tasks per second of a worker that no host slows down
@@ -57,7 +58,7 @@ async def load_of(queue: Queue, run: Run, *, pace: float = PACE) -> RunLoad:
     """Return the current load of a run; `reclaim` is called first, as no worker may be there to do so."""
     await queue.reclaim()
     stats = await queue.stats(run.id)
-    hosts = [host async for host in _first(queue.hosts(run.id), MAX_HOSTS + 1)]
+    hosts = [host async for host in first(queue.hosts(run.id), MAX_HOSTS + 1)]
     return load(run, stats, hosts, pace=pace)
 
 
@@ -103,12 +104,3 @@ def _rate(host: HostStatus, limits: RunSettings) -> float:
 def _length(host: HostStatus, limits: RunSettings) -> timedelta:
     waiting = host.counts.pending + host.counts.delayed
     return max(gap(limits.host_delay, None, host.delay) * waiting, host.paused_for or ZERO)
-
-
-async def _first(source: AsyncIterator[HostStatus], most: int) -> AsyncIterator[HostStatus]:
-    count = 0
-    async for host in source:
-        yield host
-        count += 1
-        if count >= most:
-            return

@@ -14,7 +14,7 @@ from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.scraper import Scraper
 
 TOPIC = "runs being seeded"
-TTL = timedelta(days=365)
+NOTE_TTL = timedelta(days=365)
 
 
 def declared_seeds(project: Project, job: Job) -> Seeds:
@@ -48,7 +48,7 @@ def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> lis
 
 async def mark_seeding(queue: SharedNotes, run_id: str) -> None:
     """Record that declared seeds are being enqueued: a run that is resumed before the end starts over."""
-    await queue.write_notes(TOPIC, {run_id: b"1"}, ttl=TTL)
+    await queue.write_notes(TOPIC, {run_id: b"1"}, ttl=NOTE_TTL)
 
 
 async def mark_seeded(queue: SharedNotes, run_id: str) -> None:

@@ -1,12 +1,13 @@
 """What to look at after a run: its first errors, the first reject, and fields that stay empty."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from shoal.core.model import Stats, TaskState
 from shoal.core.text import shorten
 from shoal.queue.contract import Queue, QueueReports
+from shoal.core.tasks import first
 
 MAX_LETTERS = 1_000  # dead letters that are read, the oldest first
 MAX_ITEMS = 1_000  # items of a step that are read, the first ones
@@ -14,8 +15,6 @@ MAX_STEPS = 20
 MAX_CLASSES = 5
 MAX_FIELDS = 20  # of a step; items of any size may be stored
 MAX_MESSAGE = 200  # characters
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ async def read_findings(queue: Queue, run_id: str, stats: Stats) -> RunFindings:
 
 async def _first_errors(queue: QueueReports, run_id: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    async for letter in _up_to(queue.dead(run_id), MAX_LETTERS):
+    async for letter in first(queue.dead(run_id), MAX_LETTERS):
         lines = letter.error.splitlines() or [""]
         name, _, message = lines[0].partition(": ")
         found.setdefault(name, shorten(message, MAX_MESSAGE))
@@ -69,7 +68,7 @@ async def _first_errors(queue: QueueReports, run_id: str) -> dict[str, str]:
 
 
 async def _first_reject(queue: QueueReports, run_id: str) -> str | None:
-    async for reject in _up_to(queue.rejects(run_id), 1):
+    async for reject in first(queue.rejects(run_id), 1):
         return shorten(reject.reason, MAX_MESSAGE)
     return None
 
@@ -80,7 +79,7 @@ async def _empty_fields(queue: QueueReports, run_id: str, stats: Stats) -> list[
     found = []
     for step in steps[:MAX_STEPS]:
         items, filled = 0, dict[str, bool]()
-        async for item in _up_to(queue.items(run_id, step=step), MAX_ITEMS):
+        async for item in first(queue.items(run_id, step=step), MAX_ITEMS):
             items += 1
             if isinstance(item.data, dict):
                 for name, value in item.data.items():
@@ -97,15 +96,6 @@ def is_empty(value: Any) -> bool:
 
 
 async def _page_without_items(queue: QueueReports, run_id: str) -> str | None:
-    async for task in _up_to(queue.tasks(run_id, states={TaskState.COMPLETED}), 1):
+    async for task in first(queue.tasks(run_id, states={TaskState.COMPLETED}), 1):
         return task.url
     return None
-
-
-async def _up_to(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
-    count = 0
-    async for entry in source:
-        yield entry
-        count += 1
-        if count >= limit:
-            return

@@ -15,7 +15,7 @@ from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
 STOPPED = "stopped"
-WINDOW = 15.0  # seconds over which the rate is measured
+RATE_WINDOW = 15.0  # seconds over which the rate is measured
 MAX_HOSTS = 1_000
 HOSTS_INTERVAL = 5.0  # seconds between two reads of hosts, links and workers
 
@@ -174,7 +174,7 @@ class ProgressReader:
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
-        while len(self._seen) > 2 and self._seen[0][0] < now - WINDOW:
+        while len(self._seen) > 2 and self._seen[0][0] < now - RATE_WINDOW:
             self._seen.popleft()
         then, before = self._seen[0]
         return (ended - before) / (now - then) if now > then else 0.0

@@ -107,7 +107,7 @@ def whole_letter_row(letter: DeadLetter, page: FailedPage | None) -> dict[str, A
     }
 
 
-def item_row(item: StoredItem) -> dict[str, Any]:
+def item_row(item: StoredItem | StoredReject) -> dict[str, Any]:
     """Return an item with where and when it was found."""
     return {
         "id": item.id,
@@ -122,12 +122,7 @@ def item_row(item: StoredItem) -> dict[str, Any]:
 def reject_row(reject: StoredReject) -> dict[str, Any]:
     """Return a reject with where and when it was found, and why it was rejected."""
     return {
-        "id": reject.id,
-        "url": reject.url,
-        "step": reject.step,
-        "task_id": reject.task_id,
-        "stored_at": reject.stored_at.isoformat(timespec="seconds"),
-        "data": reject.data,
+        **item_row(reject),
         "reason": reject.reason,
     }
 

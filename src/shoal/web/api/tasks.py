@@ -1,5 +1,6 @@
 """The tasks of a run by task, record, host, worker, partition, proxy, token; and stale leases."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -70,9 +71,7 @@ async def all_partitions(
     context: Context, run_id: RunId, limit: Limit = LIMIT, after: After = None
 ) -> dict[str, Any]:
     """List the partitions with their remaining tasks and owners."""
-    source = as_async(await partitions(context.app.queue, run_id))
-    found = await scan_page(source, lambda one: one.name, limit=limit, after=after)
-    return list_response(found, PartitionStatus.as_json)
+    return await _by_name(await partitions(context.app.queue, run_id), limit, after)
 
 
 @router.get("/proxies", response_model=responses.ListResponse[responses.ProxyRow])
@@ -80,10 +79,7 @@ async def all_proxies(
     context: Context, run_id: RunId, limit: Limit = LIMIT, after: After = None
 ) -> dict[str, Any]:
     """List the proxies with their counts, and which are benched."""
-    source = as_async(await proxies(context.app.queue, run_id))
-    return list_response(
-        await scan_page(source, lambda one: one.name, limit=limit, after=after), ProxyStatus.as_json
-    )
+    return await _by_name(await proxies(context.app.queue, run_id), limit, after)
 
 
 @router.get("/tokens", response_model=responses.ListResponse[responses.TokenRow])
@@ -91,10 +87,14 @@ async def all_tokens(
     context: Context, run_id: RunId, limit: Limit = LIMIT, after: After = None
 ) -> dict[str, Any]:
     """List the API tokens that a run used recently: the remaining quota of each, and which are retired."""
-    source = as_async(await tokens(context.app.queue, run_id))
-    return list_response(
-        await scan_page(source, lambda one: one.name, limit=limit, after=after), TokenStatus.as_json
-    )
+    return await _by_name(await tokens(context.app.queue, run_id), limit, after)
+
+
+async def _by_name(
+    found: Sequence[PartitionStatus | ProxyStatus | TokenStatus], limit: int, after: str | None
+) -> dict[str, Any]:
+    page = await scan_page(as_async(found), lambda one: one.name, limit=limit, after=after)
+    return list_response(page, lambda one: one.as_json())
 
 
 @router.get("/stale", response_model=responses.ListResponse[responses.StaleRow])

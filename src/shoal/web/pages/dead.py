@@ -1,7 +1,7 @@
 """Dead letters: the list with its filters, a single letter, replay and drop."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -16,6 +16,7 @@ from shoal.core.values import counted
 from shoal.fleet.status.rows import find_letter
 from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
+from shoal.web.auth.credentials import Principal
 from shoal.web.context import context_of
 from shoal.web.dead_errors import MAX_CLASSIFIED, class_of
 from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
@@ -168,21 +169,21 @@ async def confirm_drop(
 @router.post("/runs/{run_id}/replay")
 async def replay(request: Request, run_id: RunId, principal: Operator) -> Response:
     """Put dead letters back to pending."""
-    selected = _read_selection(await read_form(request))
-    count = await actions.replay(
-        context_of(request), principal, run_id, selected["ids"], where=selected["where"]
-    )
-    return redirect_after(request, f"{path_of_run(run_id)}/dead", "replayed", count=count)
+    return await _change(request, run_id, principal, actions.replay, "replayed")
 
 
 @router.post("/runs/{run_id}/drop")
 async def drop(request: Request, run_id: RunId, principal: Operator) -> Response:
     """Drop dead letters permanently."""
+    return await _change(request, run_id, principal, actions.drop, "dropped")
+
+
+async def _change(
+    request: Request, run_id: str, principal: Principal, action: Callable[..., Awaitable[int]], done: str
+) -> Response:
     selected = _read_selection(await read_form(request))
-    count = await actions.drop(
-        context_of(request), principal, run_id, selected["ids"], where=selected["where"]
-    )
-    return redirect_after(request, f"{path_of_run(run_id)}/dead", "dropped", count=count)
+    count = await action(context_of(request), principal, run_id, selected["ids"], where=selected["where"])
+    return redirect_after(request, f"{path_of_run(run_id)}/dead", done, count=count)
 
 
 async def _confirm(

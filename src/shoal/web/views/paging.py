@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.text import shorten
+from shoal.core.tasks import first
 
 T = TypeVar("T")
 
@@ -136,12 +137,7 @@ def id_page(rows: list[T], number: Callable[[T], int], limit: int) -> ListPage[T
 
 async def take(source: AsyncIterator[T], count: int) -> list[T]:
     """Return the first rows, and read no more."""
-    rows: list[T] = []
-    async for row in source:
-        rows.append(row)
-        if len(rows) >= count:
-            break
-    return rows
+    return [row async for row in first(source, count)]
 
 
 def _cut(rows: list[T], before: int, key: Callable[[T], str], limit: int) -> ListPage[T]:

@@ -39,15 +39,10 @@ def write(tmp_path, monkeypatch):
     return written
 
 
-def said():
-    return {name: value for name, value in os.environ.items() if name.startswith("SHOAL_")}
-
-
 def test_a_project_names_its_queue_its_workers_and_its_scrapers(write):
     folder = write(FULL)
     project = Project.find(folder)
-    project.set_environment()
-    assert said() == {"SHOAL_QUEUE": "sqlite:///books.db", "SHOAL_WORKERS": "4"}
+    assert project.variables == {"SHOAL_QUEUE": "sqlite:///books.db", "SHOAL_WORKERS": "4"}
     scraper = project.entry("books").load(folder)
     assert scraper.settings.mode == "distributed"
     assert scraper.settings.delay.total_seconds() == pytest.approx(0.2)
@@ -82,14 +77,6 @@ def test_yaml_says_the_same(write):
     project = Project.find(write(text, "shoal.yaml"))
     assert project.variables == {"SHOAL_QUEUE": "sqlite:///books.db", "SHOAL_WORKERS": "4"}
     assert project.entry("books").overrides == {"rate": "5/s"}
-
-
-def test_the_environment_is_stronger_than_dotenv_and_dotenv_than_the_file(write):
-    folder = write(FULL)
-    (folder / ".env").write_text("SHOAL_WORKERS=8\nSHOAL_QUEUE='redis://dotenv'\nOTHER=1\n")
-    os.environ["SHOAL_QUEUE"] = "redis://environment"
-    Project.find(folder).set_environment()
-    assert said() == {"SHOAL_QUEUE": "redis://environment", "SHOAL_WORKERS": "8"}
 
 
 def test_a_file_or_module_is_no_name_of_the_project(write):

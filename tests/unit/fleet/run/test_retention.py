@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import InvalidInput, UnknownRun
 from shoal.core.model import Done, Task
-from shoal.fleet.app import connect
+from shoal.fleet.connect import connect
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.retention import RetentionRule, apply_keep, purge_old
 from shoal.queue.sqlite.queue import SqliteQueue

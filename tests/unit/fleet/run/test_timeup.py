@@ -28,7 +28,7 @@ async def asked(pool):
 
 
 async def test_at_the_time_limit_running_tasks_are_finished_and_then_released(monkeypatch):
-    monkeypatch.setattr(launch, "GRACE", SOON)
+    monkeypatch.setattr(launch, "FINISH_TIMEOUT", SOON)
     pool, said = Pool(), []
     with time_limit(SOON, pool, said.append):
         await asked(pool)

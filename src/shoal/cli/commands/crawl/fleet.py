@@ -9,11 +9,12 @@ import typer
 
 from shoal.cli.console import console, counted, duration, escaped, print_error, put_json, put_table, say
 from shoal.cli.exits import Exit
-from shoal.cli.open_queue import first, with_queue
+from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
+from shoal.core.tasks import first
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -111,14 +111,13 @@ def scrape(
 
     Example: shoal scrape books.py https://books.example/1 --queue postgresql://db/shoal
     """
-    from pathlib import Path
 
+    from shoal.cli.configuration import current_project
     from shoal.core.values import read_positive_duration
-    from shoal.fleet.project.file import Project
 
     patience = read_positive_duration("--timeout", timeout)
     task = read_task(url, payload, step)
-    name = Project.find(Path.cwd()).load(scraper).scraper.name
+    name = current_project().load(scraper).scraper.name
     scraped = with_queue(queue, lambda opened: _scrape(opened, name, task, strategy, patience))
     if as_json:
         put_json(scraped)

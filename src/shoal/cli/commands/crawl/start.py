@@ -63,9 +63,9 @@ def start(
     Example: shoal start --role worker
     """
     from shoal.cli.commands.crawl.start_roles import coordinate, work
-    from shoal.fleet.project.file import Project
+    from shoal.cli.configuration import current_project
 
-    project = Project.find(Path.cwd())
+    project = current_project()
     address = queue_of(project, queue)
     os.chdir(project.folder)  # paths in the file are relative to it
     entries = chosen(project, names, role)

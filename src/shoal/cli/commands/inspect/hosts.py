@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import duration, put_json, put_rows, say
-from shoal.cli.open_queue import first, id_of, say_more, say_queue, with_existing_queue
+from shoal.cli.open_queue import id_of, say_more, say_queue, with_existing_queue
 from shoal.cli.options import common
+from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
 from shoal.queue.namespace import shown_queue
 

@@ -6,9 +6,10 @@ import typer
 
 from shoal.cli.console import counted, print_error, put_json, put_rows, say
 from shoal.cli.exits import Exit
-from shoal.cli.open_queue import first, with_run
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.core.model import TaskState
+from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:

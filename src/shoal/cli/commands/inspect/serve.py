@@ -1,12 +1,12 @@
 """`shoal serve`: the web dashboard and the JSON API of a queue."""
 
-import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli.configuration import current_config, current_project
 from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
@@ -97,7 +97,7 @@ def serve(
             port=bound,
             allowed_hosts=allow_host or (),
             operator_token=_token(token_file),
-            reader_token=os.environ.get("SHOAL_WEB_READER_TOKEN") or None,
+            reader_token=current_config().text("SHOAL_WEB_READER_TOKEN"),
             read_only=read_only,
             is_behind_https=https_behind_proxy,
             max_workers=max_workers,
@@ -111,13 +111,12 @@ def serve(
 
 async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket") -> None:
     from shoal.fleet.app import App
-    from shoal.fleet.project.file import Project
     from shoal.web.app import make_app
     from shoal.web.context import WebContext
     from shoal.web.sampler import Sampler
     from shoal.web.server import serve
 
-    app = App(queue, url, Project.find(Path.cwd()))
+    app = App(queue, url, current_project())
     web = make_app(WebContext(app, Sampler(queue), settings))
     try:
         await serve(web, at, lambda: _print_address(settings, web.state.logins.tickets.issue))
@@ -137,7 +136,7 @@ def _print_address(settings: "WebSettings", ticket: "Callable[[], str]") -> None
 
 def _token(file: str | None) -> str | None:
     if file is None:
-        return os.environ.get("SHOAL_WEB_TOKEN") or None
+        return current_config().text("SHOAL_WEB_TOKEN")
     try:
         return Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -6,8 +6,9 @@ import typer
 
 from shoal.cli.commands.manage.dead_edit import edit
 from shoal.cli.console import counted, put_json, put_rows, put_text, say
-from shoal.cli.open_queue import first, say_more, with_run
+from shoal.cli.open_queue import say_more, with_run
 from shoal.cli.options import common
+from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:

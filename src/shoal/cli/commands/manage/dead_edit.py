@@ -156,12 +156,11 @@ class _EditJob:
         )
 
     def _job_of(self, run: Any) -> Any:
-        from pathlib import Path
 
+        from shoal.cli.configuration import current_project
         from shoal.fleet.build_job import job_of_run, load, make_job
-        from shoal.fleet.project.file import Project
 
-        project = Project.find(Path.cwd())
+        project = current_project()
         if self._scraper:
             return make_job(self._scraper, load(project, self._scraper), queue_url=self._url)
         return job_of_run(project, self._url, run)

@@ -1,6 +1,5 @@
 """`shoal forget`: clear the `dedup` history of a scraper."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,10 +19,10 @@ def forget(
 
     Example: shoal forget books.py --yes
     """
+    from shoal.cli.configuration import current_project
     from shoal.fleet.build_job import load
-    from shoal.fleet.project.file import Project
 
-    name = load(Project.find(Path.cwd()), scraper).scraper.name
+    name = load(current_project(), scraper).scraper.name
     if not yes:
         typer.confirm(
             f"Clear the dedup history of {name}? Its next run queues every task again.", abort=True, err=True

@@ -7,8 +7,9 @@ import msgspec
 import typer
 
 from shoal.cli.console import counted, put_json, put_rows, say
-from shoal.cli.open_queue import first, with_run
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.core.tasks import first
 
 if TYPE_CHECKING:
     from shoal.core.model import StoredItem

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import put_rows, say
-from shoal.cli.open_queue import first, with_run
+from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.core.tasks import first
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

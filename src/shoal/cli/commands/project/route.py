@@ -1,6 +1,5 @@
 """`shoal route`: which routes of the project apply to a URL."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,11 +13,11 @@ def route(
     as_json: common.Json = False,
 ) -> None:
     """Show which routes of shoal.toml apply to a URL, and what they set."""
-    from shoal.fleet.project.file import Project
+    from shoal.cli.configuration import current_project
 
     rows = [
         {"rule": decision.rule, "sets": decision.field, "to": str(decision.value)}
-        for decision in Project.find(Path.cwd()).routes.explain(url)
+        for decision in current_project().routes.explain(url)
     ]
     nothing = "No route matches. Add routes to shoal.toml under [[routes]]."
     put_rows(rows, ("rule", "sets", "to"), as_json=as_json, nothing=nothing)

@@ -1,17 +1,15 @@
 """`shoal scrapers`: list the scrapers of the project file."""
 
-from pathlib import Path
-
 from shoal.cli.console import put_rows
 from shoal.cli.options import common
 
 
 def scrapers(as_json: common.Json = False) -> None:
     """List the scrapers of this project."""
-    from shoal.fleet.project.file import Project
+    from shoal.cli.configuration import current_project
     from shoal.fleet.status.rows import scraper_row
 
-    project = Project.find(Path.cwd())
+    project = current_project()
     rows = [scraper_row(entry, project.folder) for entry in project.scrapers.values()]
     nothing = (
         'No scrapers in this project yet. Add one to shoal.toml:  [scrapers.books]  module = "books.py:books"'

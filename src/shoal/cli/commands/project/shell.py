@@ -1,6 +1,5 @@
 """`shoal shell`: fetch pages, try selectors on them and run steps."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,10 +84,10 @@ def shell(
 
 
 def _load(reference: str) -> "Scraper":
+    from shoal.cli.configuration import current_project
     from shoal.fleet.build_job import load
-    from shoal.fleet.project.file import Project
 
-    return load(Project.find(Path.cwd()), reference).scraper
+    return load(current_project(), reference).scraper
 
 
 def _put_matches(page: "Page", css: str | None, xpath: str | None, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.process.forkserver import ForkServer
 
 # Seconds for a stopped worker to finish its running tasks, and then to release them.
-GRACE, LAST_GRACE = 30.0, 5.0
+FINISH_TIMEOUT, RELEASE_TIMEOUT = 30.0, 5.0
 MIN_START_DELAY, MAX_START_DELAY = 15.0, 300.0  # seconds after a worker that failed for good
 
 
@@ -183,7 +183,7 @@ class LocalWorkers:
 
     async def _stop_slot(self, slot: _WorkerSlot) -> None:
         """Tell a worker to finish its tasks, then to release them, then kill it."""
-        for grace in (GRACE, LAST_GRACE, None):
+        for grace in (FINISH_TIMEOUT, RELEASE_TIMEOUT, None):
             slot.pool.stop()
             with suppress(QueueError):
                 done, _ = await asyncio.wait([slot.task], timeout=grace)

@@ -1,0 +1,103 @@
+"""The configuration is read once, and every value knows where it was set."""
+
+import pytest
+
+from shoal.cli.main import add_source
+from shoal.core.errors import InvalidSetting, UnknownQueue
+from shoal.fleet.command_hints import DEFAULT_QUEUE
+from shoal.fleet.project.config import VARIABLES, Config
+from shoal.fleet.project.report import config_rows, setting_rows
+
+FILE = """\
+queue = "sqlite:///file.db"
+
+[workers]
+count = 4
+memory = "64 MB"
+
+[scrapers.shop]
+module = "shoal.demo.scraper:shop"
+rate = "10/s"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "shoal.toml").write_text(FILE)
+    (tmp_path / ".env").write_text("SHOAL_WORKERS=8\nSHOAL_TOKENS=a-secret\nOTHER=1\nSHOAL_CHROMIUM=/evil\n")
+    return tmp_path
+
+
+def test_the_environment_wins_over_dotenv_and_dotenv_over_the_file(folder):
+    config = Config.read(folder, {"SHOAL_QUEUE": "redis://environment"})
+    assert config.values["SHOAL_QUEUE"] == ("redis://environment", "SHOAL_QUEUE")
+    assert config.values["SHOAL_WORKERS"] == ("8", ".env: SHOAL_WORKERS")
+    assert config.values["SHOAL_MEMORY"].source == "shoal.toml line 5"
+    assert config.queue == "redis://environment"
+
+
+def test_an_empty_variable_sets_nothing(folder, tmp_path_factory):
+    assert Config.read(folder, {"SHOAL_QUEUE": ""}).queue == "sqlite:///file.db"
+    assert Config.read(tmp_path_factory.mktemp("none"), {}).queue == DEFAULT_QUEUE
+
+
+def test_reading_changes_no_environment_and_only_other_names_of_dotenv_are_exported(folder):
+    environment = {"SHOAL_QUEUE": "redis://environment"}
+    config = Config.read(folder, environment)
+    assert environment == {"SHOAL_QUEUE": "redis://environment"}
+    config.export_others(environment)
+    assert environment == {"SHOAL_QUEUE": "redis://environment", "SHOAL_TOKENS": "a-secret"}
+
+
+def test_the_rows_show_every_value_with_its_source_and_no_secret(folder):
+    environment = {"SHOAL_QUEUE": "redis://:hush@db", "SHOAL_WEB_TOKEN": "hush"}
+    rows = {row["setting"]: row for row in config_rows(Config.read(folder, environment))}
+    assert "hush" not in str(rows)
+    assert rows["--queue"]["source"] == "SHOAL_QUEUE"
+    assert rows["--workers"] == {"setting": "--workers", "value": "8", "source": ".env: SHOAL_WORKERS"}
+    assert rows["--log-level"] == {"setting": "--log-level", "value": "info", "source": "default"}
+    assert rows["SHOAL_WEB_TOKEN"]["value"] == "(set)"
+
+
+def test_the_rows_of_a_scraper_tell_the_file_from_the_scraper_and_the_default(folder):
+    config = Config.read(folder, {})
+    rows = {row["setting"]: row for row in setting_rows(config, "shop", config.project.load("shop"))}
+    assert rows["delay"] == {"setting": "delay", "value": 0.1, "source": "shoal.toml line 9"}
+    assert rows["retries"]["source"] == "scraper"
+    assert rows["robots"]["source"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("error", "source"),
+    [
+        (InvalidSetting("--memory", "must be a size"), "shoal.toml line 5"),
+        (InvalidSetting("--workers", "must be a number"), ".env: SHOAL_WORKERS"),
+        (UnknownQueue("x", ["sqlite"]), "shoal.toml line 1"),
+    ],
+)
+def test_an_error_says_where_a_value_that_was_not_typed_comes_from(folder, error, source):
+    config = Config.read(folder, {})
+    option = error.key if isinstance(error, InvalidSetting) else "--queue"
+    assert add_source("Wrong.", error, ["shoal", "run"], config) == f"Wrong. ({option} is from {source})"
+    assert add_source("Wrong.", error, ["shoal", "run", option, "1"], config) == "Wrong."
+    assert add_source("Wrong.", error, ["shoal", f"{option}=1"], config) == "Wrong."
+
+
+def test_an_option_without_a_variable_has_no_source(folder):
+    error = InvalidSetting("--set", "takes KEY=VALUE")
+    assert add_source("Wrong.", error, ["shoal"], Config.read(folder, {})) == "Wrong."
+
+
+def test_every_variable_is_that_of_its_option():
+    from typer.main import get_command
+
+    from shoal.cli.registry import app_for
+
+    def options(command):
+        for below in getattr(command, "commands", {}).values():
+            yield from options(below)
+        for one in command.params:
+            if isinstance(one.envvar, str):
+                yield one.envvar, next(name for name in one.opts if name.startswith("--"))
+
+    assert set(options(get_command(app_for("")))) == {(one.name, one.option) for one in VARIABLES}
