@@ -33,6 +33,7 @@ ShoalError
 ├── SeedsFailed               the scraper's seeds function failed
 ├── StepTimeout               a step timed out
 ├── StepEnded                 a step raised SystemExit or CancelledError
+├── HookFailed                a function for the start or end of a worker failed
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
@@ -473,6 +474,14 @@ class StepEnded(ShoalError):
         name = type(error).__name__
         super().__init__(f"Step {step!r} raised {name}. Raise an error of another class, or return")
         self.step, self.error = step, error
+
+
+class HookFailed(ShoalError):
+    """An `on_start` or `on_finish` hook of the scraper failed."""
+
+    def __init__(self, hook: str, reason: str) -> None:
+        self.hook, self.reason = hook, reason
+        super().__init__(f"The hook {hook} failed: {reason}")
 
 
 class BrowserMissing(ShoalError):

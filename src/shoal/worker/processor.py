@@ -24,6 +24,7 @@ from shoal.fetch.robots.robots import Robots
 from shoal.fetch.status import accepted
 from shoal.fetch.task_context import begin_task
 from shoal.scrape.harvest import Harvest
+from shoal.scrape.hooks.arguments import FailedTask
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
@@ -31,6 +32,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.breakpoints import explain_quit
 from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.failures.tracebacks import TracebackFormatter
+from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.left_out.missing import MISSING
@@ -108,7 +110,8 @@ class TaskProcessor:
             self._once.add(SEED_STEP)
         self._memory, self._slots = memory, slots
         self._deadlines = Deadlines()
-        self._may_look_up = not tools.revisits and any(
+        self._hooks = HookCalls(scraper.hooks, tools.markers, self._deadlines)
+        self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
 
@@ -208,7 +211,7 @@ class TaskProcessor:
             if self._leave_out(lease.task, error):
                 return Done(lease, slow_host=self._ease_host(lease, host) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
-            outcome = outcome or self._judge_error(lease, host, error)
+            outcome = outcome or await self._decide(attempt, host, error)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
@@ -227,6 +230,24 @@ class TaskProcessor:
             rejects=harvest.rejects,
             slow_host=self._ease_host(lease, host) if attempt.asked else None,
         )
+
+    async def _decide(self, attempt: TaskAttempt, host: str | None, error: Exception) -> Outcome:
+        """Return the outcome of an error: the usual one, or what a hook decides."""
+        lease = attempt.start.lease
+        if not self._scraper.hooks.error:
+            return self._judge_error(lease, host, error)
+        failed = FailedTask(error, lease.task, lease.attempt, attempt.response)
+        try:
+            decision = await self._hooks.decide(failed, attempt.number, self._settings.lease)
+        except Exception as hook_error:
+            # It was raised while the error was handled, so its traceback shows both.
+            hook_error.__context__ = error
+            return self._judge_error(lease, host, hook_error)
+        usual = self._judge_error(lease, host, error)
+        if self.at_most_once(lease.task):
+            return usual
+        policy = self._policies.get(lease.task.step, self._policy)
+        return apply_decision(decision, usual, may_retry=lease.attempt < policy.most_attempts)
 
     def _leave_out(self, task: Task, error: Exception) -> bool:
         """Count a followed link to a missing or forbidden page, and return whether it is one."""
@@ -275,21 +296,30 @@ class TaskProcessor:
     def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:
         also, block = self._settings.statuses, self._settings.block
         if block is None:
-            return Page(accepted(response, also=also), attempt.task, self._scraper.args)
+            return self._new_page(accepted(response, also=also), attempt)
         # A regex search can take long on a hostile page: then its task is charged, as with a step that hangs.
         with self._tools.markers.mark_loop(attempt.number):
-            return Page(accepted(response, also=also, block=block), attempt.task, self._scraper.args)
+            return self._new_page(accepted(response, also=also, block=block), attempt)
+
+    def _new_page(self, response: Response, attempt: TaskAttempt) -> Page:
+        return Page(response, attempt.task, self._scraper.args, self._scraper.resources)
 
     async def _fetch(
         self, fetch: str, step: Step, attempt: TaskAttempt, headers: Mapping[str, str]
     ) -> Response:
-        url = attempt.task.url
+        task, number = attempt.task, attempt.number
+        url = task.url
         assert url is not None, "handler() has checked it"
-        self._slots.wait_for_host(attempt.number)
+        request = self._build_request(task, step, number, headers, lambda url: self._check_hop(attempt, url))
+        if self._scraper.hooks.request:
+            changed = await self._hooks.change_request(request, task, number, self._settings.lease)
+            if isinstance(changed, Response):
+                await self._memory.reserve(number, len(changed.body))
+                attempt.response = changed
+                return changed
+            request, url = changed, changed.url
+        self._slots.wait_for_host(number)
         await self._check_robots(attempt, url)
-        request = self._build_request(
-            attempt.task, step, attempt.number, headers, lambda url: self._check_hop(attempt, url)
-        )
         if fetch != "http":
             # A browser fetcher may wait for a tab, and reports itself when it sends the request. Until then
             # the task keeps its slot: more tasks would wait for the tab too.
@@ -298,6 +328,9 @@ class TaskProcessor:
         response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
         attempt.live, attempt.response = response.live, response
         self._tally.bytes += len(response.body)
+        if self._scraper.hooks.response:
+            response = await self._hooks.change_response(response, task, number, self._settings.lease)
+            attempt.response = response
         return response
 
     def _build_request(
@@ -392,6 +425,7 @@ class TaskProcessor:
 
         # In the task's context, so that what the step logs is attributed to its task.
         context = contextvars.copy_context()
+        self._hooks.use_loop()
         return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
 
     def _postpone(self, lease: Lease, reason: NotNow) -> Release:
