@@ -2,9 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from shoal.core.errors import DutyFailed, QueueError

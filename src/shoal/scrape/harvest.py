@@ -1,6 +1,7 @@
 """The results of one page, buffered until its step has finished."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,11 @@ class ResultCollector:
             self._add_item(value)
         else:
             raise InvalidItem(value, f"step {self._step!r} yielded {_describe(value)}")
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Add several values."""
+        for value in values:
+            self.add(value)
 
     def _add_item(self, value: Any) -> None:
         item = validate_item(value, self._check)

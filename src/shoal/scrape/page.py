@@ -48,14 +48,16 @@ class Page:
         "_links",
         "args",
         "dropped",
+        "resources",
         "response",
         "task",
     )
 
-    def __init__(self, response: Response, task: Task, args: Any = None) -> None:
+    def __init__(self, response: Response, task: Task, args: Any = None, resources: Any = None) -> None:
         self.response = response
         self.task = task
         self.args = args  # the arguments of the run, as the scraper declares them
+        self.resources = resources  # what the worker's on_start hooks have put there
         self.dropped = defaultdict[str, int](int)  # number of links of this page that gave no task, by reason
         self._html: str | None = None
         self._encoding = ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
+from types import SimpleNamespace
 from typing import Any, Self, overload
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
@@ -16,6 +17,7 @@ from shoal.core.urls import canonical
 from shoal.core.values import read_positive_duration, read_whole
 from shoal.core.verdict import RetryPolicy
 from shoal.scrape.harvest import Harvest
+from shoal.scrape.hooks.hooks import HookFunction, ScraperHooks
 from shoal.scrape.items import validator_for
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login
@@ -50,6 +52,8 @@ class Scraper:
         self.declared_args = DeclaredArgs(self.name, args)
         self.args: Any = self.declared_args.defaults()  # of the run; in a worker, known when it starts
         self.login_function: Login | None = None
+        self.hooks = ScraperHooks()
+        self.resources = SimpleNamespace()  # of a worker; `on_start` hooks fill it
         self._link_filter = LinkFilter(self.settings)
 
     @overload
@@ -97,6 +101,7 @@ class Scraper:
                 check=validator_for(item),
                 link_filter=self._link_filter,
                 route=self._resolve_step,
+                hooks=self.hooks,
             )
             self.steps[step.name] = step
             return step
@@ -121,6 +126,30 @@ class Scraper:
             raise InvalidSetting(f"seeds of {self.name!r}", "are already defined; a scraper has one function")
         self.seed_function = check_seed_function(function)
         return function
+
+    def on_request(self, function: HookFunction) -> HookFunction:
+        """Register a hook that gets each request before it is sent, and may change or answer it."""
+        return self.hooks.add("on_request", function, example="def sign(request)")
+
+    def on_response(self, function: HookFunction) -> HookFunction:
+        """Register a hook that gets each response, and its task; it may return another or raise."""
+        return self.hooks.add("on_response", function, example="def check(response, task)", max_args=2)
+
+    def on_item(self, function: HookFunction) -> HookFunction:
+        """Register a hook that gets each item, and its page; it may change, replace, split or drop it."""
+        return self.hooks.add("on_item", function, example="def clean(item, page)", max_args=2)
+
+    def on_error(self, function: HookFunction) -> HookFunction:
+        """Register a hook that decides whether a failed task is retried, released or buried."""
+        return self.hooks.add("on_error", function, example="def decide(failed)")
+
+    def on_start(self, function: HookFunction) -> HookFunction:
+        """Register a hook that opens what the steps of a worker share, before its first task."""
+        return self.hooks.add("on_start", function, example="async def connect(resources)")
+
+    def on_finish(self, function: HookFunction) -> HookFunction:
+        """Register a hook that closes what the steps of a worker share, after its last task."""
+        return self.hooks.add("on_finish", function, example="async def disconnect(resources)")
 
     @property
     def has_seeds(self) -> bool:
@@ -189,6 +218,7 @@ class Scraper:
         other.settings = self.settings.replace(**changes)
         other.settings.retry.check_classes()
         other.login_function = self.login_function
+        other.hooks, other.resources = self.hooks, self.resources
         other.start, other.seed_function = self.start, self.seed_function
         other.declared_args, other.args = self.declared_args, self.args
         other._link_filter = LinkFilter(other.settings)
@@ -223,7 +253,9 @@ class Scraper:
         values = self.args if self.args is not None and not args else self.declared_args.read(args)
         name = self.first.name if step is None else step_name(step)
         task = Task(url=None if content is None else canonical(url), step=name, payload=payload)
-        subject = task if content is None else _make_page(content, task, status, headers, values)
+        subject = (
+            task if content is None else _make_page(content, task, status, headers, values, self.resources)
+        )
         return _run(self.replace().handler(task), subject)
 
     def __repr__(self) -> str:
@@ -278,12 +310,14 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
 
-def _make_page(content: str | bytes, task: Task, status: int, headers: Mapping[str, str], args: Any) -> Page:
+def _make_page(
+    content: str | bytes, task: Task, status: int, headers: Mapping[str, str], args: Any, resources: Any
+) -> Page:
     body = content.encode(errors="replace") if isinstance(content, str) else content
     fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
     fields |= headers
     response = Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body)
-    return Page(response, task, args)
+    return Page(response, task, args, resources)
 
 
 def _run(step: Step, subject: Page | Task) -> Harvest:

@@ -10,6 +10,7 @@ from typing import Any
 from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.model import Reject, Task
 from shoal.scrape.harvest import Harvest, ResultCollector
+from shoal.scrape.hooks.hooks import ScraperHooks
 from shoal.scrape.items import Check, is_item
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.page import Page
@@ -38,6 +39,7 @@ class Step:
     check: Check | None = field(default=None, repr=False)
     link_filter: LinkFilter = field(repr=False)
     route: Callable[[Task], Task] = field(repr=False)
+    hooks: ScraperHooks = field(repr=False)
 
     @property
     def filename(self) -> str:
@@ -47,24 +49,33 @@ class Step:
 
     def harvest(self, subject: Subject) -> Harvest:
         """Run the function to completion and return its results; an exception discards them all."""
-        collector = self._new_collector(subject)
+        collector, has_hooks = self._new_collector(subject), bool(self.hooks.item)
         for value in self._iterate(self.function(subject)):
-            collector.add(value)
+            if has_hooks and _goes_through_hooks(value):
+                collector.add_all(self.hooks.change_item(value, subject))
+            else:
+                collector.add(value)
         return self._filter_links(collector.harvest, subject)
 
     async def harvest_async(self, subject: Subject) -> Harvest:
         """Run the async function to completion and return its results; an exception discards them all."""
-        collector = self._new_collector(subject)
+        collector, has_hooks = self._new_collector(subject), bool(self.hooks.item)
         result = self.function(subject)
         if isinstance(result, Awaitable):
             result = await result
         if isinstance(result, AsyncGenerator):
             async with aclosing(result):
                 async for value in result:
-                    collector.add(value)
+                    if has_hooks and _goes_through_hooks(value):
+                        collector.add_all(await self.hooks.change_item_async(value, subject))
+                    else:
+                        collector.add(value)
         else:
             for value in self._iterate(result):
-                collector.add(value)
+                if has_hooks and _goes_through_hooks(value):
+                    collector.add_all(await self.hooks.change_item_async(value, subject))
+                else:
+                    collector.add(value)
         return self._filter_links(collector.harvest, subject)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,3 +108,7 @@ class Step:
         parent = subject.task if isinstance(subject, Page) else subject
         harvest.follow = self.link_filter.filter(map(self.route, tasks), parent, harvest.dropped)
         return harvest
+
+
+def _goes_through_hooks(value: Any) -> bool:
+    return is_item(value) and not isinstance(value, (Task, Reject))

@@ -80,6 +80,10 @@ class OutcomeJudge:
         self._tally.postponed[kind] = self._tally.postponed.get(kind, 0) + 1
         return Release(lease, after=reason.after)
 
+    def may_retry(self, lease: Lease) -> bool:
+        """Return whether some error class leaves a task another attempt."""
+        return lease.attempt < self._policies.get(lease.task.step, self._policy).most_attempts
+
     def judge_error(self, lease: Lease, error: Exception) -> Retry | Bury:
         """Return the outcome of a task whose attempt failed, with the error as text and without secrets."""
         host, trace = host_of(lease), self._tracebacks.format(error)

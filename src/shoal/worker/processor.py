@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
-from shoal.core.failures import error_text, message_of
 from shoal.core.errors import NotNow, StepEnded, StepTimeout
 from shoal.core.http import LiveTab, OnHop, Request, Response
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import Redact, redacted
 from shoal.core.secrets import begin_secrets
@@ -20,11 +18,13 @@ from shoal.fetch.robots.robots import Robots
 from shoal.fetch.status import accepted
 from shoal.fetch.task_context import begin_task
 from shoal.scrape.harvest import Harvest
+from shoal.scrape.hooks.arguments import FailedTask
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
@@ -105,7 +105,8 @@ class TaskProcessor:
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
         self._deadlines = Deadlines()
-        self._may_look_up = not tools.revisits and any(
+        self._hooks = HookCalls(scraper.hooks, tools.markers, self._deadlines)
+        self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
 
@@ -195,7 +196,7 @@ class TaskProcessor:
             if self._judge.count_if_left_out(lease.task, error):
                 return Done(lease, slow_host=self._judge.ease_host(lease) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
-            outcome = outcome or self._judge.judge_error(lease, error)
+            outcome = outcome or await self._decide(attempt, error)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
@@ -214,6 +215,23 @@ class TaskProcessor:
             rejects=harvest.rejects,
             slow_host=self._judge.ease_host(lease) if attempt.asked else None,
         )
+
+    async def _decide(self, attempt: TaskAttempt, error: Exception) -> Outcome:
+        """Return the outcome of an error: the usual one, or what a hook decides."""
+        lease = attempt.start.lease
+        if not self._scraper.hooks.error:
+            return self._judge.judge_error(lease, error)
+        failed = FailedTask(error, lease.task, lease.attempt, attempt.response)
+        try:
+            decision = await self._hooks.decide(failed, attempt.number, self._settings.lease)
+        except Exception as hook_error:
+            # It was raised while the error was handled, so its traceback shows both.
+            hook_error.__context__ = error
+            return self._judge.judge_error(lease, hook_error)
+        usual = self._judge.judge_error(lease, error)
+        if self.at_most_once(lease.task):
+            return usual
+        return apply_decision(decision, usual, may_retry=self._judge.may_retry(lease))
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a task yields."""
@@ -243,21 +261,30 @@ class TaskProcessor:
     def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:
         also, block = self._settings.statuses, self._settings.block
         if block is None:
-            return Page(accepted(response, also=also), attempt.task, self._scraper.args)
+            return self._new_page(accepted(response, also=also), attempt)
         # A regex search can take long on a hostile page: then its task is charged, as with a step that hangs.
         with self._tools.markers.mark_loop(attempt.number):
-            return Page(accepted(response, also=also, block=block), attempt.task, self._scraper.args)
+            return self._new_page(accepted(response, also=also, block=block), attempt)
+
+    def _new_page(self, response: Response, attempt: TaskAttempt) -> Page:
+        return Page(response, attempt.task, self._scraper.args, self._scraper.resources)
 
     async def _fetch(
         self, fetch: str, step: Step, attempt: TaskAttempt, headers: Mapping[str, str]
     ) -> Response:
-        url = attempt.task.url
+        task, number = attempt.task, attempt.number
+        url = task.url
         assert url is not None, "handler() has checked it"
-        self._waits.wait_for_host(attempt.number)
+        request = self._build_request(task, step, number, headers, lambda url: self._check_hop(attempt, url))
+        if self._scraper.hooks.request:
+            changed = await self._hooks.change_request(request, task, number, self._settings.lease)
+            if isinstance(changed, Response):
+                await self._waits.reserve_memory(number, len(changed.body))
+                attempt.response = changed
+                return changed
+            request, url = changed, changed.url
+        self._waits.wait_for_host(number)
         await self._check_robots(attempt, url)
-        request = self._build_request(
-            attempt.task, step, attempt.number, headers, lambda url: self._check_hop(attempt, url)
-        )
         if fetch != "http":
             # A browser fetcher may wait for a tab, and reports itself when it sends the request. Until then
             # the task keeps its slot: more tasks would wait for the tab too.
@@ -266,6 +293,9 @@ class TaskProcessor:
         response = await self._fetch_or_reuse(self._tools.fetchers[fetch], request, attempt)
         attempt.live, attempt.response = response.live, response
         self._tally.bytes += len(response.body)
+        if self._scraper.hooks.response:
+            response = await self._hooks.change_response(response, task, number, self._settings.lease)
+            attempt.response = response
         return response
 
     def _build_request(
@@ -360,6 +390,7 @@ class TaskProcessor:
 
         # In the task's context, so that what the step logs is attributed to its task.
         context = contextvars.copy_context()
+        self._hooks.use_loop()
         return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
 
 

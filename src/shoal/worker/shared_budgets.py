@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Note
-from shoal.queue.contract import Fence, Queue, SharedNotes
 from shoal.core.tasks import repeat
+from shoal.queue.contract import Fence, Queue, SharedNotes
 from shoal.scrape.links.filter import LinkFilter
 
 TOPIC = "page turns"

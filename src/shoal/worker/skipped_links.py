@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.core.errors import QueueError
-from shoal.queue.contract import Queue, SharedNotes
 from shoal.core.model import SECOND
 from shoal.core.tasks import repeat
+from shoal.queue.contract import Queue, SharedNotes
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.left_out.missing import write_missing
 from shoal.worker.left_out.reasons import cut_of, note_cuts, option_for

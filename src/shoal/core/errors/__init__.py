@@ -33,6 +33,7 @@ ShoalError
 ├── SeedsFailed               the scraper's seeds function failed
 ├── StepTimeout               a step timed out
 ├── StepEnded                 a step raised SystemExit or CancelledError
+├── HookFailed                a function for the start or end of a worker failed
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
@@ -133,6 +134,7 @@ from shoal.core.errors.run import (
     DutyFailed,
     ExportFailed,
     ExportUnavailable,
+    HookFailed,
     LoginFailed,
     NobodyListens,
     NotAnswered,
@@ -158,6 +160,7 @@ __all__ = [
     "ExportUnavailable",
     "FetchError",
     "FetchTimeout",
+    "HookFailed",
     "HttpStatus",
     "InvalidInput",
     "InvalidItem",

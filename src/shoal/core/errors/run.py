@@ -98,6 +98,14 @@ class StepEnded(ShoalError):
         self.step, self.error = step, error
 
 
+class HookFailed(ShoalError):
+    """An `on_start` or `on_finish` hook of the scraper failed."""
+
+    def __init__(self, hook: str, reason: str) -> None:
+        self.hook, self.reason = hook, reason
+        super().__init__(f"The hook {hook} failed: {reason}")
+
+
 class BreakpointRefused(ShoalError):
     """A step called breakpoint() in a worker, which has no terminal."""
 

@@ -12,8 +12,8 @@ from typing import Self
 
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.model import SECOND, Note
-from shoal.queue.contract import SharedNotes
 from shoal.core.tasks import repeat, restarted, watched
+from shoal.queue.contract import SharedNotes
 
 PARTITIONS = 256
 RESERVATION_TTL = 15 * SECOND  # without a renewal

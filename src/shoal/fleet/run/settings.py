@@ -9,8 +9,8 @@ import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.model import Run
-from shoal.fleet.command_hints import joined, queue_option
 from shoal.core.text import printable, shorten
+from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args
 from shoal.fleet.run.launch import find_unfinished, open_run

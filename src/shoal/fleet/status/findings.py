@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.core.model import Stats, TaskState
+from shoal.core.tasks import first
 from shoal.core.text import shorten
 from shoal.queue.contract import Queue, QueueReports
-from shoal.core.tasks import first
 
 MAX_LETTERS = 1_000  # dead letters that are read, the oldest first
 MAX_ITEMS = 1_000  # items of a step that are read, the first ones

@@ -6,8 +6,8 @@ from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.text import shorten
 from shoal.core.tasks import first
+from shoal.core.text import shorten
 
 T = TypeVar("T")
 

@@ -22,6 +22,7 @@ from shoal.queue.open import open_queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
+from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
     LeasesClaimed,
     LeasesSettled,
@@ -80,6 +81,7 @@ class DebugSession:
             stack.callback(markers.close)
             queue = await stack.enter_async_context(open_queue(self._config.queue))
             run = await queue.run(self._config.run_id)
+            await stack.enter_async_context(open_resources(self._scraper))
             self._worker = await open_worker(
                 stack,
                 self._config,

@@ -35,6 +35,7 @@ from shoal.worker.fetchers.chain import (
     open_revisits,
     open_robots,
 )
+from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
     STOP,
     ExitReason,
@@ -99,7 +100,6 @@ async def work(
 ) -> None:
     """Work on the run until it is drained or the supervisor stops the worker; report which."""
     loaded = load_scraper(config.scraper)
-    beat_forever(markers)
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(config.queue))
         known = await read_note(queue, config.run_id)
@@ -110,6 +110,8 @@ async def work(
             # The scraper of the user's module gets them too: its login function may read them there.
             args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
             loaded.args = scraper.args = args
+        await stack.enter_async_context(open_resources(scraper))
+        beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         egress = open_egress(scraper.settings)
         worker = await open_worker(

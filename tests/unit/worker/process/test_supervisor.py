@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from shoal.core.errors import QueueError
-from shoal.worker.ipc.step_markers import StepMarker
 from shoal.core.model import MINUTE, ZERO, Fate, Lease, Release, Retry, Task
 from shoal.worker.ipc.protocol import ExitReason, LeasesClaimed, LeasesSettled, WorkerConfig, WorkerEnded
+from shoal.worker.ipc.step_markers import StepMarker
 from shoal.worker.process import supervisor as module
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.liveness import SAMPLE_INTERVAL, LivenessSample

@@ -1,0 +1,158 @@
+"""Calls the hooks of a scraper for the tasks of a worker, within the time limit of a step."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.errors import HookFailed, InvalidInput, StepEnded, StepTimeout
+from shoal.core.failures import message_of
+from shoal.core.http import Request, Response
+from shoal.core.model import Bury, Outcome, Release, Retry, Task
+from shoal.core.request_options import RequestOptions
+from shoal.core.urls import canonical, host_of
+from shoal.fetch.deadlines import Deadlines
+from shoal.scrape.hooks.arguments import ErrorAction, ErrorDecision, FailedTask, OutgoingRequest
+from shoal.scrape.hooks.hooks import Hook, ScraperHooks
+from shoal.scrape.scraper import Scraper
+from shoal.worker.ipc.step_markers import StepMarkers
+
+START_TIMEOUT = timedelta(minutes=4)  # of all `on_start` hooks
+FINISH_TIMEOUT = timedelta(seconds=8)  # of all `on_finish` hooks: a worker that takes longer is killed
+
+log = logging.getLogger(__name__)
+
+
+class HookCalls:
+    """Calls the hooks of one scraper; a hook that hangs or ends the program costs its own task only."""
+
+    def __init__(self, hooks: ScraperHooks, markers: StepMarkers, deadlines: Deadlines) -> None:
+        self._hooks, self._markers, self._deadlines = hooks, markers, deadlines
+
+    @property
+    def changes_requests(self) -> bool:
+        """Whether a request or its response depends on hooks: then no page is looked up before its turn."""
+        return bool(self._hooks.request or self._hooks.response)
+
+    def use_loop(self) -> None:
+        """Run async hooks of items on this event loop if their step runs in a thread."""
+        self._hooks.loop = asyncio.get_running_loop()
+
+    async def change_request(
+        self, request: Request, task: Task, number: int, limit: timedelta
+    ) -> Request | Response:
+        """Return the request as the hooks change it, or the response that one of them gives instead."""
+        draft = OutgoingRequest(request.url, dict(request.headers), request.post, task)
+        for hook in self._hooks.request:
+            result = await self._call(hook, draft, task, number, limit)
+            if isinstance(result, Response):
+                return result
+            if result is not None and result is not draft:
+                _refuse(hook, result, "nothing, or request.answer(…) to answer without a request")
+            _check(hook, draft, request.url)
+        return replace(request, url=canonical(draft.url), headers=draft.headers, post=draft.body)
+
+    async def change_response(
+        self, response: Response, task: Task, number: int, limit: timedelta
+    ) -> Response:
+        """Return the response, or what a hook returns in its place."""
+        for hook in self._hooks.response:
+            result = await self._call(hook, response, task, number, limit)
+            if isinstance(result, Response):
+                response = result
+            elif result is not None:
+                _refuse(hook, result, "nothing, or a response: dataclasses.replace(response, body=…)")
+        return response
+
+    async def decide(self, failed: FailedTask, number: int, limit: timedelta) -> ErrorDecision | None:
+        """Return what the first hook that decides says about a failed task."""
+        for hook in self._hooks.error:
+            result = await self._call(hook, failed, failed.task, number, limit)
+            if isinstance(result, ErrorDecision):
+                return result
+            if result is not None:
+                _refuse(hook, result, "nothing, failed.retry(), failed.bury() or failed.release(after)")
+        return None
+
+    async def _call(self, hook: Hook, first: Any, task: Task, number: int, limit: timedelta) -> Any:
+        try:
+            with self._deadlines.within(limit):
+                return await self._markers.run_marked(number, hook.call_async(first, task))
+        except TimeoutError as error:
+            raise StepTimeout(str(hook), limit.total_seconds()) from error
+        except (SystemExit, GeneratorExit) as error:
+            raise StepEnded(str(hook), error) from error
+
+
+def apply_decision(decision: ErrorDecision | None, usual: Retry | Bury, *, may_retry: bool) -> Outcome:
+    """Return the outcome of a failed task: the usual one, or what a hook has decided."""
+    match decision:
+        case ErrorDecision(action=ErrorAction.BURY):
+            return Bury(
+                usual.lease,
+                usual.error,
+                pause_host=usual.pause_host,
+                slow_host=usual.slow_host,
+                traceback=usual.traceback,
+            )
+        case ErrorDecision(action=ErrorAction.RETRY, after=after) if may_retry:
+            usual_delay = usual.after if isinstance(usual, Retry) else timedelta(0)
+            return Retry(
+                usual.lease,
+                usual.error,
+                after=usual_delay if after is None else after,
+                pause_host=usual.pause_host,
+                slow_host=usual.slow_host,
+                traceback=usual.traceback,
+            )
+        case ErrorDecision(action=ErrorAction.RELEASE, after=timedelta() as after):
+            return Release(usual.lease, after=after)
+        case _:
+            return usual
+
+
+@asynccontextmanager
+async def open_resources(scraper: Scraper) -> AsyncIterator[None]:
+    """Call the `on_start` hooks, and the `on_finish` hooks at the end; raises HookFailed."""
+    hooks = scraper.hooks
+    await _call_all(hooks.start, scraper, START_TIMEOUT)
+    try:
+        yield
+    finally:
+        try:
+            await _call_all(hooks.finish, scraper, FINISH_TIMEOUT)
+        except HookFailed as error:
+            log.warning("%s", error)
+
+
+async def _call_all(hooks: Sequence[Hook], scraper: Scraper, limit: timedelta) -> None:
+    for hook in hooks:
+        try:
+            async with asyncio.timeout(limit.total_seconds()):
+                await hook.call_async(scraper.resources)
+        except TimeoutError as error:
+            raise HookFailed(str(hook), f"it took longer than {limit.total_seconds():g} s") from error
+        except (Exception, SystemExit) as error:
+            raise HookFailed(str(hook), f"{type(error).__name__}: {message_of(error)}") from error
+
+
+def _check(hook: Hook, draft: OutgoingRequest, url: str) -> None:
+    """Raise InvalidInput for a request that cannot be sent, or that belongs to another host's turn."""
+    if host_of(draft.url) != host_of(url):
+        raise InvalidInput(
+            f"{hook} changed the host of a request. A host has its own rate: yield page.follow(url) instead"
+        )
+    if draft.body is not None and not isinstance(draft.body, bytes):
+        raise InvalidInput(f"{hook} set the body to a {type(draft.body).__name__}; it must be bytes or None")
+    RequestOptions.read(headers=draft.headers, body=draft.body)
+    fields: dict[Any, Any] = dict(draft.headers)
+    for name, value in fields.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():
+            raise InvalidInput(f"{hook} set a header that cannot be sent: {name!r}; give it printable text")
+
+
+def _refuse(hook: Hook, result: Any, expected: str) -> None:
+    raise InvalidInput(f"{hook} returned a value of type {type(result).__name__}; return {expected}")

@@ -1,0 +1,149 @@
+"""Hooks in a run with real workers: they change requests, responses and outcomes, and fail by name."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.integration.engine.origin import Answer
+
+HEAD = """
+from dataclasses import replace
+import asyncio
+import time
+
+plain = Scraper("plain", rate=None, robots=False, retries=1, lease="3s")
+
+@plain.step
+async def page(page: Page):
+    yield {"url": page.url, "text": page.body.decode(), "used": getattr(page.resources, "used", None)}
+"""
+
+
+def urls(origin, count):
+    return [f"{origin.url}/{number}" for number in range(count)]
+
+
+async def run(bench, origin, hooks, count=1, **options):
+    async with asyncio.timeout(60):
+        summary = await bench.run(HEAD + hooks, urls(origin, count), **options)
+    return await bench.items(summary.run.id), await bench.dead(summary.run.id), summary
+
+
+async def test_a_request_is_changed_answered_and_its_response_replaced(bench, origin):
+    hooks = """
+@plain.on_request
+async def sign(request):
+    request.headers["x-signature"] = request.task.url.rpartition("/")[2]
+    request.set_param("key", "k1")
+
+@plain.on_request
+def from_elsewhere(request):
+    if "/1?" in request.url:
+        return request.answer("from elsewhere")
+
+@plain.on_response
+def upper(response, task):
+    if task.url.endswith("/2"):
+        return replace(response, body=response.body.upper())
+
+@plain.on_start
+async def connect(resources):
+    resources.used = 7
+"""
+    seen = {}
+
+    def answer(path):
+        seen[path] = True
+        return Answer("plain text")
+
+    origin.answer = answer
+    items, dead, _ = await run(bench, origin, hooks, 3)
+    texts = {item["url"].partition("?")[0].rpartition("/")[2]: item["text"] for item in items}
+    assert texts == {"0": "plain text", "1": "from elsewhere", "2": "PLAIN TEXT"} and not dead
+    assert set(seen) == {"/0?key=k1", "/2?key=k1"}
+    assert {item["used"] for item in items} == {7}
+
+
+async def test_a_hook_decides_about_errors(bench, origin):
+    """Tried again without being charged, then again in place of being buried, then buried."""
+    hooks = """
+count = 0
+
+@plain.on_error
+async def decide(failed):
+    global count
+    if failed.response.status == 404:
+        count += 1
+        return failed.release("10ms") if count == 1 else failed.retry("10ms") if count == 2 else None
+    return failed.bury()
+"""
+    visits = Counter()
+
+    def answer(path):
+        visits[path] += 1
+        return Answer("", status=404 if path == "/0" else 500)
+
+    origin.answer = answer
+    _, dead, _ = await run(bench, origin, hooks, 2)
+    assert {letter.task.url.rpartition("/")[2]: letter.attempts for letter in dead} == {"0": 2, "1": 1}
+
+
+@pytest.mark.parametrize(
+    ("hook", "error"),
+    [
+        ("on_request\ndef bad(request): 1 / 0", "ZeroDivisionError"),
+        ("on_request\ndef bad(request): return 7", "on_request bad returned a value of type int"),
+        ("on_request\ndef bad(request): request.url = 'http://other.test/'", "changed the host"),
+        ("on_request\ndef bad(request): request.headers['a'] = 'x\\r\\ny: z'", "cannot be sent"),
+        ("on_request\ndef bad(request): request.body = 'text'", "it must be bytes"),
+        ("on_response\ndef bad(response): raise SystemExit", "on_response bad' raised SystemExit"),
+        ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad' timed out"),
+        ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
+    ],
+)
+@pytest.mark.short_for(hook="on_request\ndef bad(request): 1 / 0")
+async def test_a_hook_that_fails_is_named(bench, origin, hook, error):
+    items, dead, _ = await run(bench, origin, f"\n@plain.{hook}\n")
+    assert not items and len(dead) == 1 and error in dead[0].error
+
+
+async def test_a_hook_for_errors_that_fails_is_named_and_shows_what_it_was_called_for(bench, origin):
+    origin.answer = lambda path: Answer("", status=500)
+    _, (letter,), _ = await run(bench, origin, "\n@plain.on_error\ndef bad(failed): return 'retry'\n")
+    assert "on_error bad returned a value of type str" in letter.error
+
+
+@pytest.mark.long
+async def test_a_hook_that_hangs_the_loop_costs_its_own_task_only(bench, origin):
+    hook = """
+@plain.on_request
+def bad(request):
+    if request.url.endswith("/3"):
+        time.sleep(1000)
+"""
+    items, dead, _ = await run(bench, origin, hook, 6)
+    assert len(items) == 5 and [letter.task.url[-2:] for letter in dead] == ["/3"]
+
+
+async def test_a_worker_whose_start_fails_says_which_hook_and_why(bench, origin):
+    hook = "\n@plain.on_start\ndef connect(resources): raise OSError('no database')\n"
+    items, dead, summary = await run(bench, origin, hook)
+    assert "The hook on_start connect failed: OSError: no database" in summary.ending.failures[0]
+    assert not items and not dead and summary.snapshot.stats.remaining == 1
+
+
+async def test_resources_are_closed_once_per_worker(bench, origin, tmp_path):
+    hooks = f"""
+@plain.on_start
+def connect(resources):
+    resources.used = 1
+
+@plain.on_finish
+async def disconnect(resources):
+    with open({str(tmp_path / "closed")!r}, "a") as file:
+        file.write("closed\\n")
+"""
+    items, dead, _ = await run(bench, origin, hooks, 10, workers=2)
+    assert len(items) == 10 and not dead
+    assert (tmp_path / "closed").read_text().splitlines() == ["closed"] * 2
