@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError
-from shoal.core.failures import message_of
-from shoal.core.model import Bury, Lease, Release, Retry, Run, Task, error_text
+from shoal.core.failures import error_text, message_of
+from shoal.core.model import Bury, Lease, Release, Retry, Run, Task
 from shoal.core.redact import Redact, bare_url
 from shoal.core.secrets import hidden
 from shoal.core.verdict import RetryPolicy, judge
