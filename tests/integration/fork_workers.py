@@ -28,7 +28,7 @@ def start():
     process, requests = _template()
     if os.environ.get("PYTHONPATH") != process.python_path:
         return _start_for_real()
-    request = json.dumps({"folder": os.getcwd(), "environment": dict(os.environ)}).encode()
+    request = json.dumps({"folder": str(Path.cwd()), "environment": dict(os.environ)}).encode()
     ours, theirs = socket.socketpair()
     read, write = os.pipe()
     with theirs, os.fdopen(read, "rb", 0) as answer:
