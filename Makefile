@@ -34,8 +34,10 @@ test-long: setup ## Run the tests that take longer: random histories, races, sto
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
 	$(PYTEST) -q -m alone $(ARGS) || [ $$? -eq 5 ]
 
+# Without those that read the whole tree or start a process for each test; `make test` runs them.
+NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy)
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not alone' -k 'unit or sqlite' $(ARGS) tests/unit tests/conformance
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not alone' -k 'unit or sqlite' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
 check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
 

@@ -27,7 +27,13 @@ TEMPLATE = "shoal_template"
 _numbers, _clones = itertools.count(1), itertools.count(1)
 
 # How long an example takes, and how long it takes to draw one, says more of the machine than of the code.
-settings.register_profile("shoal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A failure is found in a few examples or in very many: SHOAL_EXAMPLES=1000 looks for the latter.
+settings.register_profile(
+    "shoal",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("SHOAL_EXAMPLES", "50")),
+)
 settings.load_profile("shoal")
 
 

@@ -2,6 +2,7 @@
 
 import faulthandler
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Generator
@@ -19,19 +20,26 @@ class TestReporting:
 
     __test__ = False
 
+    def __init__(self) -> None:
+        self._timer_ends = 0.0
+
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        _arm(item)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        self._arm(item)
         try:
             return (yield)
         finally:
-            faulthandler.cancel_dump_traceback_later()
+            if nextitem is None:
+                self._disarm()
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
         # pytest's own plugin has just switched the timer off, for the sake of debuggers.
         if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
-            _arm(node)
+            self._disarm()
+            self._arm(node)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -44,6 +52,23 @@ class TestReporting:
             # ("AST constructor recursion depth mismatch"). pytest would end here without naming the test.
             return _plain_report(item, call, error)
 
+    def _arm(self, item: pytest.Item) -> None:
+        limit = _limit(item)
+        ends = time.monotonic() + limit + GRACE
+        # The timer is a thread. One for each of ten thousand tests takes longer than many of the tests do, so
+        # it goes on from test to test, and ends at most a third of the grace too early.
+        if limit and ends - GRACE / 3 <= self._timer_ends <= ends:
+            return
+        self._disarm()
+        if limit:
+            file = item.config.stash.get(fault_handler_stderr_fd_key, sys.__stderr__)
+            faulthandler.dump_traceback_later(limit + GRACE, exit=True, file=file)
+            self._timer_ends = ends
+
+    def _disarm(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        self._timer_ends = 0.0
+
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         terminal = config.pluginmanager.getplugin("terminalreporter")
         if terminal is None or hasattr(config, "workerinput"):
@@ -54,13 +79,9 @@ class TestReporting:
             terminal.write_line(f"Skipped: {told}")
 
 
-def _arm(item: pytest.Item) -> None:
+def _limit(item: pytest.Item) -> float:
     marker = item.get_closest_marker("timeout")
-    limit = float(marker.args[0] if marker else item.config.getini("timeout") or 0)
-    if limit:
-        faulthandler.dump_traceback_later(
-            limit + GRACE, exit=True, file=item.config.stash.get(fault_handler_stderr_fd_key, sys.__stderr__)
-        )
+    return float(marker.args[0] if marker else item.config.getini("timeout") or 0)
 
 
 def _plain_report(item: pytest.Item, call: pytest.CallInfo[None], error: Exception) -> pytest.TestReport:

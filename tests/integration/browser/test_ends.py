@@ -51,10 +51,22 @@ def renderers(pid: int) -> list[int]:
 
 
 def kill_renderers(browser):
-    """Kill those that exist; one may exit by itself before the signal."""
-    for pid in renderers(browser):
+    """Kill those that exist, and return which; one may exit by itself before the signal."""
+    pids = renderers(browser)
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    return pids
+
+
+def knows_of_crashes(fetcher):
+    """Tell whether every tab that is ready for a page, as far as is known, has a process."""
+    browser = fetcher._current
+    ready = [tab for context in browser._contexts.values() for tab in context.idle]
+    if browser._spare and browser._spare.done():
+        ready.append(browser._spare.result()[0])
+    sound = sum(not tab.is_broken for tab in ready)
+    return not browser._closing_count and sound <= len(renderers(browser.pid))
 
 
 def folders() -> set[str]:
@@ -138,9 +150,11 @@ async def test_a_tab_that_crashes_before_its_page_is_asked_for_costs_nothing(bro
     first = browser.pids[0]
     for round in range(5):
         await asyncio.sleep(0.03 * round)  # while the next tab is being prepared, or is idle
-        kill_renderers(first)
-        await asyncio.sleep(0.5)  # else the page may be requested before the browser notices
+        killed = kill_renderers(first)
         async with asyncio.timeout(10):
+            # Before the browser tells of the crash, the page would be requested in a tab that is no more.
+            while any(map(is_alive, killed)) or not knows_of_crashes(browser):
+                await asyncio.sleep(0.02)
             assert (await fetch(browser, url)).status == 200
     assert browser.pids[0] == first
 

@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 
 from shoal.worker.ipc.step_markers import make_file
+from shoal.worker.process import forkserver
 from shoal.worker.process.forkserver import ForkServer, read_pipe
+from tests.integration import fork_workers
 from tests.integration.engine.origin import Answer
+
+
+@pytest.fixture(autouse=True)
+def started_for_real(monkeypatch):
+    """Other tests fork it from a process that has imported all that it needs."""
+    monkeypatch.setattr(forkserver, "_start", fork_workers._start_for_real)
+    monkeypatch.setattr(ForkServer, "close", fork_workers._close_for_real)
 
 
 class Descriptors:

@@ -63,7 +63,7 @@ async def test_three_of_ten_die_and_two_come_and_all_fifty_one_are_served_by_one
     hands[:3] = [hire(f"new-{number}", run, EXCLUSIVE, ledger) for number in range(2)]
     # A beat is what it takes on a machine with time to spare.
     assert await until_planned(queue, run, [hand.name for hand in hands]) < 3 * BEAT.total_seconds()
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         await asyncio.gather(*(hand.done() for hand in hands))
     stats = await queue.stats(run.id)
     assert (stats.completed, stats.remaining) == (51 * EACH, 0)

@@ -43,12 +43,12 @@ async def app(folder):
 async def test_a_host_is_paused_slowed_and_resumed_by_command(app, folder):
     run = await app.queue.start_run("people")
     await app.queue.enqueue(run.id, [Task(url="https://shop.example/1")])
-    paused = await typed("hosts", "pause", "Shop.example", "--for", "5m", "--json", folder=folder)
-    assert paused.row == {"host": "shop.example", "paused_seconds": 300.0}
+    paused = await typed("hosts", "pause", "Shop.example", "--for", "5h", "--json", folder=folder)
+    assert paused.row == {"host": "shop.example", "paused_seconds": 18_000.0}
     slowed = await typed("hosts", "slow", "shop.example", "--gap", "2s", folder=folder)
     assert "hosts resume shop.example" in slowed.err
     (host,) = (await typed("hosts", "--json", folder=folder)).rows
-    assert (host["delay_seconds"], 290 < host["paused_seconds"] <= 300) == (2.0, True)
+    assert (host["delay_seconds"], 17_000 < host["paused_seconds"] <= 18_000) == (2.0, True)
     assert (await typed("hosts", "resume", "shop.example", folder=folder)).code == 0
     (host,) = (await typed("hosts", "--run", run.id, "--json", folder=folder)).rows
     assert (host["delay_seconds"], host["paused_seconds"]) == (None, None)

@@ -47,10 +47,17 @@ async def test_tasks_wait_in_the_broker_in_bundles_a_queue_for_each_priority(que
 
 @pytest.mark.long
 async def test_a_url_in_the_broker_takes_less_than_30_bytes_of_redis(queue, direct):
-    run = await start(queue)
-    before = (await direct.info("memory"))["used_memory"]
-    await queue.enqueue(run.id, (page(n, f"www.shop-{n % 300}.example.com") for n in range(30_000)))
-    used = ((await direct.info("memory"))["used_memory"] - before) / 30_000
+    tasks = [page(n, f"www.shop-{n % 300}.example.com") for n in range(30_300)]
+    # What the scripts, the run and its hosts take is not measured. Whether Redis has the scripts already
+    # depends on the tests before, and `used_memory` holds the buffers of connections too.
+    run = await start(queue, *tasks[:300])
+    before = (await direct.info("memory"))["used_memory_dataset"]
+    await queue.enqueue(run.id, tasks[300:])
+    async with asyncio.timeout(30):
+        while await direct.hlen("{shoal:0}:outgoing"):  # kept until the broker has confirmed them
+            await asyncio.sleep(0.01)
+    used = ((await direct.info("memory"))["used_memory_dataset"] - before) / 30_000
+    print(f"{used:.1f} bytes")
     assert used < 30, f"{used:.0f} bytes"
 
 

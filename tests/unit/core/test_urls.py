@@ -302,7 +302,7 @@ ANYTHING = st.text(st.characters(exclude_categories=()), max_size=40) | PIECES |
 FLAGS = st.fixed_dictionaries({"strip_tracking": st.booleans(), "sort_query": st.booleans()})
 
 
-@settings(deadline=None, max_examples=1_000, database=None)
+@settings(deadline=None, max_examples=6 * settings.default.max_examples, database=None)
 @given(ANYTHING, FLAGS)
 def test_any_text_is_an_invalid_url_or_has_a_stable_canonical_form(text, flags):
     try:
@@ -317,7 +317,7 @@ def test_any_text_is_an_invalid_url_or_has_a_stable_canonical_form(text, flags):
     assert not {".", ".."} & set(can_ada.parse(url).pathname.split("/"))
 
 
-@settings(deadline=None, max_examples=300, database=None)
+@settings(deadline=None, max_examples=3 * settings.default.max_examples, database=None)
 @given(WEB, ANYTHING)
 def test_a_joined_link_is_canonical_or_invalid(base, href):
     try:
@@ -327,7 +327,7 @@ def test_a_joined_link_is_canonical_or_invalid(base, href):
     assert canonical(url) == url
 
 
-@settings(deadline=None, max_examples=300, database=None)
+@settings(deadline=None, max_examples=3 * settings.default.max_examples, database=None)
 @given(WEB)
 def test_an_empty_link_leads_to_the_page_itself(base):
     try:
@@ -337,7 +337,7 @@ def test_an_empty_link_leads_to_the_page_itself(base):
     assert join(base, "") == join(base, "#x") == join("https://other.example/", url) == url
 
 
-@settings(deadline=None, max_examples=300, database=None)
+@settings(deadline=None, max_examples=3 * settings.default.max_examples, database=None)
 @given(PIECES, PIECES)
 def test_fingerprints_are_equal_where_canonical_forms_are(one, other):
     try:
@@ -347,7 +347,7 @@ def test_fingerprints_are_equal_where_canonical_forms_are(one, other):
     assert (fingerprint(one) == fingerprint(other)) is (canonical(one) == canonical(other))
 
 
-@settings(deadline=None, max_examples=300, database=None)
+@settings(deadline=None, max_examples=3 * settings.default.max_examples, database=None)
 @given(
     st.sampled_from(["http:", "https:", "ftp:", " HT\tTPS:", "//", ""]),
     st.text("/\\\t\n", max_size=4),

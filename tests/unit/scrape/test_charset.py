@@ -199,7 +199,7 @@ def test_the_page_tells_which_encoding_was_chosen():
     assert page.html == RUSSIAN
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(body=st.binary(max_size=300), header=st.text(max_size=60))
 def test_no_body_and_no_header_raises(body, header):
     text, name = read_text(body, f"text/html; charset={header}")
@@ -208,7 +208,7 @@ def test_no_body_and_no_header_raises(body, header):
     assert name == name.lower()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(text=st.text(min_size=1, max_size=200))
 def test_what_was_written_in_utf8_is_read_in_utf8(text):
     body = text.encode(errors="ignore")

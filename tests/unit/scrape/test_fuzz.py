@@ -66,19 +66,19 @@ def test_no_mutation_of_a_page_breaks_the_parser():
         ask_everything(mutated(chance))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=60))
 def test_no_row_of_pieces_breaks_the_parser(pieces):
     ask_everything("".join(pieces).encode(errors="replace"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(body=st.binary(max_size=500))
 def test_no_bytes_break_the_parser(body):
     ask_everything(b"{" + body)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(text=st.text(alphabet="<>/ab=\"' &;!-", max_size=80))
 def test_what_was_parsed_and_written_is_parsed_the_same_again(text):
     first = Page(Response(url="https://e.com/", status=200, body=text.encode()), Task(url="https://e.com/"))

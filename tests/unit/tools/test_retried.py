@@ -4,6 +4,8 @@ import pytest
 
 from tools import retried
 
+pytestmark = pytest.mark.long  # each starts pytest, some of them twice
+
 ONCE = """
 from pathlib import Path
 

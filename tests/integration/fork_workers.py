@@ -1,0 +1,101 @@
+"""A process that has imported what workers need, and forks a fork server for each run of a test.
+
+A start of the fork server takes half a second of processor time, nearly all of it for imports, and tests run
+hundreds of scrapers. `tests/integration/engine/test_forkserver.py` starts the real one.
+"""
+
+import atexit
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from shoal.worker.process import forkserver
+
+MAX_REQUEST = 1 << 17  # bytes
+ROOT = Path(__file__).parents[2]
+_running: list[tuple[subprocess.Popen, socket.socket]] = []
+_start_for_real, _close_for_real = forkserver._start, forkserver.ForkServer.close
+
+
+def start():
+    """Fork a fork server with the folder and the environment of this process; return its pid and socket."""
+    process, requests = _template()
+    if os.environ.get("PYTHONPATH") != process.python_path:
+        return _start_for_real()
+    request = json.dumps({"folder": str(Path.cwd()), "environment": dict(os.environ)}).encode()
+    ours, theirs = socket.socketpair()
+    read, write = os.pipe()
+    with theirs, os.fdopen(read, "rb", 0) as answer:
+        socket.send_fds(requests, [request], [theirs.fileno(), write])
+        os.close(write)
+        return int(answer.read()), ours
+
+
+def close(self):
+    """End the fork server, which may be no child of this process, once its last worker has ended."""
+    try:
+        ended = os.pidfd_open(self.pid)
+    except ProcessLookupError:
+        self._socket.close()
+        return
+    try:
+        self._socket.close()
+        select.select([ended], [], [])
+        os.waitpid(self.pid, 0)
+    except ChildProcessError:
+        pass
+    finally:
+        os.close(ended)
+
+
+def _template():
+    """Return the process that forks and its socket; a new one if there is none, or it has died."""
+    if not _running or _running[-1][0].poll() is not None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        # Not in the folder of a test, where it would not find this module.
+        process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        process.python_path = os.environ.get("PYTHONPATH")
+        theirs.close()
+        _running.append((process, ours))
+        atexit.register(_end, process, ours)
+    return _running[-1]
+
+
+def _end(process, requests):
+    requests.close()
+    process.wait()
+
+
+def serve(requests):
+    """Fork a fork server for each request, until the tests have ended."""
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST, 2)
+        if not data:
+            sys.exit()
+        pid = os.fork()
+        if not pid:
+            requests.close()
+            theirs, answer = descriptors
+            os.close(answer)
+            request = json.loads(data)
+            os.chdir(request["folder"])
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            forkserver._serve(socket.socket(fileno=theirs))
+        os.write(descriptors[1], f"{pid}".encode())
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the fork servers
+    serve(socket.socket(fileno=int(sys.argv[1])))
