@@ -26,8 +26,9 @@ from shoal.core.errors import (
 )
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.project.file import Project
+from shoal.scrape.seeds import prints_to_stderr
 
-NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
+NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens|cancel|workers|export)\b[^.]*$")
 
 
 class _StderrHandler(logging.Handler):
@@ -43,6 +44,7 @@ def main() -> None:
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     try:
         Project.find(Path.cwd()).set_environment()
+        prints_to_stderr.set(True)
         app_for(next(iter(sys.argv[1:]), "--help"))()
     except ShoalError as error:
         message = add_queue_option(str(error), sys.argv)

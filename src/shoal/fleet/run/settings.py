@@ -16,6 +16,7 @@ from shoal.fleet.run.launch import find_unfinished, open_run
 from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.sources.declared import run_being_seeded
 from shoal.fleet.sources.recrawl import earlier_run
+from shoal.fleet.status.at_work import has_workers
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
@@ -41,6 +42,7 @@ FIXED: Mapping[str, str] = {
     "replay": "is the recording that the run was made from",
 }
 PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
+FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
 
 
@@ -147,6 +149,13 @@ async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
         stats = await queue.stats(run.id)
         words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]
     return joined(words)
+
+
+async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:
+    """Return `followed` if workers are there, else that nobody works on the run and the command to type."""
+    if await has_workers(queue, run.id):
+        return followed
+    return f"No worker works on it. To start one, run: {await command_to_resume(queue, queue_url, run)}"
 
 
 def shown(values: Mapping[str, Any]) -> str:

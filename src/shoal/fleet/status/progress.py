@@ -151,18 +151,19 @@ class ProgressReader:
         stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
         rate = self._rate(now, stats.completed + stats.dead)
-        eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
         await self._read_hosts(now)
         if last:
             await self._read_left_out()
         if at_work is None:
             at_work = await self._read_at_work(now, last) if stats.remaining else True
+        # The rate of workers that are gone says nothing about the time left.
+        has_eta = rate > 0 and stats.remaining and at_work and not run.state.has_ended
         snapshot = Snapshot(
             run,
             stats,
             self._hosts,
             rate,
-            eta,
+            timedelta(seconds=stats.remaining / rate) if has_eta else None,
             self._paused,
             self._not_followed,
             at_work=at_work,

@@ -117,6 +117,7 @@ def workers(
     """List live workers: steps and partitions, tasks held, counts, memory and last heartbeat."""
     live, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id))
     rows = [*live, *gone] if everyone else live
+    on_run = f" on run {run_id}" if run_id else ""
     columns = (
         *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
         *("last_hour", "memory", "last_beat"),
@@ -127,7 +128,7 @@ def workers(
         [row | {"queue": shown_queue(queue)} if as_json else _worker_shown(row) for row in rows],
         columns,
         as_json=as_json,
-        nothing="No live workers." if gone else "No workers yet.",
+        nothing=f"No live workers{on_run}." if gone else f"No workers{on_run} yet.",
         drops=("last_hour", "partitions", "steps", "items", "memory", "failed", "last_beat", "run_id"),
         folds=("steps", "partitions"),
         wide=wide,
