@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun, printable, shorten
-from shoal.core.model import Run
+from shoal.core.model import Run, RunState
+from shoal.core.values import counted
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args
@@ -83,13 +84,30 @@ async def find_existing(queue: Queue, job: Job, run_id: str | None, *, resume: b
     if run_id is None and resume:
         run_id = await run_being_seeded(queue, job.scraper.name)
     if run_id is None:
-        return await find_unfinished(queue, job.scraper.name) if resume else None
+        return await _find_unfinished(queue, job) if resume else None
     try:
         return await queue.run(run_id)
     except UnknownRun:
         if resume:
             raise
     return None
+
+
+async def _find_unfinished(queue: Queue, job: Job) -> Run:
+    """Return the newest unfinished run; if there are only some that ended at a limit, say how to go on."""
+    try:
+        return await find_unfinished(queue, job.scraper.name)
+    except InvalidSetting:
+        for run in await queue.runs():
+            if run.scraper == job.scraper.name and run.state is RunState.PARTIAL:
+                left = counted((await queue.stats(run.id)).remaining, "task")
+                again = await command_to_resume(queue, job.queue_url, run)
+                raise InvalidSetting(
+                    "--resume",
+                    f"found no run of {run.scraper!r} that was stopped. Run {run.id} ended, {run.reason}, "
+                    f"with {left} left. To go on with it, run: {again}",
+                ) from None
+        raise
 
 
 async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:

@@ -1,5 +1,6 @@
 """`shoal dead`: dead letters, one by one or in bulk by filter."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -99,12 +100,13 @@ def show(
         "request": row["request"],
         "page": describe_page(failed),
     }.items():
-        say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
+        put_text(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
     history = [entry | {"attempt": entry["attempt"] or "edit"} for entry in row["history"]]
     columns = ("attempt", "ended_at", "worker_id", "error")
     put_rows(history, columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
     if letter.traceback:
         put_text(f"Traceback of the last attempt:\n{letter.traceback}")
+    sys.stdout.flush()  # the commands to type follow the report, also where both are one file
     if failed:
         say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter_id}')}")
     say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter_id}')}")
