@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from shoal.cli.console import counted
+from shoal.cli.resume_command import again_command
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -20,9 +21,12 @@ def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
     lines += _links_not_followed(snapshot)
     if DEPTH in snapshot.cuts:
         deepest = job.scraper.settings.max_depth
-        lines.append(f"Deeper:   --set max_depth={5 * deepest or 1} (now {deepest}), in a new run")
+        deeper = f"max_depth={5 * deepest or 1}"
+        again = again_command(job, snapshot.run.id, deeper)
+        lines.append(f"Deeper:   {again or f'--set {deeper} (now {deepest}), in a new run'}")
     if TRAPS in snapshot.cuts:
-        lines.append("Traps:    --set max_per_pattern=1000000 follows them too, in a new run")
+        again = again_command(job, snapshot.run.id, "max_per_pattern=1000000")
+        lines.append(f"Traps:    {again or '--set max_per_pattern=1000000 follows them too, in a new run'}")
     return lines
 
 

@@ -29,8 +29,9 @@ from shoal.core.errors import (
 )
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.project.config import Config
+from shoal.scrape.seeds import prints_to_stderr
 
-NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens)\b[^.]*$")
+NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens|cancel|workers|export)\b[^.]*$")
 
 
 class _StderrHandler(logging.Handler):
@@ -46,6 +47,7 @@ def main() -> None:
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     config = None
     try:
+        prints_to_stderr.set(True)
         config = read_config()
         command = get_command(app_for(next(iter(sys.argv[1:]), "--help")))
         command(default_map=option_defaults(command, config))

@@ -78,6 +78,16 @@ def resume_command(
     return joined([*words, *queue_option(job.queue_url), *more])
 
 
+def again_command(job: "Job", run_id: str, setting: str) -> str | None:
+    """Return the command that makes a new run from the pages of a resumed one; None if sources were typed."""
+    typed = _typed.get()
+    if typed is None or "resume" not in typed.options:
+        return None
+    private = [word for host in job.scraper.settings.allow_private for word in ("--allow-private", host)]
+    words = ["shoal", "run", job.name, "--again", run_id, "--set", setting, *private]
+    return joined([*words, *queue_option(job.queue_url)])
+
+
 def _words(typed: TypedCommand, name: str) -> Iterator[str]:
     if name in NOT_REPEATED:
         return

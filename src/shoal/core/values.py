@@ -1,7 +1,7 @@
 """Parses values such as "5/s", "30s", "8-20s", "32 MB"; an InvalidSetting names the key."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
@@ -139,6 +139,16 @@ def read_words(key: str, value: Any) -> tuple[str, ...]:
     if not all(isinstance(word, str) and word.strip() and word.isprintable() for word in read):
         raise InvalidSetting(key, f"must be a text or a list of texts, got {_shown(value)}")
     return read
+
+
+def no_match(noun: str, total: int, filters: Mapping[str, object]) -> str:
+    """Return what an empty list says: that there is nothing, or that nothing matches the filters in use."""
+    used = ", ".join(f"{name} {value}" for name, value in filters.items() if value)
+    if not total or not used:
+        return f"No {noun}s."
+    if total == 1:
+        return f"The only {noun} does not match {used}."
+    return f"None of {counted(total, noun)} matches {used}."
 
 
 def hint(word: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Existing = Literal["replace", "refuse", "append"]
 FORMATS = ("jsonl", "jsonl.gz", "csv", "parquet")
-APPENDABLE = ("jsonl", "jsonl.gz")
+APPENDABLE = ("jsonl", "jsonl.gz", "csv")
 LIVE = "jsonl"
 ALIASES = {"ndjson": "jsonl"}
 SUFFIXES = (*sorted(FORMATS, key=len, reverse=True), *ALIASES)
@@ -135,7 +135,11 @@ def _check_options(path: str, file_format: str, options: _WriterOptions, by_step
     if path == STDOUT and file_format == "parquet":
         raise InvalidSetting("stdout", "cannot take Parquet. Use a file: items.parquet")
     if options.existing == "append" and file_format not in APPENDABLE:
-        raise InvalidSetting("--append", f"adds to .jsonl and .jsonl.gz files, and {path} is none")
+        raise InvalidSetting(
+            "--append",
+            f"adds to .jsonl, .jsonl.gz and .csv files, and {path} is none. Choose such a file, or add "
+            "--overwrite to replace it",
+        )
     if path == STDOUT and by_step:
         raise InvalidSetting("stdout", "cannot be split by step. Use a file: items.jsonl")
 
@@ -145,21 +149,30 @@ def _open_file(path: str, file_format: str, options: _WriterOptions) -> Writer:
         more = ", or --append to add to it" if file_format in APPENDABLE else ""
         raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{more}")
     is_appended = options.existing == "append"
+    header = None
+    if is_appended and file_format == "csv" and has_content(path):
+        from shoal.export.files.csv import read_header
+
+        header = read_header(path)
     target = open_target(path, live=options.live, overwrite=options.overwrite, append=is_appended)
     try:
-        return _make_writer(file_format, target, options)
+        return _make_writer(file_format, target, options, header)
     except BaseException:
         target.discard()
         raise
 
 
-def _make_writer(file_format: str, target: OutputTarget, options: _WriterOptions) -> Writer:
+def _make_writer(
+    file_format: str, target: OutputTarget, options: _WriterOptions, header: Sequence[str] | None
+) -> Writer:
     # Imported lazily, here and for tables: a run needs only one of them.
     match file_format:
         case "csv":
             from shoal.export.files.csv import CsvWriter
 
-            return CsvWriter(target, columns=options.columns, envelope=options.envelope, raw=options.raw)
+            return CsvWriter(
+                target, columns=options.columns, envelope=options.envelope, raw=options.raw, header=header
+            )
         case "parquet":
             from shoal.export.files.parquet import ParquetWriter
 

@@ -79,7 +79,7 @@ class AppendFile(OutputTarget):
             file = os.open(path, _SPECIAL if is_special else _GROWING, 0o666)
             if overwrite and not is_special:
                 os.ftruncate(file, 0)
-            if path.suffix != ".gz":
+            if path.suffix not in (".gz", ".csv"):
                 repair_last_line(file)
             self._start = os.fstat(file).st_size if undo and not is_special else None
         super().__init__(str(path), os.fdopen(file, "ab", buffering=0))

@@ -56,6 +56,15 @@ def command_on(url: str, command: str) -> str:
     return " ".join(["shoal", command, *([joined(option)] if (option := queue_option(url)) else [])])
 
 
+def export_command(url: str, run_id: str, file: str = "items.jsonl") -> str:
+    """Return the command that exports the items of a run to a file that does not exist yet."""
+    path = Path(file)
+    if path.exists():  # which `shoal export` refuses to replace
+        path = path.with_name(f"{path.stem}_{run_id}{path.suffix}")
+    more = ["--overwrite"] if path.exists() else []
+    return command_on(url, joined(["export", run_id, "--to", str(path), *more]))
+
+
 def command_for_job(job: "Job", *words: str, elsewhere: bool = False) -> str:
     """Return a command for a job, to run here or on any machine; it contains no secrets."""
     options = job_options(job)

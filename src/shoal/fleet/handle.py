@@ -27,6 +27,7 @@ from shoal.fleet.run import lifecycle
 from shoal.fleet.run.change import SettingRow, change_settings, list_settings
 from shoal.fleet.run.enqueue import OnInvalid, RunEnqueueReport, fill
 from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
+from shoal.fleet.run.retention import purge_run
 from shoal.fleet.run.wait import TaskWaiter, outcomes
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
@@ -121,8 +122,8 @@ class RunHandle:
         return await lifecycle.cancel(self.queue, self.id)
 
     async def purge(self) -> None:
-        """Delete it with all its tasks, items and dead letters."""
-        await lifecycle.purge(self.queue, self.id)
+        """Delete it with all that it stores; raises RunConflict while workers run on it."""
+        await purge_run(self.queue, self.id)
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         """Send no requests to a host for a while, in any run; zero ends a pause."""

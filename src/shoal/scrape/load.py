@@ -14,6 +14,7 @@ from types import ModuleType
 from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
 from shoal.scrape.scraper import Scraper
+from shoal.scrape.seeds import user_code
 
 
 def load_scraper(where: str) -> Scraper:
@@ -94,7 +95,7 @@ def _from_file(path: Path) -> ModuleType:
         raise InvalidInput(f"{path} is not a Python file; its name must end in .py")
     module = sys.modules[name] = module_from_spec(spec)
     try:
-        with _on_path(path.parent), _explain_errors(path.name, str(path)):
+        with _on_path(path.parent), _explain_errors(path.name, str(path)), user_code():
             spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
@@ -103,7 +104,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _from_module(name: str) -> ModuleType:
-    with _on_path(Path.cwd()), _explain_errors(name, ""):
+    with _on_path(Path.cwd()), _explain_errors(name, ""), user_code():
         try:
             return import_module(name)
         except ModuleNotFoundError as error:

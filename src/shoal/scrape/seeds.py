@@ -1,7 +1,10 @@
 """The seeds that a scraper itself has: its start URLs and the function that yields more."""
 
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+import sys
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextvars import ContextVar
 from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidSetting
@@ -9,6 +12,15 @@ from shoal.core.model import Task
 from shoal.core.text import shorten
 
 SeedFunction = Callable[..., Any]  # returns or yields URLs and tasks; may be async
+# Commands write data to stdout, where a print of your code would end up in the middle of it.
+prints_to_stderr: ContextVar[bool] = ContextVar("prints_to_stderr", default=False)
+
+
+@contextmanager
+def user_code() -> Iterator[None]:
+    """Run code of the user: in a command, its prints go to stderr."""
+    with redirect_stdout(sys.stderr) if prints_to_stderr.get() else nullcontext():
+        yield
 
 
 def read_start(given: Any) -> tuple[str | Task, ...]:

@@ -94,9 +94,9 @@ async def change_settings(
 
 
 async def purge(context: WebContext, principal: Principal, run_id: str) -> None:
-    """Delete a run with all its tasks, items and dead letters."""
+    """Delete a run with all its tasks, items and dead letters; raises RunConflict while workers run on it."""
     check_operator(context, principal)
-    await lifecycle.purge(context.app.queue, run_id)
+    await retention.purge_run(context.app.queue, run_id)
     await record_action(context.app.queue, principal, "purge", run_id)
 
 

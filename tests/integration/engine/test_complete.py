@@ -87,7 +87,7 @@ async def test_the_command_says_that_a_run_was_cut_and_what_lifts_it(tmp_path, o
     assert "Deeper:   --set max_depth=5 (now 1)" in done.err and "More:" not in done.err
     shown = await typed("status", folder=tmp_path)
     assert (
-        f"partial, {REASON}" in shown.err and "to follow them in a new run: --set max_depth=100" in shown.err
+        f"partial, {REASON}" in shown.out and "to follow them in a new run: --set max_depth=100" in shown.out
     )
     joined = await typed(*words, "--set", "max_per_pattern=2", "--set", "max_depth=1", folder=tmp_path)
     assert joined.code == Exit.LIMIT_REACHED and "trap: " in joined.err

@@ -98,7 +98,7 @@ async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(
     (row,) = await runs(folder)
     assert (row["state"], row["reason"], row["remaining"]) == ("partial", "max_pages=5 reached", 6)
     shown = await typed("status", folder=folder)
-    assert "partial, max_pages=5 reached" in shown.err
+    assert "partial, max_pages=5 reached" in shown.out
     newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
     assert newest.code == Exit.USAGE and "no unfinished run" in newest.err
     again = await typed(
@@ -285,7 +285,7 @@ async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_
         status = await typed("status", "r", "--json", "--queue", any_bench.queue_url, folder=any_bench.folder)
         assert status.row["not_followed"] == done.as_json()["not_followed"]
         shown = await typed("status", "r", "--queue", any_bench.queue_url, folder=any_bench.folder)
-        assert "Links not followed: 1 out of scope, for example" in shown.err
+        assert "Links not followed: 1 out of scope, for example" in shown.out
         purged = await typed("purge", "r", "--yes", "--queue", any_bench.queue_url, folder=any_bench.folder)
         assert purged.code == Exit.OK
     async with open_queue(any_bench.queue_url) as queue:

@@ -60,7 +60,7 @@ async def test_a_revoked_token_is_retired_and_reported_and_nothing_is_lost(folde
     table = await typed("tokens", run.row["run_id"], folder=folder)
     status = await typed("status", folder=folder)
     assert "retired" in table.out and "--forget retired" in table.err
-    assert "1 API token retired" in status.err
+    assert "1 API token retired" in status.out
     assert "was retired" in "".join(file.read_text() for file in (folder / "logs").rglob("*.log"))
 
     shown = [run.out, run.err, listed.out, table.out, table.err, status.out, status.err]

@@ -128,7 +128,7 @@ def test_an_existing_file_is_refused_on_request_and_stays(tmp_path, name):
     path.write_bytes(b"precious")
     with pytest.raises(InvalidSetting, match=r"already exists\. Add --overwrite to replace it") as caught:
         open_writer(path, existing="refuse")
-    assert ("--append" in str(caught.value)) == ("jsonl" in name)
+    assert ("--append" in str(caught.value)) == ("parquet" not in name)
     assert path.read_bytes() == b"precious"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -154,9 +154,3 @@ def test_lines_are_appended_whole_or_not_at_all(tmp_path, name):
     assert path.read_bytes() == before
     lines = (gzip.decompress(before) if name.endswith("gz") else before).splitlines()
     assert lines == [b'{"n":1}', b'{"n":2}']
-
-
-@pytest.mark.parametrize("name", ["items.csv", "items.parquet"])
-def test_only_json_lines_can_be_appended_to(tmp_path, name):
-    with pytest.raises(InvalidSetting, match=r"--append adds to \.jsonl"):
-        open_writer(tmp_path / name, existing="append")

@@ -82,6 +82,9 @@ async def test_the_page_of_a_run_has_a_form_for_its_settings_that_readers_do_not
 
 async def test_a_purged_run_is_deleted(dashboard, operator):
     run = await dashboard.make_run()
+    refused = await operator.delete(f"/api/runs/{run.id}")  # a worker runs on it
+    assert (refused.status_code, refused.json()["error"]) == (409, "RunConflict")
+    await dashboard.queue.cancel(run.id)
     assert (await operator.delete(f"/api/runs/{run.id}")).json() == {"run_id": run.id, "purged": True}
     with pytest.raises(UnknownRun):
         await dashboard.queue.run(run.id)

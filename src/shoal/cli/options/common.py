@@ -59,7 +59,8 @@ Out = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")]
 Append = Annotated[
-    bool, typer.Option("--append", help="Add to the output file if it exists; for .jsonl files.")
+    bool,
+    typer.Option("--append", help="Add to the output file if it exists: .jsonl; in an export also .csv."),
 ]
 Resume = Annotated[
     str | None,

@@ -2,10 +2,13 @@
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from shoal.core.errors import InvalidSetting, shorten
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 from shoal.export.kinds import as_text
@@ -18,6 +21,8 @@ _FORMULA_CHARS = r"=+\-@\uff1d\uff0b\uff0d\uff20"
 _BEGINS = re.compile(rf"{_SKIPPED}[{_FORMULA_CHARS}\t\r\n]")
 # In many locales a spreadsheet also splits cells at semicolons or tabs, even within one of our cells.
 _BEHIND_SEPARATOR = re.compile(rf"([;\t])(?={_SKIPPED}[{_FORMULA_CHARS}])")
+
+MAX_HEADER = 1 << 20  # bytes
 
 
 class CsvWriter(Writer):
@@ -33,8 +38,11 @@ class CsvWriter(Writer):
         columns: Sequence[str] | None = None,
         envelope: bool = False,
         raw: bool = False,
+        header: Sequence[str] | None = None,
     ) -> None:
+        """`header` is that of a file which is appended to: the items must have the same columns."""
         self._target = target
+        self._existing = header
         self._chosen = bool(columns)
         self._columns = dict.fromkeys(columns or ())
         self._envelope = envelope
@@ -65,9 +73,24 @@ class CsvWriter(Writer):
     def _write_header(self, items: Sequence[StoredItem]) -> None:
         if not self._columns:
             self.survey(items)
-        self._columns = self._columns or {VALUE: None}
         self._has_header = True
+        if self._existing is not None:
+            self._use_existing_header()
+            return
+        self._columns = self._columns or {VALUE: None}
         self._write_rows([[self._text(name) for name in self._columns]])
+
+    def _use_existing_header(self) -> None:
+        """Write in the order of the columns of the file; raises InvalidSetting if it lacks some."""
+        header = list(self._existing or ())
+        names = {self._text(name): name for name in self._columns}
+        if missing := [name for text, name in names.items() if text not in header]:
+            raise InvalidSetting(
+                "--append",
+                f"needs the columns of the file, and {self._target.name} has no {missing[0]!r}: its header "
+                f"is {shorten(','.join(header))}. Choose another file, or add --overwrite to replace it",
+            )
+        self._columns = {names.get(text, text): None for text in header}
 
     def _cells(self, item: StoredItem) -> list[str]:
         one = row(item, envelope=self._envelope)
@@ -99,3 +122,23 @@ def escape_formula(text: str) -> str:
 
 def _unchanged(text: str) -> str:
     return text
+
+
+def read_header(path: str) -> list[str] | None:
+    """Return the header of a CSV file that can be appended to, None if it is empty; raises InvalidSetting."""
+    with Path(path).open("rb") as file:
+        first = file.readline(MAX_HEADER)
+        if not first:
+            return None
+        file.seek(-1, os.SEEK_END)
+        is_whole = file.read(1) == b"\n"
+    try:
+        (header,) = csv.reader([first.decode("utf-8-sig")], strict=True)
+    except (ValueError, csv.Error):
+        header = []
+    if not header or not is_whole:
+        what = "does not end with a whole row" if header else "has no header that can be read"
+        raise InvalidSetting(
+            "--append", f"adds rows to a CSV file, and {path} {what}. Choose another file, or add --overwrite"
+        )
+    return header

@@ -17,6 +17,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.status.rows import find_letter
 from shoal.queue.contract import EditFate, LetterEdit, Queue, QueueReports
 from shoal.queue.intake import task_id
+from shoal.worker.failures.pages import move_failed_pages
 
 BATCH = 200
 MAX_SHOWN = 20  # changes and refusals that a report lists
@@ -179,6 +180,8 @@ async def edit_letter(
     (fate,) = await queue.edit(run_id, [edit])
     if fate is EditFate.DUPLICATE:
         raise RunConflict(run_id, f"{DUPLICATE}. Drop the letter: shoal dead drop {run_id} {letter_id}")
+    if fate is EditFate.EDITED:
+        await move_failed_pages(queue, run_id, {letter_id: new_id})
     if fate is EditFate.CHANGED:
         raise RunConflict(run_id, f"changed the letter meanwhile. Look at it: shoal dead list {run_id}")
     return await find_letter(queue, run_id, new_id)
@@ -221,6 +224,9 @@ async def _write(
     queue: Queue, run: Run, edits: Sequence[LetterEdit], report: EditReport, dry_run: bool
 ) -> None:
     fates = await _foresee(queue, run, edits) if dry_run else await queue.edit(run.id, edits)
+    if not dry_run:
+        edited = [edit for edit, fate in zip(edits, fates, strict=True) if fate is EditFate.EDITED]
+        await move_failed_pages(queue, run.id, {one.letter.id: task_id(run, one.task) for one in edited})
     for edit, fate in zip(edits, fates, strict=True):
         match fate:
             case EditFate.EDITED:

@@ -13,7 +13,7 @@ from shoal.export.follow import follow
 from shoal.export.open import Existing, open_writer
 from shoal.export.stream import export
 from shoal.export.tables.address import is_table
-from shoal.export.target import STDOUT
+from shoal.export.target import STDOUT, has_content
 from shoal.fleet.run.output_file import OutputFile
 from shoal.queue.contract import Queue
 
@@ -122,10 +122,17 @@ def output_mode(*, is_new: bool, overwrite: bool, append: bool) -> OutputMode:
 
 def check_output(path: str, existing: OutputMode) -> None:
     """Raise InvalidSetting for an output that cannot be written in this way."""
-    if existing == "append" and not is_appendable(path):
-        raise InvalidSetting(
-            "--append", f"is for .jsonl files, and {path} is none. Choose a .jsonl file, or add --overwrite"
-        )
+    if not is_appendable(path):
+        is_csv = Path(path).suffix.lower() == ".csv" and not is_table(path)
+        later = f", or export after the run: shoal export newest --to {path} --append" if is_csv else ""
+        if existing == "append":
+            raise InvalidSetting(
+                "--append",
+                f"adds to .jsonl files while a run runs, and {path} is none. Choose a .jsonl file"
+                f"{later}, or add --overwrite",
+            )
+        if existing == "refuse" and is_csv and has_content(path):
+            raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{later}")
     open_writer(path, existing="refuse" if existing == "refuse" else "replace").discard()
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shoal.core.errors import InvalidInput, QueueError, UnknownRun
+from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
 from shoal.core.model import ZERO, Run, RunState, Stats
+from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge
-from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.at_work import is_at_work
+from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.stale import FINAL_STATES, LATE, state_of
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
@@ -80,6 +82,24 @@ class PurgeReport:
             "in_use": self.in_use,
             "runs": [one.as_json() for one in self.runs],
         }
+
+
+async def purge_run(queue: Queue, run_id: str, *, dry_run: bool = False) -> PurgedRun:
+    """Delete one run, also one with tasks left; raises RunConflict while workers run on it."""
+    run, stats = await queue.run(run_id), await queue.stats(run_id)
+    workers = [worker for worker in await queue.workers(run_id) if is_at_work(worker)]
+    snapshot = await snapshot_of(queue, run, stats, at_work=bool(workers))
+    # The workers of a run that is over end, except those that wait for calls.
+    users = [worker for worker in workers if not snapshot.is_over or "own" in worker.info]
+    if users and run.state is not RunState.CANCELLED:
+        them = f"{counted(len(users), 'worker')} {'runs' if len(users) == 1 else 'run'} on it"
+        first = f"Cancel it first: shoal cancel {run_id}"
+        if snapshot.is_over:
+            first = f"Stop them first; to list them: shoal workers --run {run_id}"
+        raise RunConflict(run_id, f"is {snapshot.state} and not deleted: {them}. {first}")
+    if not dry_run:
+        await purge(queue, run_id)
+    return PurgedRun(run=run, state=snapshot.state, stats=stats)
 
 
 async def purge_old(

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
-from shoal.core.model import Run
+from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
+from shoal.core.values import counted
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args
@@ -17,6 +18,7 @@ from shoal.fleet.run.launch import find_unfinished, open_run
 from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.sources.declared import run_being_seeded
 from shoal.fleet.sources.recrawl import earlier_run
+from shoal.fleet.status.at_work import has_workers
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
@@ -42,6 +44,7 @@ FIXED: Mapping[str, str] = {
     "replay": "is the recording that the run was made from",
 }
 PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
+FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
 
 
@@ -82,13 +85,30 @@ async def find_existing(queue: Queue, job: Job, run_id: str | None, *, resume: b
     if run_id is None and resume:
         run_id = await run_being_seeded(queue, job.scraper.name)
     if run_id is None:
-        return await find_unfinished(queue, job.scraper.name) if resume else None
+        return await _find_unfinished(queue, job) if resume else None
     try:
         return await queue.run(run_id)
     except UnknownRun:
         if resume:
             raise
     return None
+
+
+async def _find_unfinished(queue: Queue, job: Job) -> Run:
+    """Return the newest unfinished run; if there are only some that ended at a limit, say how to go on."""
+    try:
+        return await find_unfinished(queue, job.scraper.name)
+    except InvalidSetting:
+        for run in await queue.runs():
+            if run.scraper == job.scraper.name and run.state is RunState.PARTIAL:
+                left = counted((await queue.stats(run.id)).remaining, "task")
+                again = await command_to_resume(queue, job.queue_url, run)
+                raise InvalidSetting(
+                    "--resume",
+                    f"found no run of {run.scraper!r} that was stopped. Run {run.id} ended, {run.reason}, "
+                    f"with {left} left. To go on with it, run: {again}",
+                ) from None
+        raise
 
 
 async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
@@ -148,6 +168,13 @@ async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
         stats = await queue.stats(run.id)
         words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]
     return joined(words)
+
+
+async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:
+    """Return `followed` if workers are there, else that nobody works on the run and the command to type."""
+    if await has_workers(queue, run.id):
+        return followed
+    return f"No worker works on it. To start one, run: {await command_to_resume(queue, queue_url, run)}"
 
 
 def shown(values: Mapping[str, Any]) -> str:

@@ -10,10 +10,10 @@ from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.seeding import TOPIC, seeding_value
 from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.scraper import Scraper
 
-TOPIC = "runs being seeded"
 NOTE_TTL = timedelta(days=365)
 
 
@@ -48,7 +48,7 @@ def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> lis
 
 async def mark_seeding(queue: SharedNotes, run_id: str) -> None:
     """Record that declared seeds are being enqueued: a run that is resumed before the end starts over."""
-    await queue.write_notes(TOPIC, {run_id: b"1"}, ttl=NOTE_TTL)
+    await queue.write_notes(TOPIC, {run_id: seeding_value()}, ttl=NOTE_TTL)
 
 
 async def mark_seeded(queue: SharedNotes, run_id: str) -> None:

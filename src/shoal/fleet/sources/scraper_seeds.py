@@ -9,7 +9,7 @@ from typing import Any
 
 from shoal.core.errors import SeedsFailed, ShoalError
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.seeds import iterate_seeds
+from shoal.scrape.seeds import iterate_seeds, user_code
 
 BATCH, BATCH_SECONDS = 500, 0.1
 
@@ -22,7 +22,13 @@ async def iterate_scraper_seeds(scraper: Scraper) -> AsyncIterator[Any]:
         return
     count = 0
     try:
-        async for one in iterate_seeds(scraper.seed_function, scraper.args, _iterate_in_thread):
+        seeds = iterate_seeds(scraper.seed_function, scraper.args, _iterate_in_thread)
+        while True:
+            try:
+                with user_code():
+                    one = await anext(seeds)
+            except StopAsyncIteration:
+                return
             yield one
             count += 1
     except ShoalError:

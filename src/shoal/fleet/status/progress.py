@@ -35,6 +35,7 @@ class Snapshot:
     at_work: bool = True  # whether a live worker works on it
     missing: MissingPages = field(default_factory=MissingPages)
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
+    lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
 
     @property
     def eta_seconds(self) -> float | None:
@@ -49,7 +50,8 @@ class Snapshot:
     @property
     def is_finished(self) -> bool:
         """Whether the run is active and has no task left."""
-        return self.run.state is RunState.RUNNING and self.stats.remaining == 0 and bool(self.stats.tasks)
+        is_done = self.stats.remaining == 0 and bool(self.stats.tasks) and not self.lacks_seeds
+        return self.run.state is RunState.RUNNING and is_done
 
     @property
     def waits_for(self) -> str | None:
@@ -65,13 +67,14 @@ class Snapshot:
     def state(self) -> str:
         """The state in one word: a running run without tasks left is finished, or partial if links were cut.
 
-        One with tasks left and without workers is stopped.
+        One with tasks or seeds left and without workers is stopped.
         """
         if self.is_cut:
             return str(RunState.PARTIAL)
         if self.is_finished:
             return FINISHED
-        is_stopped = self.run.state is RunState.RUNNING and self.stats.remaining and not self.at_work
+        has_work = self.stats.remaining or self.lacks_seeds
+        is_stopped = self.run.state is RunState.RUNNING and has_work and not self.at_work
         return STOPPED if is_stopped else str(self.run.state)
 
     @property
@@ -127,8 +130,22 @@ def counts_as_json(counts: Counts) -> dict[str, int]:
 
 async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = True) -> Snapshot:
     """Return a run at this moment, without its rate and what it has left out; with its state."""
-    snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work)
+    lacks_seeds = await _lacks_seeds(queue, run, stats)
+    if lacks_seeds:
+        from shoal.fleet.status.at_work import has_workers
+
+        at_work = await has_workers(queue, run.id)
+    snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work, lacks_seeds=lacks_seeds)
     return replace(snapshot, cuts=await cuts_of(queue, run.id)) if snapshot.is_finished else snapshot
+
+
+async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
+    """Return whether a run without tasks left is not finished, because its seeds are not all enqueued."""
+    if stats.remaining or run.state is not RunState.RUNNING:
+        return False
+    from shoal.fleet.status.seeding import is_seeding_interrupted
+
+    return await is_seeding_interrupted(queue, run.id)
 
 
 class ProgressReader:
@@ -151,22 +168,25 @@ class ProgressReader:
         stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
         rate = self._rate(now, stats.completed + stats.dead)
-        eta = timedelta(seconds=stats.remaining / rate) if rate > 0 and stats.remaining else None
         await self._read_hosts(now)
         if last:
             await self._read_left_out()
+        lacks_seeds = await _lacks_seeds(self._queue, run, stats)
         if at_work is None:
-            at_work = await self._read_at_work(now, last) if stats.remaining else True
+            at_work = await self._read_at_work(now, last) if stats.remaining or lacks_seeds else True
+        # The rate of workers that are gone says nothing about the time left.
+        has_eta = rate > 0 and stats.remaining and at_work and not run.state.has_ended
         snapshot = Snapshot(
             run,
             stats,
             self._hosts,
             rate,
-            eta,
+            timedelta(seconds=stats.remaining / rate) if has_eta else None,
             self._paused,
             self._not_followed,
             at_work=at_work,
             missing=self._missing,
+            lacks_seeds=lacks_seeds,
         )
         if not snapshot.is_finished:
             return snapshot

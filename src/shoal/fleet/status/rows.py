@@ -155,7 +155,7 @@ def expired_row(expired: ExpiredTask) -> dict[str, Any]:
 
 def scraper_row(entry: "ProjectScraper", folder: Path) -> dict[str, Any]:
     """Return a scraper of the project as in `shoal scrapers --json`; `says` is why it cannot be loaded."""
-    row = dict.fromkeys(("name", "module", "mode", "steps", "says", "scraper", "settings"))
+    row = dict.fromkeys(("name", "module", "mode", "steps", "says", "scraper", "settings", "seeded", "args"))
     row |= {"name": entry.name, "module": entry.module}
     try:
         scraper = entry.load(folder)
@@ -166,6 +166,8 @@ def scraper_row(entry: "ProjectScraper", folder: Path) -> dict[str, Any]:
         "steps": ", ".join(scraper.steps),
         "scraper": scraper.name,
         "settings": changed_settings(scraper.settings),
+        "seeded": bool(entry.seeds) or scraper.has_seeds,
+        "args": scraper.declared_args.names,
     }
 
 

@@ -37,6 +37,11 @@ class DeclaredArgs:
             raise InvalidSetting("args", f"have a type that cannot be read: {error}") from error
         self._required = _required_names(self._kind)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the arguments."""
+        return list(self._hints)
+
     def __bool__(self) -> bool:
         return bool(self._hints)
 

@@ -253,6 +253,13 @@ def _read_failed_pages(key: str, value: Any) -> timedelta | None:
 
 def _read_skip(key: str, value: Any) -> Scope | None:
     words = () if value is None else read_words(key, value)
+    for word in words:
+        if word in ("any", "host", "site"):
+            raise InvalidSetting(
+                key,
+                f"takes patterns of pages to skip, such as '*/login*'; {word!r} is for scope. "
+                "To skip nothing, write skip=none",
+            )
     return Scope.read(key, list(words)) if words else None
 
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.core.errors import InvalidInput, InvalidUrl, ShoalError, UnknownScraper
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidUrl, ShoalError, UnknownScraper, shorten
 from shoal.core.model import Run
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
@@ -36,6 +36,7 @@ START_TIMEOUT = 8.0  # seconds to wait for a start; then it continues in the bac
 SHOWN_URLS = 3  # in a command; more are shown as a file
 MAX_SHOWN = 5  # URLs, and lines that are none, on the page that asks for confirmation
 MAX_FORM = 1 << 20  # bytes
+FIELDS = ("scraper", "urls", "sitemap", "args", "settings", "workers")
 MAX_REASON = 500  # characters of an error in the audit log
 
 
@@ -46,24 +47,23 @@ class StartForm:
     scraper: str = ""
     urls: str = ""
     sitemap: str = ""
+    args: str = ""
     settings: str = ""
     workers: str = "1"
 
     @classmethod
     def read(cls, form: Form) -> Self:
         """Read the fields of a submitted form."""
-        names = ("scraper", "urls", "sitemap", "settings", "workers")
-        return cls(**{name: form_field(form, name).strip() for name in names})
+        return cls(**{name: form_field(form, name).strip() for name in FIELDS})
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the hidden fields that submit it again."""
-        names = ("scraper", "urls", "sitemap", "settings", "workers")
-        return [(name, getattr(self, name)) for name in names]
+        return [(name, getattr(self, name)) for name in FIELDS]
 
     @property
     def lines(self) -> list[str]:
         """The URLs, one of each line."""
-        return [line.strip() for line in self.urls.splitlines() if line.strip()]
+        return _lines(self.urls)
 
     @property
     def sitemaps(self) -> list[str]:
@@ -81,25 +81,34 @@ class StartForm:
         """Return the settings; raises InvalidSetting."""
         return read_settings(self.settings)
 
-    def command(self, context: WebContext) -> str:
-        """Return the command that does the same."""
-        name, queue_url = self.scraper or "NAME", context.app.queue_url
-        entry = context.app.project.scrapers.get(name)
-        urls = self.lines
+    def arguments(self) -> dict[str, str]:
+        """Return the arguments of the run; raises InvalidSetting."""
+        found = dict[str, str]()
+        for line in _lines(self.args):
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip():
+                raise InvalidSetting("arguments", f"take NAME=VALUE such as tag=life, not {shorten(line)!r}")
+            found[name.strip()] = value.strip()
+        return found
+
+    def command(self, context: WebContext, *, is_seeded: bool) -> str:
+        """Return the command that does the same; without sources, a seeded scraper needs none."""
+        name, urls = self.scraper or "NAME", self.lines
         if len(urls) > SHOWN_URLS:
             words = ["--urls-file", "urls.txt"]
         else:
             words = [word for url in urls for word in ("--url", url)]
         words += [word for address in self.sitemaps for word in ("--sitemap", address)]
-        if not words and entry and entry.seeds:
-            return joined(["shoal", "start", "--role", "coordinator", name, *queue_option(queue_url)])
-        words = words or ["--url", "https://…"]
-        words += [
-            word for line in self.settings.splitlines() if line.strip() for word in ("--set", line.strip())
-        ]
+        words = words or ([] if is_seeded else ["--url", "https://…"])
+        words += [word for line in _lines(self.args) for word in ("-a", line)]
+        words += [word for line in _lines(self.settings) for word in ("--set", line)]
         verb = ["shoal", "run"] if self.workers not in ("", "0") else ["shoal", "enqueue"]
         words += ["--workers", self.workers] if verb[1] == "run" else []
-        return joined([*verb, name, *words, *queue_option(queue_url)])
+        return joined([*verb, name, *words, *queue_option(context.app.queue_url)])
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 @router.get("/scrapers")
@@ -141,7 +150,7 @@ async def review(request: Request, principal: Operator) -> Response:
         request,
         "start_review.html",
         title=f"Start {given.scraper}",
-        command=given.command(context),
+        command=given.command(context, is_seeded=True),  # sources or seeds: otherwise it is refused
         facts=facts,
         given=given,
     )
@@ -174,6 +183,7 @@ async def _start(context: WebContext, principal: Principal, given: StartForm, ru
             urls=given.lines,
             sitemaps=given.sitemaps,
             settings=given.changes(),
+            args=given.arguments(),
             run_id=run_id,
             workers=given.count,
             needs_tasks=True,
@@ -197,7 +207,9 @@ async def _check(context: WebContext, given: StartForm) -> list[tuple[str, str]]
         raise UnknownScraper(given.scraper, list(app.project.scrapers))
     actions.check_settings(changes)
     actions.check_workers(context, given.count)
-    job = await asyncio.to_thread(project_job, app.project, app.queue_url, given.scraper, changes)
+    args = given.arguments()
+    job = await asyncio.to_thread(project_job, app.project, app.queue_url, given.scraper, changes, args)
+    job.scraper.declared_args.read(job.args)  # one that is missing is refused here
     lines, sitemaps = given.lines, given.sitemaps
     seeds = None if lines or sitemaps else actions.seeds_of_job(app.project, job)
     good, wrong = _sort_lines(lines)
@@ -209,6 +221,7 @@ async def _check(context: WebContext, given: StartForm) -> list[tuple[str, str]]
         "Skipped": wrong and f"{counted(len(wrong), 'line')}: {_listed(wrong)}",
         "Sitemap": ", ".join(sitemaps),
         "Seeds": seeds and f"those of {seeds.declared_in}",
+        "Arguments": ", ".join(_lines(given.args)),
         "Settings": ", ".join(given.settings.splitlines()),
         "Workers": _workers_fact(given.count),
     }
@@ -247,16 +260,18 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
     context = context_of(request)
     rows = await asyncio.to_thread(context.scraper_rows.all)
     settings, running = context.settings, context.app.local_workers.count()
+    seeded = [row["name"] for row in rows if row["seeded"]]
     return await render_page(
         request,
         "start.html",
         title="Start a run",
-        command=given.command(context),
+        command=given.command(context, is_seeded=given.scraper in seeded),
         status=422 if error else 200,
         error=context.redact(error),
         given=given,
         scrapers=[row["name"] for row in rows if not row["says"]],
-        seeded=[name for name, entry in context.app.project.scrapers.items() if entry.seeds],
+        seeded=seeded,
+        arguments={row["name"]: row["args"] for row in rows if row["args"]},
         allowed=actions.SETTINGS,
         max_workers=max(settings.max_workers - running, 0),
     )

@@ -2,7 +2,7 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 import msgspec
@@ -17,6 +17,7 @@ from shoal.fetch.shared_state import SharedState
 from shoal.queue.contract import Queue
 
 TOPIC = "failed pages"
+MOVED_TTL = timedelta(days=7)  # of the page of a letter that was edited
 MAX_FORGOTTEN = 500  # at a time
 FORMAT_VERSION = 1
 MAX_KEPT_BYTES = 1 << 20  # of a body, before compression
@@ -112,6 +113,15 @@ async def read_failed_page(queue: SharedState, run_id: str, letter_id: str) -> F
     except msgspec.MsgspecError:
         return None
     return page if page.form == FORMAT_VERSION else None
+
+
+async def move_failed_pages(queue: SharedState, run_id: str, ids: Mapping[str, str]) -> None:
+    """Give the pages of dead letters to the letters that they became; `ids` are the new ones by the old."""
+    keys = {_key(run_id, old): _key(run_id, new) for old, new in ids.items() if old != new}
+    found = await queue.notes(TOPIC, list(keys)) if keys else {}
+    if found:
+        await queue.write_notes(TOPIC, {keys[key]: note.value for key, note in found.items()}, ttl=MOVED_TTL)
+        await queue.write_notes(TOPIC, dict.fromkeys(found))
 
 
 async def forget_failed_pages(queue: Queue, run_id: str) -> None:

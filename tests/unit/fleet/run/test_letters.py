@@ -1,15 +1,18 @@
 """What an edit of dead letters changes, refuses and says."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, UnknownLetter, UnknownScraper
-from shoal.core.model import ZERO, Bury, DeadFilter, RunSettings, Task
+from shoal.core.http import Response
+from shoal.core.model import ZERO, Bury, DeadFilter, Lease, RunSettings, Task
 from shoal.core.request_options import RequestOptions
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.run.letters import LetterChange, check_step, edit_letter, edit_letters
 from shoal.queue.sqlite.queue import SqliteQueue
+from shoal.worker.failures.pages import FailedPageStore, read_failed_page
 
 TASK = Task(
     url="http://old.example/a",
@@ -164,3 +167,24 @@ async def test_a_program_edits_and_replays(queue):
     assert report.edited == 1
     assert await run.replay([report.differences[0].new_id]) == 1
     assert (await queue.claim("w", run_id=run.id)).leases[0].task.priority == 9
+
+
+async def test_the_page_of_a_letter_stays_with_it_when_it_is_edited(queue):
+    run = await bury(queue, *pages(2))
+    letters = [letter async for letter in queue.dead(run.id)]
+    store = FailedPageStore(queue, run.id, timedelta(days=1))
+    for letter in letters:
+        times = {"start_in": ZERO, "deadline_in": ZERO}
+        lease = Lease(run_id=run.id, task_id=letter.id, token=1, task=letter.task, attempt=1, **times)
+        await store.keep(lease, "ValueError", Response(url=letter.task.url, status=200, body=b"kept"))
+    await store.close()
+    report = await edit_letters(
+        queue, run.id, LetterChange(url_replace=("http://old.", "https://new.")), by="me"
+    )
+    assert report.edited == 2
+    for one in report.differences:
+        assert (await read_failed_page(queue, run.id, one.new_id)).body == b"kept"
+        assert await read_failed_page(queue, run.id, one.id) is None
+    new = report.differences[0].new_id
+    edited = await edit_letter(queue, run.id, new, LetterChange(step="other"), by="me")
+    assert (await read_failed_page(queue, run.id, edited.id)).body == b"kept"

@@ -230,7 +230,7 @@ async def test_appending_survives_a_follower_that_broke(path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["items.csv", "items.parquet", "-"])
 def test_only_json_lines_can_be_appended_to_by_a_run(name, tmp_path):
-    with pytest.raises(InvalidSetting, match="--append is for"):
+    with pytest.raises(InvalidSetting, match=r"--append adds to \.jsonl"):
         ResultWriter(Store(), "r", name if name == "-" else str(tmp_path / name), "append")
 
 

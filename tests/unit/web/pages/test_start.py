@@ -5,6 +5,7 @@ import html
 
 import pytest
 
+from shoal.queue.run_args import stored_args
 from shoal.web.audit import read_actions
 from tests.unit.web.tokens import OPERATOR, READER
 
@@ -233,3 +234,39 @@ async def test_the_scrapers_are_listed_with_their_settings_last_run_and_errors(d
     assert "listing, book" in text and "<code>robots=false</code>" in text and "<code>delay=0</code>" in text
     assert f'href="/runs/{run.id}"' in text and 'href="/start?scraper=books"' in text
     assert "No module named 'nothing_here'" in text and 'href="/start?scraper=broken"' not in text
+
+
+ARGUED = """
+from shoal import Scraper
+books = Scraper("books", start=["https://books.example/"], args={"tag": str, "most": int})
+@books.step
+async def page(page):
+    yield {"tag": page.args.tag}
+"""
+
+
+async def test_a_scraper_with_arguments_and_seeds_of_its_own_is_started_with_them(
+    dashboard, operator, workers
+):
+    (dashboard.folder / "books.py").write_text(ARGUED)
+    text = html.unescape((await operator.get("/start?scraper=books")).text)
+    assert 'name="args"' in text and "books takes tag, most." in text
+    assert "<code>shoal run books --workers 1 " in text
+    form = {"scraper": "books", "urls": "", "args": "tag=a b\nmost=3", "workers": "1"}
+    review = html.unescape((await operator.post("/start", data=form)).text)
+    assert "<code>shoal run books -a 'tag=a b' -a most=3 --workers 1 " in review
+    assert "<dd>tag=a b, most=3</dd>" in review and 'name="args"' in review
+    assert (await operator.post("/start/run", data=form)).status_code == 303
+    (run,) = await dashboard.queue.runs()
+    assert await stored_args(dashboard.queue, run.id) == {"tag": "a b", "most": 3}
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [("tag", "NAME=VALUE"), ("tag=a", "most"), ("tag=a\nmost=x", "most"), ("tga=a\nmost=1", "tga")],
+)
+async def test_wrong_arguments_are_refused_with_the_reason(dashboard, operator, workers, args, says):
+    (dashboard.folder / "books.py").write_text(ARGUED)
+    response = await operator.post("/start", data={"scraper": "books", "args": args, "workers": "1"})
+    assert response.status_code == 422 and says in html.unescape(response.text)
+    assert not await dashboard.queue.runs()

@@ -214,7 +214,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
     from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
-    from shoal.fleet.command_hints import command_on
+    from shoal.fleet.command_hints import command_on, export_command
     from shoal.queue.namespace import shown_queue
     from shoal.worker.counters import format_counts
 
@@ -255,7 +255,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"Results:  {display_location(out)}")
     elif stats.items:
         lines.append(f"Items:    {command_on(job.queue_url, f'items {run_id}')}")
-        results = command_on(job.queue_url, f"export {run_id} --to {summary.run.scraper}.jsonl")
+        results = export_command(job.queue_url, run_id, f"{summary.run.scraper}.jsonl")
         lines.append(f"Results:  {results}")
     lines.append(f"Queue:    {shown_queue(job.queue_url)}")
     return "\n".join(lines)

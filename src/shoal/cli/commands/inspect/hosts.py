@@ -48,7 +48,7 @@ def hosts(
         rows,
         COLUMNS,
         as_json=as_json,
-        nothing="No requests have been sent to any host yet.",
+        nothing=_nothing(run_id, after),
         drops=("delayed", "leased"),
         folds=("host",),
         wide=wide,
@@ -103,6 +103,12 @@ def resume(host: Host, queue: common.Queue = common.DEFAULT_QUEUE, as_json: comm
         put_json({"host": host.lower(), "paused_seconds": 0.0, "delay_seconds": 0.0})
     else:
         say(f"Resumed {host}; the rate limits of its runs apply again.")
+
+
+def _nothing(run_id: str | None, after: str | None) -> str:
+    if after:
+        return f"No host comes after {after}."
+    return f"Run {run_id} has no hosts yet." if run_id else "No requests have been sent to any host yet."
 
 
 async def _resume(queue: "QueueAdmin", host: str) -> None:

@@ -89,8 +89,10 @@ async def _show(
     wide: bool,
 ) -> int:
     """Print a table of the first `limit` records."""
+    from shoal.core.values import no_match
     from shoal.fleet.status.records import records as found
 
+    used = {"--step": step, "--state": ", ".join(map(str, states or ()))}
     source = found(queue, run_id, step=step, states=states, key=key)
     listed = [record async for record in first(source, limit + 1)]
     steps = list(dict.fromkeys(step for record in listed for step in record.stages))
@@ -99,7 +101,7 @@ async def _show(
         rows,
         ("record", *steps),
         as_json=False,
-        nothing="" if key else "No matching records.",
+        nothing="" if key else no_match("task", (await queue.stats(run_id)).tasks, used),
         folds=("record", *steps),
         wide=wide,
     )

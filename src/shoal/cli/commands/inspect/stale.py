@@ -1,6 +1,5 @@
 """`shoal stale`: leases whose worker may have stopped."""
 
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from shoal.cli.console import counted, duration, put_json, put_rows, say
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidSetting
-from shoal.core.redact import redacted
+from shoal.fleet.command_hints import joined, queue_option
 
 if TYPE_CHECKING:
     from shoal.fleet.status.stale import StaleHolder
@@ -55,12 +54,11 @@ def stale(
             map(_row, found),
             COLUMNS,
             as_json=False,
-            nothing="No lease is stale.",
+            nothing=f"No lease of {worker} is stale." if worker else "No lease is stale.",
             drops=("oldest", "silent", "run_id"),
             wide=wide,
         )
-    # Do not print the password: others may see the screen.
-    more = [] if queue == common.DEFAULT_QUEUE else ["--queue", redacted(queue)]
+    more = queue_option(queue)
     words = ["shoal", "stale", *([run_id] if run_id else []), "--release"]
     _print_next_steps(
         found, count, [*words, *([] if older == DEFAULT_AGE else ["--older", older]), *more], release
@@ -108,11 +106,11 @@ def _print_next_steps(found: list["StaleHolder"], count: int, command: list[str]
     if release:
         say(f"Released {counted(count, 'lease')}.")
     elif gone:
-        say(f"Release them:  {shlex.join(command)}")
+        say(f"Release them:  {joined(command)}")
     if kept:
         say(f"{kept:,} of the tasks are at_most_once: they become dead letters when their leases expire.")
     if alive and not (release and count):
         verb = "is" if len(alive) == 1 else "are"
         say(f"{counted(len(alive), 'worker')} {verb} alive and may be busy. To release their tasks, run:")
         for holder in alive[:MAX_COMMANDS_SHOWN]:
-            say(f"  {shlex.join([*command, '--worker', holder.worker_id])}")
+            say(f"  {joined([*command, '--worker', holder.worker_id])}")

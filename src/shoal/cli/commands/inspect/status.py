@@ -1,11 +1,12 @@
 """`shoal status`, `watch`, `runs` and `workers`."""
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, duration, put_json, put_rows, say, shown
+from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
 from shoal.cli.left_out import missing_lines, skipped_link_lines
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
@@ -37,7 +38,7 @@ def status(
     say_queue(queue)
     report = snapshot.as_json()
     reason = f", {report['reason']}" if report["reason"] else ""
-    say(f"Run {report['run_id']} of {report['scraper']}: {report['state']}{reason}")
+    put_text(f"Run {report['run_id']} of {report['scraper']}: {report['state']}{reason}")
     counts = ("pending", "delayed", "leased", "completed", "dead", "expired", "items", "rejected")
     rows = [{"step": name, **counts_of} for name, counts_of in report["steps"].items()]
     if len(report["partitions"]) > 1:
@@ -56,22 +57,27 @@ def status(
         wide=wide,
     )
     if snapshot.is_over and snapshot.stats.remaining:
-        more = f". More:  {again}" if report["state"] == "partial" else ""
-        say(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended{more}")
+        put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
+    elif snapshot.lacks_seeds and report["state"] == "stopped":
+        put_text("Enqueueing its seeds was interrupted, and nobody works on it.")
     elif report["state"] == "stopped":
-        say(
-            f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them. Resume:  {again}"
-        )
+        put_text(f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them.")
     elif snapshot.stats.remaining:
-        say(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
+        put_text(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot)]:
-        say(line)
+        put_text(line)
+    if retired:
+        put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")
+    put_text(f"Store: {size.bytes / 1e6:,.1f} MB ({size.text})")
+    sys.stdout.flush()  # the commands to type follow the report, also where both are one file
+    if report["state"] == "stopped":
+        say(f"Resume:  {again}")
+    elif report["state"] == "partial" and snapshot.stats.remaining:
+        say(f"More:  {again}")
     if snapshot.stats.dead:
         say(f"Why tasks died:  {command_on(queue, f'dead list {snapshot.run.id}')}")
     if retired:
-        more = command_on(queue, f"tokens {snapshot.run.id}")
-        say(f"{counted(retired, 'API token')} retired because the API rejected them:  {more}")
-    say(f"Store: {size.bytes / 1e6:,.1f} MB ({size.text})")
+        say(f"Tokens:  {command_on(queue, f'tokens {snapshot.run.id}')}")
 
 
 def watch(
@@ -117,6 +123,7 @@ def workers(
     """List live workers: steps and partitions, tasks held, counts, memory and last heartbeat."""
     live, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id))
     rows = [*live, *gone] if everyone else live
+    on_run = f" on run {run_id}" if run_id else ""
     columns = (
         *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
         *("last_hour", "memory", "last_beat"),
@@ -127,7 +134,7 @@ def workers(
         [row | {"queue": shown_queue(queue)} if as_json else _worker_shown(row) for row in rows],
         columns,
         as_json=as_json,
-        nothing="No live workers." if gone else "No workers yet.",
+        nothing=f"No live workers{on_run}." if gone else f"No workers{on_run} yet.",
         drops=("last_hour", "partitions", "steps", "items", "memory", "failed", "last_beat", "run_id"),
         folds=("steps", "partitions"),
         wide=wide,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from shoal.cli.console import put_json, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.fleet.command_hints import command_on
+from shoal.fleet.command_hints import command_on, export_command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,16 +32,15 @@ def resume(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Resume a run that was paused, or that ended at a limit with tasks left."""
-    from shoal.fleet.run.settings import command_to_resume
+    from shoal.fleet.run.settings import next_step
 
     async def look(opened: "Queue", found: str) -> "tuple[Run, str]":
         run = await opened.run(found)
-        return run, await command_to_resume(opened, queue, run)
+        return run, await next_step(opened, queue, run, "Its workers notice within a second.")
 
     run_id, (before, more) = with_run(queue, run_id, look)
-    words = "Resumed; workers notice within a second."
-    if before.reason:
-        words = f"Resumed. It had ended: {before.reason}. To start workers, run: {more}"
+    ended = f" It had ended: {before.reason}." if before.reason else ""
+    words = f"Resumed.{ended} {more}"
     _steer(queue, run_id, lambda opened, found: opened.resume(found), as_json, lambda run: words)
 
 
@@ -52,7 +51,7 @@ def cancel(
     from shoal.fleet.run import lifecycle
 
     def words(run: "Run") -> str:
-        again = command_on(queue, f"export {run.id} --to items.jsonl")
+        again = export_command(queue, run.id)
         if run.state.has_ended:
             return f"Cancelled. To export its items, run: {again}"
         return f"Run {run.id} has already finished. To export its items, run: {again}"

@@ -1,5 +1,6 @@
 """`shoal dead`: dead letters, one by one or in bulk by filter."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from shoal.core.model import DeadFilter, DeadLetter
     from shoal.queue.contract import Queue, QueueReports
@@ -47,7 +48,7 @@ def list_(
     from shoal.fleet.status.rows import letter_row
 
     where = _filter(step, host, error)
-    run_id, letters = with_run(
+    run_id, (letters, total) = with_run(
         queue, run_id, lambda opened, run: _letters(opened, run, where, limit + 1, after)
     )
     rows = [letter_row(letter) for letter in letters[:limit]]
@@ -57,7 +58,7 @@ def list_(
         rows if as_json else [_short(row) for row in rows],
         ("id", "step", "url", *more, "attempts", "error"),
         as_json=as_json,
-        nothing="No dead letters.",
+        nothing=_no_match(total, where, after),
         drops=("attempts", "step", "payload", "key"),
         wide=wide,
     )
@@ -100,12 +101,13 @@ def show(
         "request": row["request"],
         "page": describe_page(failed),
     }.items():
-        say(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
+        put_text(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
     history = [entry | {"attempt": entry["attempt"] or "edit"} for entry in row["history"]]
     columns = ("attempt", "ended_at", "worker_id", "error")
     put_rows(history, columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
     if letter.traceback:
         put_text(f"Traceback of the last attempt:\n{letter.traceback}")
+    sys.stdout.flush()  # the commands to type follow the report, also where both are one file
     if failed:
         say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter_id}')}")
     say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter_id}')}")
@@ -142,17 +144,23 @@ def replay(
     as_json: common.Json = False,
 ) -> None:
     """Return dead letters to the queue with their attempts reset."""
-    from shoal.fleet.run.settings import command_to_resume
+    from shoal.fleet.run.settings import next_step
 
-    async def replayed(opened: "Queue", run: str) -> tuple[int, str]:
-        count = await opened.replay(run, ids or None, where=_filter(step, host, error))
-        return count, await command_to_resume(opened, queue, await opened.run(run))
+    where = _filter(step, host, error)
 
-    run_id, (count, again) = with_run(queue, run_id, replayed)
+    async def replayed(opened: "Queue", run: str) -> tuple[int, int, str]:
+        total = (await opened.stats(run)).dead
+        count = await opened.replay(run, ids or None, where=where)
+        return count, total, await next_step(opened, queue, await opened.run(run))
+
+    run_id, (count, total, next_line) = with_run(queue, run_id, replayed)
     if as_json:
         put_json({"run_id": run_id, "replayed": count})
+    elif count:
+        tasks = "1 task is" if count == 1 else f"{count:,} tasks are"
+        say(f"{tasks} pending again. {next_line}")
     else:
-        _say_replayed(count, again)
+        say(f"{_no_match(total, where, ids=ids)} Nothing was changed.")
 
 
 @app.command()
@@ -169,21 +177,28 @@ def drop(
     """Drop dead letters for good."""
     if not (ids or yes):
         typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
-    run_id, count = with_run(
-        queue, run_id, lambda opened, run: opened.drop(run, ids or None, where=_filter(step, host, error))
-    )
+    where = _filter(step, host, error)
+
+    async def dropped(opened: "Queue", run: str) -> tuple[int, int]:
+        total = (await opened.stats(run)).dead
+        return await opened.drop(run, ids or None, where=where), total
+
+    run_id, (count, total) = with_run(queue, run_id, dropped)
     if as_json:
         put_json({"run_id": run_id, "dropped": count})
-    else:
+    elif count:
         say(f"Dropped {counted(count, 'dead letter')}.")
+    else:
+        say(f"{_no_match(total, where, ids=ids)} Nothing was changed.")
 
 
-def _say_replayed(count: int, again: str) -> None:
-    if not count:
-        say("No dead letter matches. Nothing was changed.")
-        return
-    tasks, them = ("1 task is", "it") if count == 1 else (f"{count:,} tasks are", "them")
-    say(f"{tasks} pending again. To work on {them}, run: {again}")
+def _no_match(
+    total: int, where: "DeadFilter", after: str | None = None, ids: "Sequence[str] | None" = None
+) -> str:
+    from shoal.core.values import no_match
+
+    used = {"--step": where.step, "--host": where.host, "--error": where.error, "--after": after}
+    return no_match("dead letter", total, used | {"the ids": " ".join(ids or ())})
 
 
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
@@ -204,5 +219,7 @@ def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilte
 
 async def _letters(
     queue: "QueueReports", run_id: str, where: "DeadFilter", limit: int, after: str | None
-) -> list["DeadLetter"]:
-    return [letter async for letter in first(queue.dead(run_id, where, after=after), limit)]
+) -> "tuple[list[DeadLetter], int]":
+    """Return the letters that match, and how many there are in all."""
+    found = [letter async for letter in first(queue.dead(run_id, where, after=after), limit)]
+    return found, (await queue.stats(run_id)).dead

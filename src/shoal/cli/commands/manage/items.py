@@ -10,6 +10,7 @@ from shoal.cli.console import counted, put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
+from shoal.core.values import no_match
 
 if TYPE_CHECKING:
     from shoal.core.model import StoredItem
@@ -46,7 +47,7 @@ def items(
     """
     if head is not None and sample is not None:
         raise typer.BadParameter("use either --head or --sample")
-    run_id, (found, total) = with_run(
+    run_id, (found, total, of_all_steps) = with_run(
         queue, run_id, lambda opened, run: _read(opened, run, step, head or HEAD, sample)
     )
     wanted = common.words(fields)
@@ -54,7 +55,7 @@ def items(
         for item in found:
             put_json(_as_json(item, wanted))
     else:
-        _put_table(found, wanted, wide)
+        _put_table(found, wanted, wide, no_match("item", of_all_steps, {"--step": step}))
     known = {name for item in found for name in fields_of(item)}
     unknown = [name for name in wanted or [] if name not in known]
     if found and unknown:
@@ -63,7 +64,7 @@ def items(
         say(f"{len(found):,} of {counted(total, 'item')} of run {run_id}.")
 
 
-def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bool) -> None:
+def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bool, nothing: str) -> None:
     rows = [fields_of(item) for item in found]
     columns = wanted or list(dict.fromkeys(name for row in rows for name in row))
     texts = [{name: _text(row[name]) for name in columns if name in row} for row in rows]
@@ -71,7 +72,7 @@ def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bo
     shown = [{name: _cut(text) for name, text in row.items()} for row in texts]
     # The first fields are kept: a scraper's author puts the important ones there.
     drops = list(reversed(columns[KEPT:]))
-    put_rows(shown, columns, as_json=False, nothing="No items.", drops=drops, folds=columns, wide=wide)
+    put_rows(shown, columns, as_json=False, nothing=nothing, drops=drops, folds=columns, wide=wide)
     if cut:
         say(f"{counted(cut, 'value')} cut to {MAX_VALUE} characters; --json shows all of it.")
 
@@ -102,13 +103,13 @@ def _as_json(item: "StoredItem", wanted: Iterable[str] | None) -> dict[str, Any]
 
 async def _read(
     queue: "QueueReports", run_id: str, step: str | None, head: int, sample: int | None
-) -> "tuple[list[StoredItem], int]":
-    """Return the chosen items, and how many there are."""
+) -> "tuple[list[StoredItem], int, int]":
+    """Return the chosen items, how many there are of the step, and how many in all."""
     from shoal.fleet.status.items import sample_of
 
     stats = await queue.stats(run_id)
     total = stats.items if step is None else stats.steps[step].items if step in stats.steps else 0
     source = queue.items(run_id, step=step)
     if sample is not None:
-        return await sample_of(source, sample), total
-    return [item async for item in first(source, head)], total
+        return await sample_of(source, sample), total, stats.items
+    return [item async for item in first(source, head)], total, stats.items

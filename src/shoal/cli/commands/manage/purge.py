@@ -38,9 +38,9 @@ def purge(
     from shoal.fleet.run.retention import RetentionRule
 
     if run_id is not None:
-        if older or keep or scraper or unfinished or dry_run:
+        if older or keep or scraper or unfinished:
             raise InvalidInput("Name a RUN, or select old runs with --older and --keep; not both.")
-        _purge_one(run_id, queue, yes, as_json)
+        _purge_one(run_id, queue, dry_run=dry_run, yes=yes, as_json=as_json)
         return
     age = read_positive_duration("--older", older) if older else ZERO
     rule = RetentionRule(older=age, keep=keep, scraper=scraper, unfinished=unfinished)
@@ -56,16 +56,21 @@ def purge(
         _show(report, dry_run=dry_run, with_runs=dry_run or yes)
 
 
-def _purge_one(run_id: str, queue: str, yes: bool, as_json: bool) -> None:
-    from shoal.fleet.run import lifecycle
+def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from shoal.fleet.run.retention import PurgeReport, purge_run
 
-    # What `newest` means must not change between the question and the deletion.
-    run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
-    if not yes:
+    # What `newest` means must not change between the question and the deletion. One that is refused is so
+    # before the question.
+    run_id, one = with_run(queue, run_id, lambda opened, found: purge_run(opened, found, dry_run=True))
+    if not (dry_run or yes):
+        _show(PurgeReport([one]), dry_run=True)
         typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
-    with_existing_queue(queue, lambda opened: lifecycle.purge(opened, run_id))
+    if not dry_run:
+        one = with_existing_queue(queue, lambda opened: purge_run(opened, run_id))
     if as_json:
-        put_json({"run_id": run_id, "purged": True})
+        put_json({"run_id": run_id, "purged": not dry_run, "dry_run": dry_run, **one.as_json()})
+    elif dry_run or yes:
+        _show(PurgeReport([one]), dry_run=dry_run)
     else:
         say(f"Deleted run {run_id}.")
 

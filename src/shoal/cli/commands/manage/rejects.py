@@ -37,23 +37,33 @@ def rejects(
 
     Example: shoal rejects newest --step book --reason price
     """
+    from shoal.core.values import no_match
     from shoal.fleet.status.rows import reject_row
 
-    _, found = with_run(
+    _, (found, total) = with_run(
         queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)
     )
     rows = [reject_row(one) for one in found[:limit]]
     columns = ("id", "step", "reason", "url", "data")
-    put_rows(rows, columns, as_json=as_json, nothing="No rejected items.", drops=("data", "step"), wide=wide)
+    used = {"--step": step, "--reason": reason, "--after": after}
+    put_rows(
+        rows,
+        columns,
+        as_json=as_json,
+        nothing=no_match("rejected item", total, used),
+        drops=("data", "step"),
+        wide=wide,
+    )
     if len(found) > limit:
         say(f"There are more; continue with: --after {found[limit - 1].id}")
 
 
 async def _rejects(
     queue: "QueueReports", run_id: str, step: str | None, reason: str | None, limit: int, after: int
-) -> "list[StoredReject]":
+) -> "tuple[list[StoredReject], int]":
+    """Return the rejects that match, and how many there are in all."""
     matching = _matching(queue.rejects(run_id, step=step, after=after), reason)
-    return [one async for one in first(matching, limit)]
+    return [one async for one in first(matching, limit)], (await queue.stats(run_id)).rejected
 
 
 async def _matching(

@@ -7,6 +7,7 @@ import typer
 from shoal.cli.console import put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.fleet.command_hints import command_on, joined
 
 if TYPE_CHECKING:
     from shoal.core.model import Run
@@ -29,24 +30,27 @@ def set(
     Example: shoal set 20260215_120000_ab12 rate=2/s per_host=1
     """
     from shoal.cli.options.setting import read_change
-    from shoal.fleet.run.change import change_settings, list_settings
-    from shoal.fleet.run.settings import command_to_resume, shown
+    from shoal.fleet.run.change import NOW, change_settings, list_settings
+    from shoal.fleet.run.settings import next_step, shown
 
     if not changes:
-        _, rows = with_run(queue, run_id, list_settings)
+        run_id, rows = with_run(queue, run_id, list_settings)
         put_rows([row.as_json() for row in rows], COLUMNS, as_json=as_json, nothing="It has no settings.")
+        if not as_json:
+            example = next((f"{row.setting}={row.value}" for row in rows if row.change == NOW), "rate=2/s")
+            say(f"To change one, run: {command_on(queue, joined(['set', run_id, example]))}")
         return
     given = dict(map(read_change, changes))
 
     async def change(opened: "Queue", found: str) -> "tuple[Run, Run, str]":
         before = await opened.run(found)
         after = await change_settings(opened, found, given)
-        return before, after, await command_to_resume(opened, queue, after)
+        return before, after, await next_step(opened, queue, after)
 
-    run_id, (before, run, resume) = with_run(queue, run_id, change)
+    run_id, (before, run, next_line) = with_run(queue, run_id, change)
     if as_json:
         put_json({"run_id": run_id, "state": run.state, "changed": given})
         return
-    say(f"Changed for run {run_id}: {shown(given)}. Its workers follow within two seconds.")
-    if before.state.has_ended and not run.state.has_ended:
-        say(f"It had ended: {before.reason}. To start workers, run: {resume}")
+    has_reopened = before.state.has_ended and not run.state.has_ended
+    ended = f" It had ended: {before.reason}." if has_reopened else ""
+    say(f"Changed for run {run_id}: {shown(given)}.{ended} {next_line}")

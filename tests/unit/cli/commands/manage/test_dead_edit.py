@@ -202,5 +202,5 @@ def test_a_run_and_a_rule_cannot_be_combined_and_one_is_required(queue_url):
 
 
 def test_the_status_says_how_large_the_store_is(queue_url):
-    assert "Store: 0." in typed("status", RUN).stderr
+    assert "Store: 0." in typed("status", RUN).stdout
     assert msgspec.json.decode(typed("status", RUN, "--json").stdout)["store"]["bytes"] > 4096

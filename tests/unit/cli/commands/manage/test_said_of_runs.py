@@ -1,0 +1,181 @@
+"""What commands say of runs that nobody works on, that are in use, and of filters that match nothing."""
+
+import asyncio
+import re
+
+import msgspec
+import pytest
+
+from shoal.cli.exits import Exit
+from shoal.cli.options.job import read_job
+from shoal.core.errors import InvalidSetting
+from shoal.core.model import Bury, Done, Reject, Task
+from shoal.fleet.dead_workers import liveness_info, new_worker_id
+from shoal.fleet.run.settings import find_existing
+from shoal.fleet.sources.declared import mark_seeding
+from shoal.queue.open import open_queue
+from shoal.scrape.settings.scraper import ScraperSettings
+from tests.unit.cli.typed import paste, typed
+
+RUN = "20260215_120000_ab12"
+
+
+def on_queue(work):
+    async def run():
+        async with open_queue("sqlite:///shoal.db") as queue:
+            return await work(queue)
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SHOAL_QUEUE", raising=False)
+    on_queue(_fill)
+    return tmp_path
+
+
+async def _fill(queue):
+    await queue.start_run("books", run_id=RUN)
+    await queue.enqueue(RUN, [Task(url=f"http://{n}.example/", step="page") for n in range(4)])
+    one, two, three = (await queue.claim("w", run_id=RUN, limit=3)).leases
+    await queue.settle(
+        [
+            Done(one, items=[{"n": 1}], rejects=[Reject(data={"n": 2}, reason="n: too large")]),
+            Bury(two, "HttpStatus: 404"),
+            Bury(three, "ValueError: no price"),
+        ]
+    )
+
+
+@pytest.fixture
+def worker(folder):
+    async def beat(queue):
+        await queue.beat(new_worker_id(), run_id=RUN, state="running", info=liveness_info())
+
+    on_queue(beat)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("dead", "list", RUN, "--error", "x"), "None of 2 dead letters matches --error x."),
+        (("dead", "replay", RUN, "--host", "b.example"), "None of 2 dead letters matches --host b.example."),
+        (("dead", "drop", RUN, "--step", "s", "--yes"), "None of 2 dead letters matches --step s."),
+        (("items", RUN, "--step", "s"), "The only item does not match --step s."),
+        (("rejects", RUN, "--reason", "x"), "The only rejected item does not match --reason x."),
+        (("records", RUN, "--state", "expired"), "None of 4 tasks matches --state expired."),
+        (("workers", "--run", RUN), f"No workers on run {RUN} yet."),
+        (("hosts", "--run", RUN, "--after", "z"), "No host comes after z."),
+    ],
+)
+def test_a_filter_that_matches_nothing_says_how_many_there_are(words, says):
+    done = typed(*words)
+    assert says in done.stderr and not done.stdout
+
+
+def test_a_run_in_use_is_not_deleted_and_the_shown_command_lets_it_be(worker):
+    refused = typed("purge", RUN, "--yes")
+    assert refused.exit_code == Exit.USAGE
+    assert "is running and not deleted: 1 worker runs on it" in refused.stderr.replace("\n", " ")
+    assert typed("purge", RUN, "--dry-run").exit_code == Exit.USAGE
+    (command,) = re.findall(r"shoal cancel \S+", refused.stderr)
+    assert paste(command).exit_code == Exit.OK
+    assert typed("purge", RUN, "--yes").exit_code == Exit.OK
+    assert "No runs yet" in typed("runs").stderr
+
+
+def test_a_dry_run_of_one_run_shows_what_would_go():
+    shown = typed("purge", RUN, "--dry-run")
+    assert "Would delete 1 run with 4 tasks, 1 item, 2 dead letters." in shown.stderr
+    row = msgspec.json.decode(typed("purge", RUN, "--dry-run", "--json").stdout)
+    assert (row["purged"], row["dry_run"], row["items"]) == (False, True, 1)
+    assert typed("status", RUN).exit_code == Exit.OK
+
+
+@pytest.mark.parametrize("words", [("set", RUN, "rate=2/s"), ("resume", RUN)])
+def test_nobody_follows_a_change_if_nobody_works(words):
+    said = typed(*words).stderr
+    assert f"No worker works on it. To start one, run: shoal run books --resume {RUN}" in said
+    assert "follow" not in said and "notice" not in said
+
+
+@pytest.mark.parametrize("words", [("set", RUN, "rate=2/s"), ("resume", RUN)])
+def test_workers_that_are_there_are_said_to_follow(worker, words):
+    said = typed(*words).stderr
+    assert "Its workers" in said and "No worker" not in said
+
+
+def test_the_settings_are_listed_with_a_command_that_changes_one():
+    listed = typed("set", RUN)
+    assert "max_pages" in listed.stdout or "rate" in listed.stdout
+    (command,) = re.findall(r"run: (shoal set .+)", listed.stderr)
+    assert paste(command).exit_code == Exit.OK
+
+
+def test_a_report_is_whole_on_stdout_and_the_next_commands_are_on_stderr():
+    status = typed("status", RUN)
+    assert f"Run {RUN} of books: stopped" in status.stdout and "Store: " in status.stdout
+    assert "1 task left, and no worker works on them." in status.stdout
+    assert all(":  shoal " in line or line.startswith("Queue ") for line in status.stderr.splitlines())
+    letter = msgspec.json.decode(typed("dead", "list", RUN, "--json").stdout.splitlines()[0])["id"]
+    shown = typed("dead", "show", RUN, letter)
+    assert f"id         {letter}" in shown.stdout and "HttpStatus: 404" in shown.stdout
+    assert all(":   shoal dead " in line for line in shown.stderr.splitlines())
+
+
+def test_seeds_that_were_interrupted_leave_a_stopped_run():
+    async def interrupt(queue):
+        await queue.start_run("films", run_id="r2")
+        await queue.write_notes("runs being seeded", {"r2": b"1"})
+
+    on_queue(interrupt)
+    status = typed("status", "r2")
+    assert "films: stopped" in status.stdout
+    assert "Enqueueing its seeds was interrupted, and nobody works on it." in status.stdout
+    assert "Resume:  shoal run films --resume r2" in status.stderr
+
+
+def test_seeds_of_a_process_that_is_there_leave_the_run_running():
+    async def seed(queue):
+        await queue.start_run("films", run_id="r2")
+        await mark_seeding(queue, "r2")
+
+    on_queue(seed)
+    assert "films: running" in typed("status", "r2").stdout
+
+
+def test_no_run_to_resume_names_the_one_that_ended_at_its_limit(folder):
+    (folder / "films.py").write_text(
+        "from shoal import Scraper\nfilms = Scraper('films')\n@films.step\n"
+        "async def main(page):\n    yield {}\n"
+    )
+
+    async def end(queue):
+        await queue.start_run("films", run_id="r2")
+        await queue.enqueue("r2", [Task(url="http://a.example/"), Task(url="http://b.example/")])
+        await queue.finish("r2", "max_pages=1 reached")
+        await find_existing(queue, read_job("films.py", queue="sqlite:///shoal.db"), None, resume=True)
+
+    with pytest.raises(InvalidSetting) as refused:
+        on_queue(end)
+    said = str(refused.value)
+    assert "Run r2 ended, max_pages=1 reached, with 2 tasks left. To go on with it, run: " in said
+    assert "shoal run films --resume r2 --set max_pages=1" in said
+
+
+def test_skip_says_that_it_takes_patterns():
+    with pytest.raises(InvalidSetting, match=r"takes patterns.*'any' is for scope.*skip=none") as caught:
+        ScraperSettings.read(skip="any")
+    assert "must be" not in str(caught.value)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_command_that_exports_works_as_it_is_typed(folder, exists):
+    if exists:
+        (folder / "items.jsonl").write_text("other\n")
+    said = typed("cancel", RUN).stderr
+    (command,) = re.findall(r"run: (shoal export .+)", said)
+    assert paste(command).exit_code == Exit.OK
+    assert not exists or (folder / "items.jsonl").read_text() == "other\n"

@@ -1,0 +1,43 @@
+"""Types commands in this process, as `main` runs them: errors become messages and exit codes."""
+
+import logging
+import os
+import shlex
+import sys
+from contextvars import copy_context
+from unittest.mock import patch
+
+from click.testing import CliRunner
+
+from shoal.cli.main import main
+
+
+class _Main:
+    """What the test runner of click calls."""
+
+    name = "shoal"
+
+    def main(self, args, **_):
+        with patch.object(sys, "argv", ["shoal", *args]):
+            main()
+
+
+def typed(*words, answer=None):
+    """Type a command and wait for it to end."""
+    handlers, environment = logging.getLogger("shoal").handlers[:], dict(os.environ)
+    try:
+        done = copy_context().run(CliRunner().invoke, _Main(), [*map(str, words)], input=answer)
+    finally:
+        logging.getLogger("shoal").handlers[:] = handlers
+        os.environ.clear()
+        os.environ.update(environment)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def paste(command, answer=None):
+    """Type a command that a message shows, as a shell would read it."""
+    first, *words = shlex.split(command)
+    assert first == "shoal", command
+    return typed(*map(os.path.expandvars, words), answer=answer)
