@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 import msgspec
 from turbohtml import Document
@@ -18,8 +19,8 @@ from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
 from shoal.scrape.forms import fields_of
-from shoal.scrape.node import Node, NodeList, evaluate_xpath, select, select_first
-from shoal.scrape.scrapy_words import missing_attribute, refuse_options
+from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
+from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.text import text_of
 from shoal.scrape.tree import parse_html
 
@@ -127,12 +128,12 @@ class Page:
         raw = select_first(self._tree(), selector)
         return None if raw is None else Node(raw)
 
-    def xpath(self, expression: str) -> list[Node | str | float | bool]:
+    def xpath(self, expression: str) -> XPathResults:
         """Return the results of an XPath expression: elements as nodes, text and attributes as str."""
         return evaluate_xpath(self._tree(), expression)
 
-    def text(self, selector: str, default: str = "") -> str:
-        """Return the text of the first match, with whitespace collapsed."""
+    def text(self, selector: str = "body", default: str = "") -> str:
+        """Return the text of the first match, with whitespace collapsed; of the whole page by default."""
         raw = select_first(self._tree(), selector)
         return default if raw is None else text_of(raw)
 
@@ -156,6 +157,13 @@ class Page:
         self._links.update(found)
         return list(found)
 
+    def urljoin(self, url: str) -> str:
+        """Return a link of this page as an absolute URL; what is no web address is returned as it is."""
+        try:
+            return join(self.base, url)
+        except InvalidUrl:
+            return url
+
     def json(self) -> Any:
         """Return the page's JSON as Python values; raises ParseFailed."""
         try:
@@ -174,6 +182,7 @@ class Page:
         method: str | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         cookies: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
         form: Mapping[str, Any] | None = None,
         json: Any = None,
         body: bytes | None = None,
@@ -182,11 +191,13 @@ class Page:
     ) -> Task | None:
         """Return a task for a link of this page, for the same step unless you name another.
 
-        Other keyword arguments become payload. A form, JSON or bytes make the request a POST; cookies are
-        sent like header fields, with this request only. Returns None for None and for anything that is not a
-        web address; a step may yield None.
+        Other keyword arguments become payload. Params are added to the URL. A form, JSON or bytes
+        make the request a POST; cookies are sent like header fields, with this request only. Returns None for
+        None and for anything that is not a web address; a step may yield None.
         """
         href = url.attr("href") if isinstance(url, Node) else url
+        if params is not None:
+            href = self._with_params(href, params)
         if not (method or headers or cookies or payload or more) and form is json is body is None:
             return self._task(href, step, priority, NOTHING, None)
         options = RequestOptions.read(
@@ -203,6 +214,7 @@ class Page:
         body: bytes | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         cookies: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
         step: Named | str | None = None,
         priority: int | None = None,
         payload: Mapping[str, Any] = NOTHING,
@@ -220,6 +232,8 @@ class Page:
         )
         # A form without an action is sent to the page that contains it.
         href = (url.attr("action") or self.url) if isinstance(url, Node) else url
+        if params is not None:
+            href = self._with_params(href, params)
         return self._task(href, step, priority, merge_payload(payload, more), options)
 
     def form(self, selector: str = "form") -> dict[str, Any]:
@@ -251,6 +265,16 @@ class Page:
             depth=self.task.depth + 1,
             request=options,
         )
+
+    def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:
+        if not isinstance(params, Mapping):
+            raise InvalidInput("params must be names and values, such as params={'page': 2}")
+        # Like other clients: a list is sent as one parameter per entry, and None is left out.
+        query = urlencode({name: value for name, value in params.items() if value is not None}, doseq=True)
+        if href is None or not query:
+            return href
+        url, _, _ = self.urljoin(href).partition("#")
+        return f"{url}{'&' if '?' in url else '?'}{query}"
 
     @property
     def is_long(self) -> bool:
