@@ -9,7 +9,7 @@ MAX_FILES = 17  # of one folder, without `__init__.py`
 MAX_LINES = 430
 # One table or one class each.
 LARGER = {
-    "core/errors.py": 570,
+    "core/errors.py": 600,
     "fleet/app.py": 440,
     "worker/processor.py": 440,
     "worker/worker.py": 440,

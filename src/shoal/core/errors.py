@@ -33,6 +33,8 @@ ShoalError
 ├── SeedsFailed               the scraper's seeds function failed
 ├── StepTimeout               a step timed out
 ├── StepEnded                 a step raised SystemExit or CancelledError
+├── RetryLater                a step wants another attempt, after a time
+├── SkipTask                  a step has no use for its page
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
@@ -456,6 +458,25 @@ class StepTimeout(ShoalError):
     def __init__(self, step: str, seconds: float) -> None:
         self.step, self.seconds = step, seconds
         super().__init__(f"Step {step!r} timed out after {seconds:g} s")
+
+
+class RetryLater(ShoalError):
+    """The step wants another attempt: `after` this time, or after the usual delay if it is None."""
+
+    def __init__(self, reason: str | None = None, *, after: Any = None) -> None:
+        from shoal.core.values import read_duration  # which needs the errors above
+
+        self.reason = reason or "the step asked for another attempt"
+        self.after: timedelta | None = None if after is None else read_duration("after", after)
+        super().__init__(self.reason)
+
+
+class SkipTask(ShoalError):
+    """The step has no use for its page: the task is completed without items, and counted by reason."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = str(reason) or "no reason given"
+        super().__init__(self.reason)
 
 
 class BreakpointRefused(ShoalError):

@@ -13,11 +13,13 @@ from shoal.core.errors import (
     InvalidInput,
     OutOfScope,
     ParseFailed,
+    RetryLater,
     RobotsDenied,
     RobotsUnavailable,
     TlsFailed,
     TooLarge,
 )
+from shoal.core.failures import message_of
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
@@ -31,6 +33,9 @@ PERMANENT_5XX = frozenset({501, 505})
 
 # Errors that no retry can change, whatever the retry policy says.
 PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput, BreakpointRefused)
+# Errors of the user's own code that are raised for every page, and those that depend on the page.
+CODE_ERRORS = (NameError, ImportError, SyntaxError, TypeError, AttributeError)
+PAGE_ERRORS = (TypeError, AttributeError, LookupError, UnboundLocalError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +105,14 @@ def judge(
     jitter: float,
     host_delay: timedelta = ZERO,
     by_proxies: bool = False,
+    in_own_code: bool = False,
+    is_repeated: bool = False,
 ) -> Retry | Bury:
-    """Decide what happens to a failed task; `host_delay` is the current slowdown of its host."""
+    """Decide what happens to a failed task; `host_delay` is the current slowdown of its host.
+
+    `in_own_code` says that the user's own code has raised the error, rather than a library, and `is_repeated`
+    that the page is the one that caused the same error at the last attempt.
+    """
     rule = policy.rule_for(error)
     policy = policy.under(rule)
     wait = policy.backoff(lease.attempt, jitter)
@@ -128,6 +139,10 @@ def judge(
             return Bury(lease, error)
         case _ if last:
             return Bury(lease, error)
+        case RetryLater(after=timedelta() as asked):
+            return Retry(lease, error, after=asked)
+        case _ if in_own_code and rule.attempts is None and _is_final(error, is_repeated):
+            return Bury(lease, error)
         case HttpStatus(retry_after=timedelta() as asked):
             return Retry(lease, error, after=slower(ZERO, asked).pause or wait)
         case TlsFailed() if rule.attempts is None and lease.attempt >= TLS_TRIES:
@@ -136,6 +151,15 @@ def judge(
             return Retry(lease, error, after=DNS_WAIT + wait)
         case _:
             return Retry(lease, error, after=wait)
+
+
+def _is_final(error: Exception, is_repeated: bool) -> bool:
+    """Return whether an error of the user's own code will be raised by every further attempt."""
+    if is_repeated and isinstance(error, PAGE_ERRORS):
+        return True
+    # None is what a page without the element gives: the next response may have it.
+    depends_on_page = isinstance(error, UnboundLocalError) or "NoneType" in message_of(error)
+    return isinstance(error, CODE_ERRORS) and not depends_on_page
 
 
 def _is_transient(status: int) -> bool:

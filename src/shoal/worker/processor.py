@@ -10,11 +10,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError, StepEnded, StepTimeout
+from shoal.core.errors import NotNow, OutOfScope, ShoalError, StepEnded, StepTimeout
 from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
-from shoal.core.redact import Redact, bare_url, redacted
+from shoal.core.redact import Redact, redacted
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
@@ -29,12 +29,12 @@ from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.breakpoints import explain_quit
+from shoal.worker.failures.leave_out import LeftOutPages
 from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.failures.repeated import RepeatedFailures
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.ipc.step_markers import StepMarkers
-from shoal.worker.left_out.missing import MISSING
-from shoal.worker.left_out.reasons import ROBOTS
 from shoal.worker.prefetch import ScheduledLease, host_of
 from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.slots import ConcurrencySlots, MemoryLimit
@@ -108,6 +108,8 @@ class TaskProcessor:
             self._once.add(SEED_STEP)
         self._memory, self._slots = memory, slots
         self._deadlines = Deadlines()
+        self._failures = RepeatedFailures()
+        self._left_out = LeftOutPages(tally, scraper.first.link_filter.examples, tools.redact)
         self._may_look_up = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
@@ -205,10 +207,10 @@ class TaskProcessor:
         except NotNow as wait:
             return self._postpone(lease, wait)
         except Exception as error:
-            if self._leave_out(lease.task, error):
+            if self._left_out.leave_out(lease.task, error, count_missing=self._settings.missing == "count"):
                 return Done(lease, slow_host=self._ease_host(lease, host) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
-            outcome = outcome or self._judge_error(lease, host, error)
+            outcome = outcome or self._judge_error(attempt, host, error)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
@@ -227,20 +229,6 @@ class TaskProcessor:
             rejects=harvest.rejects,
             slow_host=self._ease_host(lease, host) if attempt.asked else None,
         )
-
-    def _leave_out(self, task: Task, error: Exception) -> bool:
-        """Count a followed link to a missing or forbidden page, and return whether it is one."""
-        if task.depth == 0 or task.url is None:
-            return False
-        match error:
-            case HttpStatus(status=status) if status in MISSING and self._settings.missing == "count":
-                self._tally.missing = self._tally.missing.with_one(task.url)
-            case RobotsDenied():
-                self._tally.dropped[ROBOTS] = self._tally.dropped.get(ROBOTS, 0) + 1
-                self._scraper.first.link_filter.examples.setdefault(ROBOTS, bare_url(task.url))
-            case _:
-                return False
-        return True
 
     def _ease_host(self, lease: Lease, host: str | None) -> timedelta | None:
         robots, url = self._tools.robots, lease.task.url
@@ -399,7 +387,8 @@ class TaskProcessor:
         self._tally.postponed[kind] = self._tally.postponed.get(kind, 0) + 1
         return Release(lease, after=reason.after)
 
-    def _judge_error(self, lease: Lease, host: str | None, error: Exception) -> Retry | Bury:
+    def _judge_error(self, attempt: TaskAttempt, host: str | None, error: Exception) -> Retry | Bury:
+        lease = attempt.start.lease
         trace = self._tracebacks.format(error)
         if isinstance(error, BdbQuit):
             step = self._scraper.handler(lease.task)
@@ -407,6 +396,8 @@ class TaskProcessor:
         kind = type(error).__name__
         if self._tools.on_private and isinstance(error, OutOfScope) and error.private_host == host and host:
             self._tools.on_private(lease, host)
+        place = self._tracebacks.find_line(error, own=isinstance(error, ShoalError))
+        in_own_code = self._tracebacks.is_from_user(error)
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)
@@ -417,6 +408,8 @@ class TaskProcessor:
             jitter=random.random(),
             host_delay=delay,
             by_proxies=bool(self._settings.proxies or self._settings.tor),
+            in_own_code=in_own_code,
+            is_repeated=in_own_code and self._failures.is_repeated(lease, kind + place, attempt.response),
         )
         if self._settings.replay:
             # A recording will not get better, and no host needs to be slowed down.
@@ -426,9 +419,7 @@ class TaskProcessor:
         # secrets: it is stored in the queue, and shown to anyone who may read it.
         # Truncated after that, because half a secret is not recognized as one.
         message = " ".join(hidden(f"{kind}: {message_of(error)}").split())
-        text = error_text(self._tools.redact(hidden(message)))
-        if not isinstance(error, ShoalError):
-            text += self._tracebacks.find_line(error)
+        text = error_text(self._tools.redact(hidden(message))) + place
         outcome = replace(outcome, error=text, traceback=trace)
         self._tally.note_error(kind, outcome)
         return outcome
