@@ -54,6 +54,7 @@ ShoalError
     ├── FetchTimeout
     ├── ConnectFailed
     │   ├── DnsFailed
+    │   │   └── NoSuchHost    the name does not exist
     │   ├── TlsFailed
     │   └── ProxyFailed       the proxy is down or violates its protocol
     │       └── ProxyRefused  the proxy is up, but rejects the request
@@ -310,6 +311,10 @@ class ConnectFailed(FetchError):
 
 class DnsFailed(ConnectFailed):
     """The host's name could not be resolved."""
+
+
+class NoSuchHost(DnsFailed):
+    """The host's name does not exist."""
 
 
 class TlsFailed(ConnectFailed):

@@ -11,6 +11,7 @@ from shoal.core.errors import (
     DnsFailed,
     HttpStatus,
     InvalidInput,
+    NoSuchHost,
     OutOfScope,
     ParseFailed,
     RetryLater,
@@ -146,6 +147,8 @@ def judge(
         case HttpStatus(retry_after=timedelta() as asked):
             return Retry(lease, error, after=slower(ZERO, asked).pause or wait)
         case TlsFailed() if rule.attempts is None and lease.attempt >= TLS_TRIES:
+            return Bury(lease, error)
+        case NoSuchHost() if rule.attempts is None:
             return Bury(lease, error)
         case DnsFailed() if rule.delay is None:
             return Retry(lease, error, after=DNS_WAIT + wait)

@@ -16,6 +16,7 @@ from shoal.core.errors import (
     InvalidItem,
     InvalidSetting,
     InvalidUrl,
+    NoSuchHost,
     OutOfScope,
     ParseFailed,
     RetryLater,
@@ -47,6 +48,7 @@ def verdict(error, attempt=1, jitter=HALF, **more):
     "error",
     [
         RobotsDenied(),
+        NoSuchHost(),
         OutOfScope(),
         TooLarge(),
         ParseFailed(),
@@ -282,3 +284,8 @@ def test_a_step_may_ask_for_another_attempt_after_a_time():
     assert str(RetryLater()) == "the step asked for another attempt"
     with pytest.raises(InvalidSetting, match="after must be"):
         RetryLater(after="soon")
+
+
+def test_a_rule_with_attempts_retries_a_name_that_does_not_exist():
+    policy = RetryPolicy(rules={"DnsFailed": RetryRule(attempts=3)})
+    assert isinstance(judge(lease(), NoSuchHost(), policy, jitter=HALF), Retry)
