@@ -55,7 +55,10 @@ NO_RULE = RetryRule()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Number of attempts and delays between them; `rules` are exceptions by error class name."""
+    """Number of attempts and delays between them.
+
+    `rules` are exceptions by status ("429"), group of statuses ("5xx") or error class name.
+    """
 
     max_attempts: int = 3
     base: timedelta = SECOND
@@ -65,11 +68,22 @@ class RetryPolicy:
     rules: Mapping[str, RetryRule] = field(default_factory=lambda: NOTHING)
 
     def rule_for(self, error: Exception) -> RetryRule:
-        """Return the rule of the error's class, or of the nearest base class that has one."""
-        for kind in type(error).__mro__ if self.rules else ():
-            if kind.__name__ in self.rules:
-                return self.rules[kind.__name__]
-        return NO_RULE
+        """Return the rule of the error's status, else of its class or the nearest base class that has one."""
+        if not self.rules:
+            return NO_RULE
+        names = (kind.__name__ for kind in type(error).__mro__)
+        found = (self.rules[name] for name in names if name in self.rules)
+        return self._status_rule(error) or next(found, NO_RULE)
+
+    def allows_status(self, error: HttpStatus) -> bool:
+        """Return whether a rule sets the attempts of the error's status."""
+        rule = self._status_rule(error)
+        return rule is not None and rule.attempts is not None
+
+    def _status_rule(self, error: Exception) -> RetryRule | None:
+        if not isinstance(error, HttpStatus):
+            return None
+        return self.rules.get(str(error.status)) or self.rules.get(f"{error.status // 100}xx")
 
     def under(self, rule: RetryRule) -> Self:
         """Return the policy with the settings of a rule; a delay above the cap raises the cap."""
@@ -136,7 +150,7 @@ def judge(
             # Every page of the host needs robots.txt: the pause saves the attempts of its other tasks.
             pause = ROBOTS_WAIT + wait
             return Bury(lease, error, pause_host=pause) if last else Retry(lease, error, pause, pause)
-        case HttpStatus(status=status) if not _is_transient(status):
+        case HttpStatus(status=status) if not _is_transient(status) and not policy.allows_status(error):
             return Bury(lease, error)
         case _ if last:
             return Bury(lease, error)

@@ -289,3 +289,35 @@ def test_a_step_may_ask_for_another_attempt_after_a_time():
 def test_a_rule_with_attempts_retries_a_name_that_does_not_exist():
     policy = RetryPolicy(rules={"DnsFailed": RetryRule(attempts=3)})
     assert isinstance(judge(lease(), NoSuchHost(), policy, jitter=HALF), Retry)
+
+
+BY_STATUS = RetryPolicy(
+    rules={
+        "5xx": RetryRule(attempts=5),
+        "502": RetryRule(attempts=2),
+        "404": RetryRule(attempts=2),
+        "410": RetryRule(delay=MINUTE),
+        "429": RetryRule(attempts=1),
+        "HttpStatus": RetryRule(attempts=9),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (HttpStatus(500), 5),
+        (HttpStatus(501), 5),
+        (HttpStatus(502), 2),
+        (HttpStatus(408), 9),
+        (HttpStatus(404), 2),
+        (HttpStatus(410), 1),
+        (HttpStatus(403), 1),
+        (Blocked(429), 1),
+        (Blocked(503), 5),
+    ],
+    ids=str,
+)
+def test_rules_by_status_go_before_those_by_class(error, attempts):
+    found = [judge(lease(n), error, BY_STATUS, jitter=HALF) for n in range(1, 11)]
+    assert [isinstance(one, Bury) for one in found].index(True) + 1 == attempts
