@@ -18,6 +18,9 @@ from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
+from shoal.scrape.extract.feed import read_feed
+from shoal.scrape.extract.structured import read_jsonld, read_metadata, read_microdata, read_opengraph
+from shoal.scrape.extract.table import read_table
 from shoal.scrape.forms import fields_of
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
 from shoal.scrape.other_tools import missing_attribute, refuse_options
@@ -172,6 +175,31 @@ class Page:
             return self._parse_lenient_json()
         except RecursionError as error:
             raise ParseFailed(f"{shorten(self.url)} holds JSON that is nested too deeply") from error
+
+    def jsonld(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the page's JSON-LD objects, of one type if given; scripts that are no JSON are skipped."""
+        return read_jsonld(self._tree(), kind)
+
+    def microdata(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the page's microdata items, of one type if given; the value of a property is a list."""
+        return read_microdata(self._tree(), self.base, kind)
+
+    def opengraph(self) -> dict[str, str]:
+        """Return the page's Open Graph properties without `og:`, such as "title" and "image"."""
+        return read_opengraph(self._tree(), self.base)
+
+    def metadata(self) -> dict[str, str]:
+        """Return title, description, canonical URL, language and similar, as far as the page has them."""
+        return read_metadata(self._tree(), self.base)
+
+    def table(self, selector: str = "table") -> list[dict[str, str]]:
+        """Return the rows of the first table that matches, by the names of its columns."""
+        raw = select_first(self._tree(), selector)
+        return [] if raw is None else read_table(raw)
+
+    def feed(self) -> dict[str, Any]:
+        """Return the RSS or Atom feed that the page is: its title, and its entries; raises ParseFailed."""
+        return read_feed(self.html, self.url, self._tree)
 
     def follow(
         self,
