@@ -15,6 +15,7 @@ from shoal.core.failures import message_of
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Run, Task, error_text
 from shoal.core.redact import Redact, redacted
+from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
@@ -299,6 +300,7 @@ class TaskProcessor:
             on_hop=on_hop,
             on_bytes=lambda size: self._memory.reserve(number, size),
             post=task.request.post if task.request else None,
+            method=task.request.method if task.request else POST,
             once=self.at_most_once(task),
         )
 
