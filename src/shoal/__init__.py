@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.core.version import VERSION
 
 if TYPE_CHECKING:
+    from shoal.core.errors import RetryLater, SkipTask
     from shoal.core.model import Reject, Task
     from shoal.core.request_options import RequestOptions
     from shoal.fleet.connect import connect
@@ -13,7 +14,17 @@ if TYPE_CHECKING:
     from shoal.scrape.page import Page
     from shoal.scrape.scraper import Scraper
 
-__all__ = ["Page", "Reject", "RequestOptions", "Scraper", "Task", "connect", "open_queue"]
+__all__ = [
+    "Page",
+    "Reject",
+    "RequestOptions",
+    "RetryLater",
+    "Scraper",
+    "SkipTask",
+    "Task",
+    "connect",
+    "open_queue",
+]
 
 __version__ = VERSION
 
@@ -21,7 +32,9 @@ _HOMES = {
     "RequestOptions": "shoal.core.request_options",
     "Page": "shoal.scrape.page",
     "Reject": "shoal.core.model",
+    "RetryLater": "shoal.core.errors",
     "Scraper": "shoal.scrape.scraper",
+    "SkipTask": "shoal.core.errors",
     "Task": "shoal.core.model",
     "connect": "shoal.fleet.connect",
     "open_queue": "shoal.queue.open",

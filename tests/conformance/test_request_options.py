@@ -13,7 +13,9 @@ POLITE = RequestOptions(headers={"accept": "application/json"})
 
 
 @pytest.mark.parametrize(
-    "ask", [SEARCH, BYTES, POLITE, RequestOptions(post=b"")], ids=["form", "bytes", "headers", "empty"]
+    "ask",
+    [SEARCH, BYTES, POLITE, RequestOptions(post=b""), RequestOptions.json({"a": 1}, method="PUT")],
+    ids=["form", "bytes", "headers", "empty", "method"],
 )
 @pytest.mark.parametrize("payload", [{}, {"page": 2}], ids=["bare", "with a payload"])
 async def test_a_task_is_handed_out_with_all_that_it_asks(queue, ask, payload):
@@ -73,3 +75,18 @@ async def test_what_cannot_be_asked_is_refused(queue, task, says):
     report = await queue.enqueue(run.id, [task], on_invalid=lambda number, error: refused.append(error))
     assert report.invalid == 1
     assert isinstance(refused[0], InvalidTask) and says in str(refused[0])
+
+
+async def test_the_method_tells_tasks_of_one_url_apart(queue):
+    put, delete = RequestOptions(method="PUT"), RequestOptions(method="DELETE")
+    run = await start(queue, page(), page(request=put), page(request=delete))
+    assert await queue.enqueue(run.id, [page(request=put)]) == EnqueueReport(added=0, duplicate=1, invalid=0)
+    requests = [lease.task.request for lease in await claim_all(queue, run)]
+    assert sorted(one.method if one else "GET" for one in requests) == ["DELETE", "GET", "PUT"]
+
+
+@pytest.mark.parametrize("method", ["GET", "TRACE", "put", ""])
+async def test_a_method_that_cannot_be_sent_is_refused(queue, method):
+    run = await start(queue, page())
+    report = await queue.enqueue(run.id, [page(request=RequestOptions(post=b"", method=method))])
+    assert report.invalid == 1

@@ -41,24 +41,37 @@ def missing_lines(snapshot: "Snapshot") -> list[str]:
 
 def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
     """Return a line for each reason why links were not followed."""
+    from shoal.worker.left_out.reasons import SKIPPED
+
     lines = []
     for why, links in snapshot.not_followed.items():
         example = f", for example {links.example}" if links.example else ""
         option = f"; to follow them in a new run: {links.option}" if links.option else ""
-        lines.append(f"Links not followed: {links.count:,} {why}{example}{option}")
+        if why.startswith(SKIPPED):
+            lines.append(f"Skipped by a step: {links.count:,} {why.removeprefix(SKIPPED)}{example}")
+        else:
+            lines.append(f"Links not followed: {links.count:,} {why}{example}{option}")
     return lines
 
 
 def _links_not_followed(snapshot: "Snapshot") -> list[str]:
     from shoal.worker.counters import format_counts, top_counts
+    from shoal.worker.left_out.reasons import SKIPPED
 
-    if not snapshot.not_followed:
-        return []
-    counts = {reason: links.count for reason, links in snapshot.not_followed.items()}
-    first = next(iter(snapshot.not_followed.values())).example
-    example = f", for example {first}" if first else ""
-    lines = [f"Links not followed: {format_counts(counts)}{example}."]
-    shown = [snapshot.not_followed[reason] for reason, _ in top_counts(counts)]
+    lines, shown = [], []
+    for title, by_step in (("Skipped by a step", True), ("Links not followed", False)):
+        found = {
+            reason.removeprefix(SKIPPED): links
+            for reason, links in snapshot.not_followed.items()
+            if reason.startswith(SKIPPED) == by_step
+        }
+        if not found:
+            continue
+        counts = {reason: links.count for reason, links in found.items()}
+        first = next(iter(found.values())).example
+        example = f", for example {first}" if first else ""
+        lines.append(f"{title}: {format_counts(counts)}{example}.")
+        shown += [found[reason] for reason, _ in top_counts(counts)]
     # Those of a cut have a line of their own.
     rules = dict.fromkeys(links.option for links in shown if links.option and not links.is_cut)
     return lines + [f"To follow them in a new run: {option}" for option in rules]

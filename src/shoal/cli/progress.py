@@ -29,6 +29,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
         has_lines = logs is not None and logs.is_stream
         self._view = None if as_json or has_lines else open_view()
         self._last_line = time.monotonic()
+        self._awaits_error = True
         self._place = f" in {shown_queue(queue_url)}" if queue_url else ""
 
     def __enter__(self) -> Self:
@@ -50,12 +51,22 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             say(f"Run {run.id}{self._place}")
 
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
-        """Show the current progress."""
+        """Show the current progress, and the first error while nothing is done."""
+        self._show_first_error(snapshot, pool)
         if self._view:
             self._view.show(snapshot, pool)
         elif time.monotonic() - self._last_line >= LINE_INTERVAL:
             self._last_line = time.monotonic()
             self._line(snapshot, pool)
+
+    def _show_first_error(self, snapshot: Snapshot, pool: WorkerPool) -> None:
+        # The retries of a page may take minutes, in which the run would seem to hang.
+        if not self._awaits_error or not (pool.tally.first_errors or snapshot.stats.completed):
+            return
+        self._awaits_error = False
+        if not snapshot.stats.completed and snapshot.stats.remaining:
+            kind, error = next(iter(pool.tally.first_errors.items()))
+            self.on_message(f"First error: {kind}: {error.partition(chr(10))[0]}")
 
     def on_message(self, text: str) -> None:
         """Print an event of a worker."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from shoal.core.model import MINUTE, NOTHING, ZERO
+from shoal.core.request_options import POST
 
 OnHop = Callable[[str], Awaitable[None]]
 OnBytes = Callable[[int], Awaitable[None]]
@@ -120,7 +121,7 @@ class Request:
 
     `on_hop` is awaited with the URL of every redirect before it is requested; an exception from it ends the
     fetch. `on_bytes` is awaited with the number of bytes that a body has or has grown by; reading goes on
-    only when it returns. `post` is the body of a POST, which is sent once.
+    only when it returns. `post` is the body of a POST or another `method`, which is sent once.
     `on_send` is called by a fetcher that had to wait for something else, just before it sends the request;
     an exception from it ends the fetch. `render` requests the page as a browser renders it, and is called
     with every tab that is opened for it. `once` says that the task must not return to the queue once the
@@ -135,6 +136,7 @@ class Request:
     proxy: Proxy | None = None
     identity: Identity | None = None
     post: bytes | None = field(default=None, repr=False)
+    method: str = POST  # of a request that is no GET
     on_send: OnRequest | None = None
     render: OnOpen | None = None
     once: bool = False

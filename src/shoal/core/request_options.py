@@ -14,7 +14,10 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+POST, HEAD = "POST", "HEAD"
+METHODS = ("GET", POST, "PUT", "PATCH", "DELETE", HEAD, "OPTIONS")
 SENT_ON = frozenset({307, 308})  # redirects that repeat a POST; others turn it into a GET
+SEE_OTHER = 303  # turns every method but HEAD into a GET
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 _COOKIE_NAME = re.compile(r"[^\s=;,\x00-\x1f\x7f]+")
@@ -23,28 +26,35 @@ _NOT_IN_COOKIES = re.compile(r"[;\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """The body of a POST, and header fields that override those of the scraper."""
+    """The body of a POST or of another method, and header fields that override those of the scraper."""
 
-    post: bytes | None = field(default=None, repr=False)  # a GET if None
+    post: bytes | None = field(default=None, repr=False)  # a GET if None; empty for a method without a body
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS, repr=False)  # may hold secrets
+    method: str = POST  # of a request that is no GET
+
+    def __post_init__(self) -> None:
+        if self.post is None and self.method not in (POST, "GET"):
+            object.__setattr__(self, "post", b"")
 
     @property
     def words(self) -> str:
         """A description without secrets: the method, the body size and the header names."""
-        method = "GET" if self.post is None else f"POST of {len(self.post):,} bytes"
+        method = "GET" if self.post is None else f"{self.method} of {len(self.post):,} bytes"
         return f"{method}, with {', '.join(self.headers)}" if self.headers else method
 
     @classmethod
-    def form(cls, fields: Mapping[str, Any], *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
+    def form(
+        cls, fields: Mapping[str, Any], *, headers: Mapping[str, str] = NO_HEADERS, method: str = POST
+    ) -> Self:
         """Return the POST of a form; a list as value is sent as one field per entry."""
-        return cls(post=urlencode(fields, doseq=True).encode(), headers=_named(FORM, headers))
+        return cls(post=urlencode(fields, doseq=True).encode(), headers=_named(FORM, headers), method=method)
 
     @classmethod
-    def json(cls, data: Any, *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
+    def json(cls, data: Any, *, headers: Mapping[str, str] = NO_HEADERS, method: str = POST) -> Self:
         """Return the POST of JSON."""
         # In a fixed order, so that equal data is the same task.
         body = msgspec.json.encode(data, order="deterministic")
-        return cls(post=body, headers=_named(JSON, headers))
+        return cls(post=body, headers=_named(JSON, headers), method=method)
 
     @classmethod
     def read(
@@ -59,19 +69,19 @@ class RequestOptions:
     ) -> Self | None:
         """Return the options of a request as steps write them, None for a plain GET; raises InvalidInput.
 
-        A form, JSON or bytes make it a POST.
+        A form, JSON or bytes make it a POST, unless you name another method.
         """
         if sum(one is not None for one in (form, json, body)) > 1:
             raise InvalidInput("A request sends one of form=, json= and body=; leave the others out")
-        is_post = _is_post(method, has_body=not (form is json is body is None))
+        word = _read_method(method, has_body=not (form is json is body is None))
         fields = _with_cookies(headers, cookies)
         if form is not None:
-            return cls.form(form, headers=fields)
+            return cls.form(form, headers=fields, method=word)
         if json is not None:
-            return cls.json(json, headers=fields)
-        if not is_post and not fields:
-            return None
-        return cls(post=(body or b"") if is_post else None, headers=fields)
+            return cls.json(json, headers=fields, method=word)
+        if word == "GET":
+            return cls(headers=fields) if fields else None
+        return cls(post=body or b"", headers=fields, method=word)
 
 
 def _named(kind: str, headers: Mapping[str, str]) -> dict[str, str]:
@@ -79,24 +89,28 @@ def _named(kind: str, headers: Mapping[str, str]) -> dict[str, str]:
     return {"content-type": kind} | {name.lower(): value for name, value in headers.items()}
 
 
-def asked_for(url: str, post: bytes | None) -> str:
-    """Return the identity of a request: its URL, and a hash of its body."""
+def asked_for(url: str, post: bytes | None, method: str = POST) -> str:
+    """Return the identity of a request: its URL, its method unless it is a GET, and a hash of its body."""
     # The URL comes first: keys are grouped by their beginning, and so by host.
-    return url if post is None else f"{url} POST {blake2b(post, digest_size=16).hexdigest()}"
+    return url if post is None else f"{url} {method} {blake2b(post, digest_size=16).hexdigest()}"
 
 
-def _is_post(method: str | None, has_body: bool) -> bool:
-    word = "" if method is None else str(method).upper()
-    if word not in ("", "GET", "POST"):
+def after_redirect(method: str, status: int) -> str:
+    """Return the method of the request that follows a redirect, as browsers choose it."""
+    if method == HEAD or status in SENT_ON:
+        return method
+    return "GET" if method == POST or status == SEE_OTHER else method
+
+
+def _read_method(method: str | None, has_body: bool) -> str:
+    word = (POST if has_body else "GET") if method is None else str(method).upper()
+    if word not in METHODS:
+        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {shorten(repr(method))}")
+    if word in ("GET", HEAD) and has_body:
         raise InvalidInput(
-            f"method must be GET or POST, got {shorten(repr(method))}. "
-            "For another one, use a client of your own in a step with fetch=None"
+            f"A {word} sends no form, JSON or bytes: put the values into the URL, or leave method out"
         )
-    if word == "GET" and has_body:
-        raise InvalidInput(
-            "A GET sends no form, JSON or bytes: put the values into the URL, or leave method out"
-        )
-    return word == "POST" or has_body
+    return word
 
 
 def _with_cookies(headers: Mapping[str, str], cookies: Mapping[Any, Any] | None) -> Mapping[str, str]:

@@ -11,13 +11,16 @@ from shoal.core.errors import (
     DnsFailed,
     HttpStatus,
     InvalidInput,
+    NoSuchHost,
     OutOfScope,
     ParseFailed,
+    RetryLater,
     RobotsDenied,
     RobotsUnavailable,
     TlsFailed,
     TooLarge,
 )
+from shoal.core.failures import message_of
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
@@ -31,6 +34,9 @@ PERMANENT_5XX = frozenset({501, 505})
 
 # Errors that no retry can change, whatever the retry policy says.
 PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput, BreakpointRefused)
+# Errors of the user's own code that are raised for every page, and those that depend on the page.
+CODE_ERRORS = (NameError, ImportError, SyntaxError, TypeError, AttributeError)
+PAGE_ERRORS = (TypeError, AttributeError, LookupError, UnboundLocalError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,10 @@ NO_RULE = RetryRule()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Number of attempts and delays between them; `rules` are exceptions by error class name."""
+    """Number of attempts and delays between them.
+
+    `rules` are exceptions by status ("429"), group of statuses ("5xx") or error class name.
+    """
 
     max_attempts: int = 3
     base: timedelta = SECOND
@@ -59,11 +68,22 @@ class RetryPolicy:
     rules: Mapping[str, RetryRule] = field(default_factory=lambda: NOTHING)
 
     def rule_for(self, error: Exception) -> RetryRule:
-        """Return the rule of the error's class, or of the nearest base class that has one."""
-        for kind in type(error).__mro__ if self.rules else ():
-            if kind.__name__ in self.rules:
-                return self.rules[kind.__name__]
-        return NO_RULE
+        """Return the rule of the error's status, else of its class or the nearest base class that has one."""
+        if not self.rules:
+            return NO_RULE
+        names = (kind.__name__ for kind in type(error).__mro__)
+        found = (self.rules[name] for name in names if name in self.rules)
+        return self._status_rule(error) or next(found, NO_RULE)
+
+    def allows_status(self, error: HttpStatus) -> bool:
+        """Return whether a rule sets the attempts of the error's status."""
+        rule = self._status_rule(error)
+        return rule is not None and rule.attempts is not None
+
+    def _status_rule(self, error: Exception) -> RetryRule | None:
+        if not isinstance(error, HttpStatus):
+            return None
+        return self.rules.get(str(error.status)) or self.rules.get(f"{error.status // 100}xx")
 
     def under(self, rule: RetryRule) -> Self:
         """Return the policy with the settings of a rule; a delay above the cap raises the cap."""
@@ -100,8 +120,14 @@ def judge(
     jitter: float,
     host_delay: timedelta = ZERO,
     by_proxies: bool = False,
+    in_own_code: bool = False,
+    is_repeated: bool = False,
 ) -> Retry | Bury:
-    """Decide what happens to a failed task; `host_delay` is the current slowdown of its host."""
+    """Decide what happens to a failed task; `host_delay` is the current slowdown of its host.
+
+    `in_own_code` says that the user's own code has raised the error, rather than a library, and `is_repeated`
+    that the page is the one that caused the same error at the last attempt.
+    """
     rule = policy.rule_for(error)
     policy = policy.under(rule)
     wait = policy.backoff(lease.attempt, jitter)
@@ -124,18 +150,33 @@ def judge(
             # Every page of the host needs robots.txt: the pause saves the attempts of its other tasks.
             pause = ROBOTS_WAIT + wait
             return Bury(lease, error, pause_host=pause) if last else Retry(lease, error, pause, pause)
-        case HttpStatus(status=status) if not _is_transient(status):
+        case HttpStatus(status=status) if not _is_transient(status) and not policy.allows_status(error):
             return Bury(lease, error)
         case _ if last:
+            return Bury(lease, error)
+        case RetryLater(after=timedelta() as asked):
+            return Retry(lease, error, after=asked)
+        case _ if in_own_code and rule.attempts is None and _is_final(error, is_repeated):
             return Bury(lease, error)
         case HttpStatus(retry_after=timedelta() as asked):
             return Retry(lease, error, after=slower(ZERO, asked).pause or wait)
         case TlsFailed() if rule.attempts is None and lease.attempt >= TLS_TRIES:
             return Bury(lease, error)
+        case NoSuchHost() if rule.attempts is None:
+            return Bury(lease, error)
         case DnsFailed() if rule.delay is None:
             return Retry(lease, error, after=DNS_WAIT + wait)
         case _:
             return Retry(lease, error, after=wait)
+
+
+def _is_final(error: Exception, is_repeated: bool) -> bool:
+    """Return whether an error of the user's own code will be raised by every further attempt."""
+    if is_repeated and isinstance(error, PAGE_ERRORS):
+        return True
+    # None is what a page without the element gives: the next response may have it.
+    depends_on_page = isinstance(error, UnboundLocalError) or "NoneType" in message_of(error)
+    return isinstance(error, CODE_ERRORS) and not depends_on_page
 
 
 def _is_transient(status: int) -> bool:

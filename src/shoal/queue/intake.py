@@ -13,7 +13,7 @@ import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, NOTHING, ZERO, Run, RunSettings, Task
-from shoal.core.request_options import RequestOptions, asked_for
+from shoal.core.request_options import METHODS, POST, RequestOptions, asked_for
 from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
@@ -210,6 +210,8 @@ def _wrong_request(url: str | None, request: RequestOptions) -> str | None:
     if type(request.post) not in (bytes, type(None)):
         given = type(request.post).__name__
         return f"post must be bytes, got {given}; RequestOptions.form and RequestOptions.json make them"
+    if request.method not in METHODS or (request.method == "GET" and request.post is not None):
+        return f"method must be one of {', '.join(METHODS[1:])}, got {shorten(repr(request.method))}"
     if any(type(text) is not str for field in request.headers.items() for text in field):
         return "headers must be strings"
     return None
@@ -231,7 +233,7 @@ def _canonical(task: Task) -> tuple[str | None, str]:
 def _identity(task: Task, url: str | None, payload: str) -> str:
     if url is None:
         return payload
-    return url if task.request is None else asked_for(url, task.request.post)
+    return url if task.request is None else asked_for(url, task.request.post, task.request.method)
 
 
 def _payload(task: Task) -> str:
@@ -249,10 +251,11 @@ def _payload(task: Task) -> str:
 
 
 def _with_request(task: Task) -> Any:
-    """Return what is stored as JSON: the payload, or a list of payload, body and headers."""
+    """Return what is stored as JSON: the payload, or a list of payload, body, headers, other method."""
     if task.request is None:
         return dict(task.payload)
-    return [dict(task.payload), task.request.post, dict(task.request.headers)]
+    stored: list[Any] = [dict(task.payload), task.request.post, dict(task.request.headers)]
+    return stored if task.request.method == POST else [*stored, task.request.method]
 
 
 def read_payload(text: str | bytes | None) -> tuple[Mapping[str, Any], RequestOptions | None]:
@@ -262,8 +265,9 @@ def read_payload(text: str | bytes | None) -> tuple[Mapping[str, Any], RequestOp
     found = decode(text)
     if isinstance(found, dict):
         return found, None
-    payload, post, headers = found
-    return payload, RequestOptions(post=None if post is None else b64decode(post), headers=headers)
+    payload, post, headers, *method = found
+    body = None if post is None else b64decode(post)
+    return payload, RequestOptions(post=body, headers=headers, method=method[0] if method else POST)
 
 
 async def _each(tasks: Tasks) -> AsyncIterator[Task]:

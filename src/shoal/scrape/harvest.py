@@ -1,15 +1,18 @@
 """The results of one page, buffered until its step has finished."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.core.errors import InvalidItem
+import msgspec
+
+from shoal.core.errors import InvalidItem, InvalidTask
 from shoal.core.model import Reject, Task
 from shoal.scrape.items import Check, is_item, make_reject, validate_item
 from shoal.scrape.node import Node
 
+Route = Callable[[Task], Task]
 MAX_RESULTS = 1_000_000  # items and tasks of one page: no page holds as many, so the step never ends
 
 
@@ -27,17 +30,20 @@ class Harvest:
 
 
 class ResultCollector:
-    """Sorts the values that a step yields into a harvest; its follow-up tasks are not filtered yet."""
+    """Sorts the values that a step yields into a harvest; its follow-up tasks are not filtered yet.
 
-    __slots__ = ("_check", "_count", "_step", "harvest")
+    `route` returns a follow-up task with the name of its step; it raises InvalidTask.
+    """
 
-    def __init__(self, step: str, check: Check | None) -> None:
+    __slots__ = ("_check", "_count", "_route", "_step", "harvest")
+
+    def __init__(self, step: str, check: Check | None, route: Route) -> None:
         self.harvest = Harvest()
-        self._step, self._check = step, check
+        self._step, self._check, self._route = step, check, route
         self._count = 0
 
     def add(self, value: Any) -> None:
-        """Add a yielded value; raises InvalidItem if it is neither an item nor a task."""
+        """Add a yielded value; raises InvalidItem or InvalidTask if it cannot be stored."""
         if value is None:
             return
         self._count += 1
@@ -46,7 +52,9 @@ class ResultCollector:
                 None, f"step {self._step!r} yielded more than {MAX_RESULTS:,} times for one page"
             )
         if isinstance(value, Task):
-            self.harvest.follow.append(value)
+            if value.payload:
+                _check_payload(value)
+            self.harvest.follow.append(self._route(value))
         elif isinstance(value, Reject):
             self.harvest.rejects.append(make_reject(value.data, value.reason))
         elif is_item(value):
@@ -65,6 +73,17 @@ class ResultCollector:
             self.harvest.rejects.append(item)
         else:
             self.harvest.items.append(item)
+
+
+def _check_payload(task: Task) -> None:
+    # The queue checks it too, but when the line that made the task is no longer known.
+    try:
+        _encode(dict(task.payload))
+    except (TypeError, ValueError, UnicodeError, RecursionError) as error:
+        raise InvalidTask(task, f"payload is not JSON: {error}") from error
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 def _describe(value: Any) -> str:

@@ -91,6 +91,8 @@ def _to_json_type(value: Any) -> Any:
         return dict(value)
     if isinstance(value, (str, PurePath)):
         return str(value)
+    if callable(value) and (name := getattr(value, "__name__", "")):
+        raise NotImplementedError(f"it holds the function {name!r}; call it: {name}(…)")
     raise NotImplementedError(f"it holds a value of type {type(value).__name__}; make it text or a number")
 
 

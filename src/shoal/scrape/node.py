@@ -8,7 +8,7 @@ from turbohtml import Node as Raw
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
-from shoal.scrape.scrapy_words import missing_attribute, selector_instead_of
+from shoal.scrape.other_tools import missing_attribute, selector_instead_of
 from shoal.scrape.text import text_of
 
 
@@ -52,7 +52,7 @@ class Node(msgspec.Struct, eq=False):  # a Struct, because creating one is four 
         raw = select_first(self._raw, selector)
         return None if raw is None else Node(raw)
 
-    def xpath(self, expression: str) -> "list[Node | str | float | bool]":
+    def xpath(self, expression: str) -> "XPathResults":
         """Return what an XPath expression selects: elements as nodes, text and attributes as str."""
         return evaluate_xpath(self._raw, expression)
 
@@ -74,8 +74,35 @@ class NodeList(list[Node]):
 
     __slots__ = ()
 
+    def css(self, selector: str) -> "NodeList":
+        """Return the elements in these that match a CSS selector, those of each element in turn."""
+        return NodeList(found for node in self for found in node.css(selector))
+
+    def xpath(self, expression: str) -> "XPathResults":
+        """Return what an XPath expression selects from each element in turn."""
+        return XPathResults(found for node in self for found in node.xpath(expression))
+
     def __getattr__(self, name: str) -> Any:
         raise missing_attribute("NodeList", name)
+
+
+class XPathResults(list["Node | str | float | bool"]):
+    """What an XPath expression selects: elements as nodes, text and attributes as str."""
+
+    __slots__ = ()
+
+    def get(self, default: str | None = None) -> str | None:
+        """Return the first text or attribute; raises InvalidInput if the expression selects elements."""
+        return _as_text(self[0]) if self else default
+
+    def getall(self) -> list[str]:
+        """Return every text or attribute; raises InvalidInput if the expression selects elements."""
+        return [_as_text(one) for one in self]
+
+    extract, extract_first = getall, get  # as in older code for Scrapy
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("XPathResults", name)
 
 
 def select(raw: Raw, selector: str) -> list[Element]:
@@ -94,19 +121,29 @@ def select_first(raw: Raw, selector: str) -> Element | None:
         raise _invalid_query("a CSS selector", selector, error) from error
 
 
-def evaluate_xpath(raw: Raw, expression: str) -> "list[Node | str | float | bool]":
+def evaluate_xpath(raw: Raw, expression: str) -> XPathResults:
     """Return the results of an XPath expression as a list; raises InvalidInput if it cannot be parsed."""
     try:
         found = raw.xpath(expression)
     except (ValueError, TypeError, RecursionError) as error:
         raise _invalid_query("an XPath expression", expression, error) from error
-    return [_wrap(one) for one in found] if isinstance(found, list) else [found]
+    return XPathResults(map(_wrap, found) if isinstance(found, list) else (found,))
 
 
 def _wrap(found: Any) -> "Node | str":
     if isinstance(found, Element):
         return Node(found)
     return str(found) if isinstance(found, str) else str(getattr(found, "data", ""))
+
+
+def _as_text(found: "Node | str | float | bool") -> str:
+    if isinstance(found, Node):
+        # Scrapy returns HTML here, and most callers want text.
+        raise InvalidInput(
+            f"The XPath expression selects elements ({found.tag}), which are no text. "
+            "Write //…/text() or //…/@href, or call node.text() or node.html of each"
+        )
+    return str(found)
 
 
 def _invalid_query(kind: str, text: object, error: Exception) -> InvalidInput:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 import msgspec
 from turbohtml import Document
@@ -18,9 +19,12 @@ from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.text import shorten
 from shoal.core.urls import join
 from shoal.scrape.charset import read_text
+from shoal.scrape.extract.feed import read_feed
+from shoal.scrape.extract.structured import read_jsonld, read_metadata, read_microdata, read_opengraph
+from shoal.scrape.extract.table import read_table
 from shoal.scrape.forms import fields_of
-from shoal.scrape.node import Node, NodeList, evaluate_xpath, select, select_first
-from shoal.scrape.scrapy_words import missing_attribute, refuse_options
+from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
+from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.text import text_of
 from shoal.scrape.tree import parse_html
 
@@ -130,12 +134,12 @@ class Page:
         raw = select_first(self._tree(), selector)
         return None if raw is None else Node(raw)
 
-    def xpath(self, expression: str) -> list[Node | str | float | bool]:
+    def xpath(self, expression: str) -> XPathResults:
         """Return the results of an XPath expression: elements as nodes, text and attributes as str."""
         return evaluate_xpath(self._tree(), expression)
 
-    def text(self, selector: str, default: str = "") -> str:
-        """Return the text of the first match, with whitespace collapsed."""
+    def text(self, selector: str = "body", default: str = "") -> str:
+        """Return the text of the first match, with whitespace collapsed; of the whole page by default."""
         raw = select_first(self._tree(), selector)
         return default if raw is None else text_of(raw)
 
@@ -159,6 +163,13 @@ class Page:
         self._links.update(found)
         return list(found)
 
+    def urljoin(self, url: str) -> str:
+        """Return a link of this page as an absolute URL; what is no web address is returned as it is."""
+        try:
+            return join(self.base, url)
+        except InvalidUrl:
+            return url
+
     def json(self) -> Any:
         """Return the page's JSON as Python values; raises ParseFailed."""
         try:
@@ -167,6 +178,31 @@ class Page:
             return self._parse_lenient_json()
         except RecursionError as error:
             raise ParseFailed(f"{shorten(self.url)} holds JSON that is nested too deeply") from error
+
+    def jsonld(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the page's JSON-LD objects, of one type if given; scripts that are no JSON are skipped."""
+        return read_jsonld(self._tree(), kind)
+
+    def microdata(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the page's microdata items, of one type if given; the value of a property is a list."""
+        return read_microdata(self._tree(), self.base, kind)
+
+    def opengraph(self) -> dict[str, str]:
+        """Return the page's Open Graph properties without `og:`, such as "title" and "image"."""
+        return read_opengraph(self._tree(), self.base)
+
+    def metadata(self) -> dict[str, str]:
+        """Return title, description, canonical URL, language and similar, as far as the page has them."""
+        return read_metadata(self._tree(), self.base)
+
+    def table(self, selector: str = "table") -> list[dict[str, str]]:
+        """Return the rows of the first table that matches, by the names of its columns."""
+        raw = select_first(self._tree(), selector)
+        return [] if raw is None else read_table(raw)
+
+    def feed(self) -> dict[str, Any]:
+        """Return the RSS or Atom feed that the page is: its title, and its entries; raises ParseFailed."""
+        return read_feed(self.html, self.url, self._tree)
 
     def follow(
         self,
@@ -177,6 +213,7 @@ class Page:
         method: str | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         cookies: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
         form: Mapping[str, Any] | None = None,
         json: Any = None,
         body: bytes | None = None,
@@ -185,11 +222,13 @@ class Page:
     ) -> Task | None:
         """Return a task for a link of this page, for the same step unless you name another.
 
-        Other keyword arguments become payload. A form, JSON or bytes make the request a POST; cookies are
-        sent like header fields, with this request only. Returns None for None and for anything that is not a
-        web address; a step may yield None.
+        Other keyword arguments become payload. Params are added to the URL. A form, JSON or bytes
+        make the request a POST; cookies are sent like header fields, with this request only. Returns None for
+        None and for anything that is not a web address; a step may yield None.
         """
         href = url.attr("href") if isinstance(url, Node) else url
+        if params is not None:
+            href = self._with_params(href, params)
         if not (method or headers or cookies or payload or more) and form is json is body is None:
             return self._task(href, step, priority, NOTHING, None)
         options = RequestOptions.read(
@@ -206,6 +245,7 @@ class Page:
         body: bytes | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         cookies: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
         step: Named | str | None = None,
         priority: int | None = None,
         payload: Mapping[str, Any] = NOTHING,
@@ -223,6 +263,8 @@ class Page:
         )
         # A form without an action is sent to the page that contains it.
         href = (url.attr("action") or self.url) if isinstance(url, Node) else url
+        if params is not None:
+            href = self._with_params(href, params)
         return self._task(href, step, priority, merge_payload(payload, more), options)
 
     def form(self, selector: str = "form") -> dict[str, Any]:
@@ -254,6 +296,16 @@ class Page:
             depth=self.task.depth + 1,
             request=options,
         )
+
+    def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:
+        if not isinstance(params, Mapping):
+            raise InvalidInput("params must be names and values, such as params={'page': 2}")
+        # Like other clients: a list is sent as one parameter per entry, and None is left out.
+        query = urlencode({name: value for name, value in params.items() if value is not None}, doseq=True)
+        if href is None or not query:
+            return href
+        url, _, _ = self.urljoin(href).partition("#")
+        return f"{url}{'&' if '?' in url else '?'}{query}"
 
     @property
     def is_long(self) -> bool:

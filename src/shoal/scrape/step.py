@@ -1,11 +1,13 @@
 """A step of a scraper: calls the user's function with a page or a task and collects its results."""
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from types import AsyncGeneratorType, FrameType, GeneratorType, TracebackType
+from typing import Any, TypeVar
 
 from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.model import Reject, Task
@@ -16,6 +18,7 @@ from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.page import Page
 
 Subject = Page | Task
+E = TypeVar("E", bound=BaseException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,11 +53,15 @@ class Step:
     def harvest(self, subject: Subject) -> Harvest:
         """Run the function to completion and return its results; an exception discards them all."""
         collector, has_hooks = self._new_collector(subject), bool(self.hooks.item)
-        for value in self._iterate(self.function(subject)):
-            if has_hooks and _goes_through_hooks(value):
-                collector.add_all(self.hooks.change_item(value, subject))
-            else:
-                collector.add(value)
+        result = self.function(subject)
+        try:
+            for value in self._iterate(result):
+                if has_hooks and _goes_through_hooks(value):
+                    collector.add_all(self.hooks.change_item(value, subject))
+                else:
+                    collector.add(value)
+        except InvalidInput as error:
+            raise _at_yield(error, result, self.function) from error.__cause__
         return self._filter_links(collector.harvest, subject)
 
     async def harvest_async(self, subject: Subject) -> Harvest:
@@ -65,17 +72,23 @@ class Step:
             result = await result
         if isinstance(result, AsyncGenerator):
             async with aclosing(result):
-                async for value in result:
+                try:
+                    async for value in result:
+                        if has_hooks and _goes_through_hooks(value):
+                            collector.add_all(await self.hooks.change_item_async(value, subject))
+                        else:
+                            collector.add(value)
+                except InvalidInput as error:
+                    raise _at_yield(error, result, self.function) from error.__cause__
+        else:
+            try:
+                for value in self._iterate(result):
                     if has_hooks and _goes_through_hooks(value):
                         collector.add_all(await self.hooks.change_item_async(value, subject))
                     else:
                         collector.add(value)
-        else:
-            for value in self._iterate(result):
-                if has_hooks and _goes_through_hooks(value):
-                    collector.add_all(await self.hooks.change_item_async(value, subject))
-                else:
-                    collector.add(value)
+            except InvalidInput as error:
+                raise _at_yield(error, result, self.function) from error.__cause__
         return self._filter_links(collector.harvest, subject)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -85,7 +98,7 @@ class Step:
         if isinstance(subject, Page) == (self.fetch is None):
             wanted = "tasks" if self.fetch is None else "pages"
             raise InvalidInput(f"Step {self.name!r} handles {wanted}, got a {type(subject).__name__}")
-        return ResultCollector(self.name, self.check)
+        return ResultCollector(self.name, self.check, self.route)
 
     def _iterate(self, result: Any) -> Iterable[Any]:
         """Return a function's result as an iterable of values: a single value becomes a tuple of one."""
@@ -106,9 +119,35 @@ class Step:
                 harvest.dropped.update(subject.dropped)
             tasks = map(subject.resolve, tasks)
         parent = subject.task if isinstance(subject, Page) else subject
-        harvest.follow = self.link_filter.filter(map(self.route, tasks), parent, harvest.dropped)
+        harvest.follow = self.link_filter.filter(tasks, parent, harvest.dropped)
         return harvest
 
 
 def _goes_through_hooks(value: Any) -> bool:
     return is_item(value) and not isinstance(value, (Task, Reject))
+
+
+def _at_yield(error: E, result: Any, function: Callable[..., Any]) -> E:
+    """Return an error that a suspended generator did not raise itself, with the generator's frames.
+
+    If the generator has raised it, it has no frame left, and the error has them already. For a value that the
+    function has returned, the message names the function.
+    """
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if not isinstance(result, GeneratorType | AsyncGeneratorType) and code is not None:
+        error.args = (f"{error} (returned by {Path(code.co_filename).name}:{code.co_firstlineno})",)
+    trace: TracebackType | None = None
+    for frame in reversed(list(_frames(result))):
+        trace = TracebackType(trace, frame, frame.f_lasti, frame.f_lineno)
+    return error.with_traceback(trace) if trace else error
+
+
+def _frames(result: Any) -> Iterator[FrameType]:
+    """Yield the frame of a suspended generator, and those of the generators that it delegates to."""
+    if isinstance(result, AsyncGeneratorType):
+        if result.ag_frame is not None:
+            yield result.ag_frame
+        return
+    while isinstance(result, GeneratorType) and result.gi_frame is not None:
+        yield result.gi_frame
+        result = result.gi_yieldfrom

@@ -7,20 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from shoal.core.errors import HttpStatus, NotNow, OutOfScope, RobotsDenied, ShoalError
+from shoal.core.errors import NotNow, OutOfScope, ShoalError
 from shoal.core.failures import error_text, message_of
+from shoal.core.http import Response
 from shoal.core.model import Bury, Lease, Release, Retry, Run, Task
-from shoal.core.redact import Redact, bare_url
+from shoal.core.redact import Redact
 from shoal.core.secrets import hidden
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.robots.robots import Robots
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.breakpoints import explain_quit
+from shoal.worker.failures.leave_out import LeftOutPages
+from shoal.worker.failures.repeated import RepeatedFailures
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
-from shoal.worker.left_out.missing import MISSING
-from shoal.worker.left_out.reasons import ROBOTS
 from shoal.worker.prefetch import host_of
 
 
@@ -42,6 +43,8 @@ class OutcomeJudge:
         self._tracebacks = TracebackFormatter.for_code(
             scraper.first.filename, lambda text: redact(hidden(text))
         )
+        self._failures = RepeatedFailures()
+        self._left_out = LeftOutPages(tally, scraper.first.link_filter.examples, redact)
         self.read_settings(run)
 
     def read_settings(self, run: Run) -> None:
@@ -55,18 +58,8 @@ class OutcomeJudge:
         self._backoff = HostBackoff(run.settings.host_delay)
 
     def count_if_left_out(self, task: Task, error: Exception) -> bool:
-        """Count a followed link to a missing or forbidden page, and return whether it is one."""
-        if task.depth == 0 or task.url is None:
-            return False
-        match error:
-            case HttpStatus(status=status) if status in MISSING and self._settings.missing == "count":
-                self._tally.missing = self._tally.missing.with_one(task.url)
-            case RobotsDenied():
-                self._tally.dropped[ROBOTS] = self._tally.dropped.get(ROBOTS, 0) + 1
-                self._scraper.first.link_filter.examples.setdefault(ROBOTS, bare_url(task.url))
-            case _:
-                return False
-        return True
+        """Count a page that is skipped, missing or forbidden, and return whether it is one."""
+        return self._left_out.leave_out(task, error, count_missing=self._settings.missing == "count")
 
     def ease_host(self, lease: Lease) -> timedelta | None:
         """Return the new slowdown of a host after a success; None if it does not change."""
@@ -84,7 +77,7 @@ class OutcomeJudge:
         """Return whether some error class leaves a task another attempt."""
         return lease.attempt < self._policies.get(lease.task.step, self._policy).most_attempts
 
-    def judge_error(self, lease: Lease, error: Exception) -> Retry | Bury:
+    def judge_error(self, lease: Lease, error: Exception, response: Response | None = None) -> Retry | Bury:
         """Return the outcome of a task whose attempt failed, with the error as text and without secrets."""
         host, trace = host_of(lease), self._tracebacks.format(error)
         if isinstance(error, BdbQuit):
@@ -93,6 +86,8 @@ class OutcomeJudge:
         kind = type(error).__name__
         if self._on_private and isinstance(error, OutOfScope) and error.private_host == host and host:
             self._on_private(lease, host)
+        place = self._tracebacks.find_line(error, own=isinstance(error, ShoalError))
+        in_own_code = self._tracebacks.is_from_user(error)
         now = time.monotonic()
         delay = self._backoff.before_complaint(host, lease.host_slowdown, now)
         policy = self._policies.get(lease.task.step, self._policy)
@@ -103,6 +98,8 @@ class OutcomeJudge:
             jitter=random.random(),
             host_delay=delay,
             by_proxies=bool(self._settings.proxies or self._settings.tor),
+            in_own_code=in_own_code,
+            is_repeated=in_own_code and self._failures.is_repeated(lease, kind + place, response),
         )
         if self._settings.replay:
             # A recording will not get better, and no host needs to be slowed down.
@@ -112,9 +109,7 @@ class OutcomeJudge:
         # secrets: it is stored in the queue, and shown to anyone who may read it.
         # Truncated after that, because half a secret is not recognized as one.
         message = " ".join(hidden(f"{kind}: {message_of(error)}").split())
-        text = error_text(self._redact(hidden(message)))
-        if not isinstance(error, ShoalError):
-            text += self._tracebacks.find_line(error)
+        text = error_text(self._redact(hidden(message))) + place
         outcome = replace(outcome, error=text, traceback=trace)
         self._tally.note_error(kind, outcome)
         return outcome

@@ -10,6 +10,7 @@ from shoal.core.errors import NotNow, StepEnded, StepTimeout
 from shoal.core.http import LiveTab, OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import Redact, redacted
+from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher
@@ -220,15 +221,15 @@ class TaskProcessor:
         """Return the outcome of an error: the usual one, or what a hook decides."""
         lease = attempt.start.lease
         if not self._scraper.hooks.error:
-            return self._judge.judge_error(lease, error)
+            return self._judge.judge_error(lease, error, attempt.response)
         failed = FailedTask(error, lease.task, lease.attempt, attempt.response)
         try:
             decision = await self._hooks.decide(failed, attempt.number, self._settings.lease)
         except Exception as hook_error:
             # It was raised while the error was handled, so its traceback shows both.
             hook_error.__context__ = error
-            return self._judge.judge_error(lease, hook_error)
-        usual = self._judge.judge_error(lease, error)
+            return self._judge.judge_error(lease, hook_error, attempt.response)
+        usual = self._judge.judge_error(lease, error, attempt.response)
         if self.at_most_once(lease.task):
             return usual
         return apply_decision(decision, usual, may_retry=self._judge.may_retry(lease))
@@ -309,6 +310,7 @@ class TaskProcessor:
             on_hop=on_hop,
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=task.request.post if task.request else None,
+            method=task.request.method if task.request else POST,
             once=self.at_most_once(task),
         )
 

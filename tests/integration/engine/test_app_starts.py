@@ -8,7 +8,15 @@ from datetime import timedelta
 import pytest
 
 import shoal
-from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, RunConflict, TaskDied, UnknownTask
+from shoal.core.errors import (
+    InvalidInput,
+    InvalidSetting,
+    InvalidTask,
+    RunConflict,
+    ShoalError,
+    TaskDied,
+    UnknownTask,
+)
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.sources.names import read_sources
 from shoal.web import actions
@@ -304,3 +312,28 @@ async def test_the_queue_is_that_of_the_project_where_none_is_named(folder, monk
     async with shoal.connect(folder=folder) as app:
         assert app.queue_url.endswith("meant.db")
         await asyncio.sleep(0)
+
+
+CLOSED = """
+from shoal import Page, Scraper
+
+closed = Scraper("closed", rate=None, retries=0)
+
+@closed.step
+async def article(page: Page):
+    yield {"url": page.url}
+
+@closed.seeds
+async def pages():
+    yield "http://127.0.0.1:1/"
+"""
+
+
+@pytest.mark.parametrize("options", [{"urls": ["http://127.0.0.1:1/"]}, {}], ids=["urls", "seeds"])
+async def test_a_private_host_that_nobody_typed_stops_the_run_and_buries_nothing(app, folder, options):
+    (folder / "closed.py").write_text(CLOSED)
+    run = await app.start(str(folder / "closed.py"), workers=1, **options)
+    with pytest.raises(ShoalError, match=r"private hosts .*--allow-private 127\.0\.0\.1:1"):
+        await asyncio.wait_for(run.wait(), 60)
+    stats = await run.stats()
+    assert (stats.remaining, stats.dead) == (1, 0)

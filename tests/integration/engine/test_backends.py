@@ -192,3 +192,47 @@ async def test_what_a_vanished_machine_held_is_handed_out_again_in_the_reliable_
     assert letters.keys() == {task.url for task in tasks["quick"]}
     assert all("at_most_once" in error for error in letters.values())
     assert not any("quick" in path for path in origin.visits)
+
+
+EXITS = """
+    from shoal import RetryLater, SkipTask
+
+    exits = Scraper("exits", rate=None, robots=False, retries=1)
+
+    @exits.step
+    async def main(page: Page):
+        if page.url.endswith("/skip"):
+            raise SkipTask("sold out")
+        if page.url.endswith("/later"):
+            raise RetryLater("not ready", after="10ms")
+        if page.url.endswith("/bug"):
+            yield {"title": tittle}
+        if page.url.endswith("/wrong"):
+            yield 7
+        if page.url.endswith("/none"):
+            yield {"title": page.css_first("h1").text()}
+        yield {"title": "one"}
+"""
+
+
+async def test_a_step_may_skip_its_task_or_ask_for_another_attempt(any_bench, origin):
+    origin.answer = lambda path: Answer("<b>x</b>")
+    paths = ["skip", "later", "bug", "wrong", "none", "fine"]
+    summary = await any_bench.run(EXITS, [f"{origin.url}/{path}" for path in paths])
+    async with open_queue(any_bench.queue_url) as queue:
+        letters = {str(one.task.url).rpartition("/")[2]: one async for one in queue.dead(summary.run.id)}
+    assert summary.snapshot.stats.completed == 2 and summary.snapshot.stats.items == 1
+    skipped = summary.snapshot.not_followed["skipped: sold out"]
+    assert (skipped.count, skipped.example) == (1, f"{origin.url}/skip")
+    assert {path: letter.attempts for path, letter in letters.items()} == {
+        "later": 2,
+        "bug": 1,
+        "wrong": 1,
+        "none": 2,
+    }
+    assert [attempt.error.partition(" (")[0] for attempt in letters["later"].history] == [
+        "RetryLater: not ready"
+    ] * 2
+    assert letters["bug"].error.startswith("NameError: ") and "in main)" in letters["bug"].error
+    assert "yielded a value of type int" in letters["wrong"].error and "in main)" in letters["wrong"].error
+    assert "    yield 7" in letters["wrong"].traceback

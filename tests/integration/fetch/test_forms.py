@@ -86,3 +86,54 @@ async def test_a_form_on_a_connection_that_was_used_before_is_not_sent_twice_eit
     with pytest.raises(BrokenAnswer):
         await fetcher.fetch(posting(origin.on("/login", rude)))
     assert received == [FORM]
+
+
+METHODS = ["PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("body", [b"", FORM], ids=["bare", "body"])
+async def test_every_method_reaches_its_host(fetcher, origin, method, body):
+    if method == "HEAD" and body:
+        return
+    received = []
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" if method == "HEAD" else page(b"done")
+    url = origin.on("/thing", reading(received, answer))
+    response = await fetcher.fetch(Request(url=url, post=body, method=method))
+    assert received == [(method, body)]
+    assert response.body == (b"" if method == "HEAD" else b"done")
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "then"),
+    [
+        ("PUT", "302 Found", ("PUT", FORM)),
+        ("PUT", "303 See Other", ("GET", b"")),
+        ("HEAD", "302 Found", ("HEAD", b"")),
+    ],
+)
+async def test_a_method_goes_on_or_becomes_a_get(fetcher, origin, method, status, then):
+    received, body = [], b"" if method == "HEAD" else FORM
+    origin.on("/v2", reading(received, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    moved = f"HTTP/1.1 {status}\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n".encode()
+    url = origin.on("/v1", reading(received, moved))
+    await fetcher.fetch(Request(url=url, post=body, method=method))
+    assert received == [(method, body), then]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
+async def test_a_method_that_changes_something_is_neither_repeated_nor_sent_to_another_host(
+    fetcher, origin, method
+):
+    received = []
+
+    async def rude(wire: Wire) -> None:
+        received.append(await wire.reader.readexactly(len(FORM)))
+        wire.reset()
+
+    with pytest.raises(BrokenAnswer):
+        await fetcher.fetch(Request(url=origin.on("/thing", rude), post=FORM, method=method))
+    assert received == [FORM]
+    away = redirect(origin.url("/steal", host="evil.test"), status="302 Found")
+    with pytest.raises(OutOfScope, match=f"redirects a {method} to another host"):
+        await fetcher.fetch(Request(url=origin.on("/away", reading([], away)), post=FORM, method=method))

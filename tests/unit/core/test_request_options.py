@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.core.errors import InvalidInput
-from shoal.core.request_options import RequestOptions, asked_for
+from shoal.core.request_options import RequestOptions, after_redirect, asked_for
 
 URL = "https://a.example/search"
 
@@ -60,7 +60,8 @@ def test_options_are_read_as_a_step_writes_them():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"method": "PUT"}, "GET or POST, got 'PUT'.*fetch=None"),
+        ({"method": "TRACE"}, "method must be one of GET, POST, PUT, .*, got 'TRACE'"),
+        ({"method": "HEAD", "body": b"x"}, "A HEAD sends no form"),
         ({"method": "GET", "json": {}}, "A GET sends no form"),
         ({"form": {}, "json": {}}, "one of form=, json= and body="),
         ({"headers": [("a", "b")]}, "headers must be names and values"),
@@ -75,3 +76,28 @@ def test_options_that_cannot_be_sent_are_refused_without_their_values(given, say
     with pytest.raises(InvalidInput, match=says) as refused:
         RequestOptions.read(**given)
     assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
+def test_every_method_has_its_own_identity_and_words(method):
+    plain = RequestOptions.read(method=method.lower())
+    assert plain == RequestOptions(method=method) == RequestOptions(post=b"", method=method)
+    assert plain.words == f"{method} of 0 bytes"
+    assert asked_for(URL, b"", method) != asked_for(URL, b"") != asked_for(URL, None)
+    if method != "HEAD":
+        assert RequestOptions.read(method=method, json={"a": 1}).post == b'{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "then"),
+    [
+        ("POST", 302, "GET"),
+        ("POST", 307, "POST"),
+        ("PUT", 302, "PUT"),
+        ("PUT", 303, "GET"),
+        ("HEAD", 303, "HEAD"),
+        ("DELETE", 308, "DELETE"),
+    ],
+)
+def test_a_redirect_changes_the_method_as_in_browsers(method, status, then):
+    assert after_redirect(method, status) == then

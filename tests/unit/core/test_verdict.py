@@ -14,9 +14,12 @@ from shoal.core.errors import (
     FetchTimeout,
     HttpStatus,
     InvalidItem,
+    InvalidSetting,
     InvalidUrl,
+    NoSuchHost,
     OutOfScope,
     ParseFailed,
+    RetryLater,
     RobotsDenied,
     RobotsUnavailable,
     TlsFailed,
@@ -45,6 +48,7 @@ def verdict(error, attempt=1, jitter=HALF, **more):
     "error",
     [
         RobotsDenied(),
+        NoSuchHost(),
         OutOfScope(),
         TooLarge(),
         ParseFailed(),
@@ -233,3 +237,87 @@ def test_the_most_attempts_are_those_of_any_class():
 def test_the_jitter_is_the_random_share_of_a_delay(share, least, most):
     policy = RetryPolicy(base=MINUTE, jitter=share)
     assert (policy.backoff(1, 0.0), policy.backoff(1, 1.0)) == (least, most)
+
+
+NONE = AttributeError("'NoneType' object has no attribute 'text'")
+UNBOUND = UnboundLocalError("cannot access local variable 'last'")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_repeated", "is_final"),
+    [
+        (NameError("name 'x' is not defined"), False, True),
+        (ImportError("No module named 'x'"), False, True),
+        (SyntaxError("invalid syntax"), False, True),
+        (TypeError("f() takes 1 argument"), False, True),
+        (AttributeError("'Page' object has no attribute 'x'"), False, True),
+        (NONE, False, False),
+        (NONE, True, True),
+        (UNBOUND, False, False),
+        (UNBOUND, True, True),
+        (KeyError("price"), False, False),
+        (KeyError("price"), True, True),
+        (IndexError("list index out of range"), True, True),
+        (ValueError("not loaded yet"), True, False),
+        (RuntimeError("busy"), True, False),
+    ],
+    ids=repr,
+)
+def test_an_error_of_your_code_is_retried_only_if_another_page_may_help(error, is_repeated, is_final):
+    found = verdict(error, in_own_code=True, is_repeated=is_repeated)
+    assert isinstance(found, Bury if is_final else Retry)
+    assert isinstance(verdict(error, is_repeated=is_repeated), Retry)  # raised by a library
+
+
+def test_a_rule_with_attempts_retries_errors_of_your_code():
+    policy = RetryPolicy(max_attempts=4, rules={"NameError": RetryRule(attempts=2)})
+    error = NameError("x")
+    found = [judge(lease(n), error, policy, jitter=HALF, in_own_code=True) for n in (1, 2)]
+    assert isinstance(found[0], Retry) and isinstance(found[1], Bury)
+
+
+def test_a_step_may_ask_for_another_attempt_after_a_time():
+    error = RetryLater("not ready", after="5m")
+    assert verdict(error) == Retry(lease(), error, after=5 * MINUTE)
+    assert verdict(RetryLater(), jitter=HALF).after == SECOND / 2
+    assert isinstance(verdict(error, attempt=4), Bury)
+    assert str(RetryLater()) == "the step asked for another attempt"
+    with pytest.raises(InvalidSetting, match="after must be"):
+        RetryLater(after="soon")
+
+
+def test_a_rule_with_attempts_retries_a_name_that_does_not_exist():
+    policy = RetryPolicy(rules={"DnsFailed": RetryRule(attempts=3)})
+    assert isinstance(judge(lease(), NoSuchHost(), policy, jitter=HALF), Retry)
+
+
+BY_STATUS = RetryPolicy(
+    rules={
+        "5xx": RetryRule(attempts=5),
+        "502": RetryRule(attempts=2),
+        "404": RetryRule(attempts=2),
+        "410": RetryRule(delay=MINUTE),
+        "429": RetryRule(attempts=1),
+        "HttpStatus": RetryRule(attempts=9),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (HttpStatus(500), 5),
+        (HttpStatus(501), 5),
+        (HttpStatus(502), 2),
+        (HttpStatus(408), 9),
+        (HttpStatus(404), 2),
+        (HttpStatus(410), 1),
+        (HttpStatus(403), 1),
+        (Blocked(429), 1),
+        (Blocked(503), 5),
+    ],
+    ids=str,
+)
+def test_rules_by_status_go_before_those_by_class(error, attempts):
+    found = [judge(lease(n), error, BY_STATUS, jitter=HALF) for n in range(1, 11)]
+    assert [isinstance(one, Bury) for one in found].index(True) + 1 == attempts

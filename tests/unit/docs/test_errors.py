@@ -1,5 +1,6 @@
 """The page on errors says of each class what the code does with it."""
 
+import builtins
 import re
 from datetime import timedelta
 
@@ -33,7 +34,7 @@ def classes(root=errors.ShoalError):
 
 def made(name, status):
     """Return an error of the class that a row names, with a status if it names some."""
-    kind = getattr(errors, name)
+    kind = getattr(errors, name, None) or getattr(builtins, name)
     if issubclass(kind, errors.HttpStatus):
         return kind(int(status))
     return kind.__new__(kind, "it is so")
@@ -49,7 +50,7 @@ def cases():
 
 @pytest.mark.parametrize(("name", "status", "task", "host"), list(cases()))
 def test_the_verdict_is_what_the_page_says(name, status, task, host):
-    verdict = judge(LEASE, made(name, status), POLICY, jitter=0.5)
+    verdict = judge(LEASE, made(name, status), POLICY, jitter=0.5, in_own_code=hasattr(builtins, name))
     assert isinstance(verdict, Bury) == (task == "is buried at once")
     assert ("paused" in host) == bool(verdict.pause_host)
     assert ("slowed" in host) == bool(verdict.slow_host)

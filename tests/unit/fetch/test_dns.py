@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from shoal.core.errors import DnsFailed
+from shoal.core.errors import DnsFailed, NoSuchHost
 from shoal.fetch import dns
 from shoal.fetch.dns import FAILURE_LIFETIME, LIFETIME, MAX_LOOKUPS, Resolver, system_lookup
 
@@ -131,3 +131,41 @@ async def test_a_lookup_that_is_given_up_makes_no_noise():
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.sleep(0.05)
+
+
+NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+
+@pytest.mark.parametrize(("failure", "kind"), [(NO_NAME, NoSuchHost), (AGAIN, DnsFailed)])
+async def test_a_name_that_does_not_exist_is_told_from_a_resolver_that_fails(clock, failure, kind):
+    zone = Zone()
+    zone.says = failure
+    known = Resolver(zone, clock)
+    for _ in range(2):
+        with pytest.raises(DnsFailed) as found:
+            await known.resolve("a.test")
+        assert type(found.value) is kind
+        clock.forward(FAILURE_LIFETIME)
+
+
+async def test_a_name_that_has_had_addresses_exists(clock):
+    zone = Zone("8.8.8.8")
+    known = Resolver(zone, clock)
+    await known.resolve("a.test")
+    zone.says = NO_NAME
+    for _ in range(3):
+        clock.forward(LIFETIME)
+        with pytest.raises(DnsFailed) as found:
+            await known.resolve("a.test")
+        assert type(found.value) is DnsFailed
+
+
+async def test_a_machine_without_a_network_does_not_say_that_a_name_does_not_exist(monkeypatch, clock):
+    def offline(name, port, *, type, flags):
+        raise NO_NAME if flags else AGAIN
+
+    monkeypatch.setattr(dns.socket, "getaddrinfo", offline)
+    with pytest.raises(DnsFailed) as found:
+        await Resolver(system_lookup, clock).resolve("a.test")
+    assert type(found.value) is DnsFailed

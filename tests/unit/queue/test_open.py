@@ -45,7 +45,10 @@ async def test_a_missing_driver_names_its_extra(url, monkeypatch):
 
 
 def test_the_root_exports_few_names_and_all_of_them_are_there():
-    assert shoal.__all__ == ["Page", "Reject", "RequestOptions", "Scraper", "Task", "connect", "open_queue"]
+    assert shoal.__all__ == [
+        *("Page", "Reject", "RequestOptions", "RetryLater", "Scraper", "SkipTask", "Task"),
+        *("connect", "open_queue"),
+    ]
     assert all(hasattr(shoal, name) for name in shoal.__all__)
 
 

@@ -1,6 +1,8 @@
 """A step: run to completion, its results buffered and sorted."""
 
 import functools
+import inspect
+import traceback
 from collections import Counter
 from dataclasses import dataclass
 
@@ -243,3 +245,71 @@ async def test_a_step_is_not_handed_what_it_does_not_handle():
 
 def test_a_step_can_still_be_called_like_the_function_it_was():
     assert step_of(returns_list)(page_of())[0] == {"title": "One"}
+
+
+def line_of(function, part):
+    """Return the number of the line of a function that contains a text."""
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if part in line)
+
+
+def wrong_items(page):
+    yield {"title": "one"}
+    yield {"title": object()}  # wrong
+
+
+def wrong_values(page):
+    yield 7  # wrong
+
+
+async def wrong_values_async(page):
+    yield {"title": "one"}
+    yield 7  # wrong
+
+
+def unknown_steps(page):
+    yield Task(url="/2", step="detial")  # wrong
+    yield {"title": "never reached"}
+
+
+def wrong_payloads(page):
+    yield page.follow("/2", node=page.css_first("h1"))  # wrong
+    yield {"title": "never reached"}
+
+
+def delegating(page):
+    yield from wrong_values(page)
+
+
+@pytest.mark.parametrize(
+    "function", [wrong_items, wrong_values, wrong_values_async, unknown_steps, wrong_payloads, delegating]
+)
+async def test_an_error_found_after_a_yield_names_the_line_of_the_yield(function):
+    with pytest.raises((InvalidItem, InvalidTask)) as found:
+        await harvest_of(function)
+    last = traceback.extract_tb(found.value.__traceback__)[-1]
+    where = wrong_values if function is delegating else function
+    assert (last.name, last.lineno) == (where.__name__, line_of(where, "# wrong"))
+
+
+async def test_an_error_that_the_step_raises_itself_keeps_its_traceback():
+    def main(page):
+        yield page.css("h1[")
+
+    with pytest.raises(InvalidInput) as found:
+        await harvest_of(main)
+    names = [frame.name for frame in traceback.extract_tb(found.value.__traceback__)]
+    assert names[-3:] == ["main", "css", "select"]
+
+
+async def test_an_error_of_a_returned_value_names_the_function():
+    def main(page):
+        return {"title": object()}
+
+    async def main_async(page):
+        return 7
+
+    for function in (main, main_async):
+        first = inspect.getsourcelines(function)[1]
+        with pytest.raises(InvalidItem, match=rf"\(returned by test_step\.py:{first}\)"):
+            await harvest_of(function)

@@ -33,6 +33,8 @@ ShoalError
 ├── SeedsFailed               the scraper's seeds function failed
 ├── StepTimeout               a step timed out
 ├── StepEnded                 a step raised SystemExit or CancelledError
+├── RetryLater                a step wants another attempt, after a time
+├── SkipTask                  a step has no use for its page
 ├── HookFailed                a function for the start or end of a worker failed
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
@@ -53,6 +55,7 @@ ShoalError
     ├── FetchTimeout
     ├── ConnectFailed
     │   ├── DnsFailed
+    │   │   └── NoSuchHost    the name does not exist
     │   ├── TlsFailed
     │   └── ProxyFailed       the proxy is down or violates its protocol
     │       └── ProxyRefused  the proxy is up, but rejects the request
@@ -77,6 +80,7 @@ from shoal.core.errors.fetch import (
     FetchError,
     FetchTimeout,
     HttpStatus,
+    NoSuchHost,
     NotRecorded,
     OutOfScope,
     PageCrashed,
@@ -138,7 +142,9 @@ from shoal.core.errors.run import (
     LoginFailed,
     NobodyListens,
     NotAnswered,
+    RetryLater,
     SeedsFailed,
+    SkipTask,
     StepEnded,
     StepTimeout,
     TaskDied,
@@ -173,6 +179,7 @@ __all__ = [
     "NeedsBrowser",
     "NoProxyLeft",
     "NoSession",
+    "NoSuchHost",
     "NoTabFree",
     "NoTokenLeft",
     "NobodyListens",
@@ -190,6 +197,7 @@ __all__ = [
     "QueueReadOnly",
     "QueueRefused",
     "QueueUnavailable",
+    "RetryLater",
     "RobotsDenied",
     "RobotsUnavailable",
     "RunConflict",
@@ -198,6 +206,7 @@ __all__ = [
     "SeedsFailed",
     "SettleFailed",
     "ShoalError",
+    "SkipTask",
     "StepEnded",
     "StepTimeout",
     "TaskDied",

@@ -22,6 +22,10 @@ class DnsFailed(ConnectFailed):
     """The host's name could not be resolved."""
 
 
+class NoSuchHost(DnsFailed):
+    """The host's name does not exist."""
+
+
 class TlsFailed(ConnectFailed):
     """The TLS handshake failed, or the host's certificate is not trusted."""
 

@@ -89,6 +89,25 @@ class StepTimeout(ShoalError):
         super().__init__(f"Step {step!r} timed out after {seconds:g} s")
 
 
+class RetryLater(ShoalError):
+    """The step wants another attempt: `after` this time, or after the usual delay if it is None."""
+
+    def __init__(self, reason: str | None = None, *, after: Any = None) -> None:
+        from shoal.core.values import read_duration  # which needs the errors above
+
+        self.reason = reason or "the step asked for another attempt"
+        self.after: timedelta | None = None if after is None else read_duration("after", after)
+        super().__init__(self.reason)
+
+
+class SkipTask(ShoalError):
+    """The step has no use for its page: the task is completed without items, and counted by reason."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = str(reason) or "no reason given"
+        super().__init__(self.reason)
+
+
 class StepEnded(ShoalError):
     """A step raised an exception that is meant to end a program or a task, not to report an error."""
 

@@ -17,7 +17,7 @@ from typing import Any
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.core.http import Request, Response
 from shoal.core.redact import is_secret_header
-from shoal.core.request_options import SENT_ON, asked_for
+from shoal.core.request_options import after_redirect, asked_for
 from shoal.core.version import VERSION
 
 SUFFIX = ".warc.gz"
@@ -81,8 +81,8 @@ class WarcWriter:
         """Write an exchange, each redirect as a pair of records."""
         for hop in response.hops:
             self._add(request, hop.url, hop.status, hop.headers.fields, None)
-            if hop.status not in SENT_ON:
-                request = replace(request, post=None)
+            method = after_redirect(request.method, hop.status)
+            request = replace(request, method=method, post=None if method == "GET" else request.post)
         self._add(request, response.url, response.status, response.headers.fields, response.body)
 
     def _add(self, request: Request, url: str, status: int, fields: Fields, body: bytes | None) -> None:
@@ -98,7 +98,9 @@ class WarcWriter:
                 self._record(url, "response", head, body or b"", more), url, head
             )
         if request.post is not None:
-            response_record.rec_headers.add_header(REQUEST_KEY_FIELD, asked_for(url, request.post))
+            response_record.rec_headers.add_header(
+                REQUEST_KEY_FIELD, asked_for(url, request.post, request.method)
+            )
         request_record = self._record(
             url, "request", self._request_head(request, url), request.post or b"", {}
         )
@@ -128,7 +130,7 @@ class WarcWriter:
         fields = {"Host": host, "User-Agent": self._agent}
         if request.url.split("/", 3)[:3] == url.split("/", 3)[:3]:
             fields |= {name: value for name, value in request.headers.items() if not is_secret_header(name)}
-        method = "GET" if request.post is None else "POST"
+        method = "GET" if request.post is None else request.method
         return self._head(f"/{path} HTTP/1.1", list(fields.items()), protocol=method)
 
     def _append(self, response_record: Any, request_record: Any = None) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, shorten
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
+from shoal.core.text import shorten
 from shoal.export.contract import Writer
 from shoal.export.kinds import as_text
 from shoal.export.table import VALUE, check_width, describe_columns, mismatch_error, row

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope
 from shoal.core.http import Hop, Request, Response
-from shoal.core.request_options import SENT_ON, asked_for
+from shoal.core.request_options import after_redirect, asked_for
 from shoal.core.urls import canonical, join
 from shoal.fetch.http.client import REDIRECTS, as_text
 from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
@@ -23,14 +23,15 @@ class ReplayFetcher:
 
     async def fetch(self, request: Request) -> Response:
         """Return the recorded response, whatever its status; raises NotRecorded."""
-        url, hops, post = _canonical(request.url), list[Hop](), request.post
+        url, hops, post, method = _canonical(request.url), list[Hop](), request.post, request.method
         while True:
-            recorded = await self._answer(url, post)
+            recorded = await self._answer(url, post, method)
             location = recorded.headers.get("location")
             if recorded.status not in REDIRECTS or location is None:
                 break
             hops.append(Hop(url=url, status=recorded.status, headers=recorded.headers))
-            post = post if recorded.status in SENT_ON else None
+            method = after_redirect(method, recorded.status)
+            post = None if method == "GET" else post
             url = self._next(url, location, len(hops))
             if request.on_hop:
                 await request.on_hop(url)
@@ -49,8 +50,8 @@ class ReplayFetcher:
     async def close(self) -> None:
         """Do nothing: no connection was made."""
 
-    async def _answer(self, url: str, post: bytes | None) -> Response:
-        found = await asyncio.to_thread(self._find, asked_for(url, post))
+    async def _answer(self, url: str, post: bytes | None, method: str) -> Response:
+        found = await asyncio.to_thread(self._find, asked_for(url, post, method))
         if found is not None:
             return found
         if url.endswith(ROBOTS) and url.count("/") == 3:

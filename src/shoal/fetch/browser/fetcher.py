@@ -18,6 +18,7 @@ from shoal.core.errors import (
     ShoalError,
 )
 from shoal.core.http import Request, Response
+from shoal.core.request_options import POST
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.browser.browser import Browser
 from shoal.fetch.browser.cdp import CdpError
@@ -83,7 +84,8 @@ class BrowserFetcher:
         if self._closed:
             raise ConnectFailed("This fetcher has been closed")
         if request.post is not None:
-            raise InvalidSetting("fetch", "cannot be 'browser' where a form is sent; write 'http'")
+            what = "a form is sent" if request.method == POST else f"the method is {request.method}"
+            raise InvalidSetting("fetch", f"cannot be 'browser' where {what}; write 'http'")
         await self._tab_limit.acquire()
         browser: Browser | None = None
         tab: Tab | None = None

@@ -19,6 +19,7 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.core.request_options import POST
 from shoal.core.text import shorten
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
@@ -73,6 +74,7 @@ class AioHttpEngine:
         proxy: Proxy | None,
         identity: Identity | None,
         post: bytes | None = None,
+        method: str = POST,
     ) -> "AioHttpResponse":
         """Send to one of the target's addresses; raises FetchError."""
         if proxy:
@@ -83,10 +85,10 @@ class AioHttpEngine:
         self._pins.put(target)
         try:
             response = await self._session.request(
-                "GET" if post is None else "POST",
+                "GET" if post is None else method,
                 URL(target.url, encoded=True),
                 headers=headers,
-                data=post,
+                data=post if post or method == POST else None,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError) as exc:

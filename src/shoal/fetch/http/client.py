@@ -9,7 +9,7 @@ from typing import Protocol
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.http import Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
 from shoal.core.model import NOTHING
-from shoal.core.request_options import SENT_ON
+from shoal.core.request_options import HEAD, POST, after_redirect
 from shoal.core.secrets import current_secrets
 from shoal.core.text import shorten
 from shoal.core.urls import join
@@ -77,8 +77,12 @@ class HttpEngine(Protocol):
         proxy: Proxy | None,
         identity: Identity | None,
         post: bytes | None = None,
+        method: str = POST,
     ) -> ResponseHead:
-        """Send to the target's addresses, or through the proxy; with `post`, as a POST. Raises FetchError."""
+        """Send a GET to the target's addresses, or through the proxy; with `post`, the method with this body.
+
+        Raises FetchError.
+        """
         ...
 
     async def close(self) -> None:
@@ -113,7 +117,7 @@ class RedirectingClient:
     async def _follow_redirects(self, request: Request, started: float) -> Response:
         headers = check_headers(request.headers) if request.headers else NOTHING
         target = await self._admit(request, request.url)
-        response = await self._send(request, target, headers, request.post)
+        response = await self._send(request, target, headers, request.post, request.method)
         hops: tuple[Hop, ...] = ()
         if response.status in REDIRECTS:
             target, response, hops = await self._follow_chain(request, target, response, headers)
@@ -133,7 +137,7 @@ class RedirectingClient:
         """Follow redirects; return the last target, its response, and the redirects that led there."""
         hops: list[Hop] = []
         seen: set[tuple[str, str | None]] = set()
-        post = request.post
+        post, method = request.post, request.method
         while response.status in REDIRECTS and (location := response.first("location")) is not None:
             hops.append(Hop(url=target.url, status=response.status, headers=response.headers()))
             response.release()
@@ -141,7 +145,8 @@ class RedirectingClient:
             if request.on_hop:
                 await request.on_hop(url)
             if post is not None:
-                headers, post = _redirect_form(headers, post, response.status, target.url, url)
+                method = after_redirect(method, response.status)
+                headers, post = _redirect_body(headers, post, method, target.url, url)
             headers = headers_for_hop(headers, target.url, url)
             target = await self._admit(request, url)
             # A site may redirect to the same URL once more to see the cookie that it has set.
@@ -149,7 +154,7 @@ class RedirectingClient:
             if visit in seen:
                 raise OutOfScope(f"The page redirects in a loop, back to {shorten(target.url)}")
             seen.add(visit)
-            response = await self._send(request, target, headers, post)
+            response = await self._send(request, target, headers, post, method)
         return target, response, tuple(hops)
 
     async def _admit(self, request: Request, url: str) -> AllowedTarget:
@@ -161,7 +166,12 @@ class RedirectingClient:
         return request.identity.cookies if request.identity else self._jar
 
     async def _send(
-        self, request: Request, target: AllowedTarget, headers: Mapping[str, str], post: bytes | None
+        self,
+        request: Request,
+        target: AllowedTarget,
+        headers: Mapping[str, str],
+        post: bytes | None,
+        method: str,
     ) -> ResponseHead:
         jar = self._cookies(request)
         cookies = jar.header(target.url, target.host)
@@ -174,7 +184,7 @@ class RedirectingClient:
         if post is None:
             response = await self._engine.send(target, headers, request.proxy, request.identity)
         else:
-            response = await self._engine.send(target, headers, request.proxy, request.identity, post)
+            response = await self._engine.send(target, headers, request.proxy, request.identity, post, method)
         if lines := response.all("set-cookie"):
             jar.store(target.url, target.host, map(as_text, lines))
             if secrets:
@@ -201,14 +211,15 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return lower
 
 
-def _redirect_form(
-    headers: Mapping[str, str], post: bytes, status: int, left: str, entered: str
+def _redirect_body(
+    headers: Mapping[str, str], post: bytes, method: str, left: str, entered: str
 ) -> tuple[Mapping[str, str], bytes | None]:
-    """Return headers and body of a form after a redirect: no body unless the status says so."""
-    if status not in SENT_ON:
+    """Return headers and body after a redirect: no body for a GET, and none for another host."""
+    if method == "GET":
         return {name: value for name, value in headers.items() if name != "content-type"}, None
-    if origin(left) != origin(entered):
-        raise OutOfScope("The host redirects a form to another host; its data is not sent there")
+    if method != HEAD and origin(left) != origin(entered):
+        what = "a form" if method == POST else f"a {method}"
+        raise OutOfScope(f"The host redirects {what} to another host; its data is not sent there")
     return headers, post
 
 

@@ -9,6 +9,7 @@ import wreq
 
 from shoal.core.errors import OutOfScope, TooLarge
 from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.core.request_options import METHODS, POST
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders
@@ -43,6 +44,14 @@ class _Pinned(NamedTuple):
     addresses: tuple[Address, ...]
 
 
+_METHODS = {name: getattr(wreq.Method, name) for name in METHODS}
+
+
+def _body_of(post: bytes, method: str) -> dict[str, Any]:
+    """Return the body as an option; a POST without one says that it is empty."""
+    return {"body": post} if post or method == POST else {}
+
+
 class WreqEngine:
     """Sends requests with wreq."""
 
@@ -61,15 +70,18 @@ class WreqEngine:
         proxy: Proxy | None,
         identity: Identity | None,
         post: bytes | None = None,
+        method: str = POST,
     ) -> "WreqResponse":
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
         profile = identity.profile if identity and identity.profile else ""
         if proxy:
-            return await self._send_via(proxy, target, headers, profile, post)
+            return await self._send_via(proxy, target, headers, profile, post, method)
         client = self._client(target, profile)
         try:
             if post is not None:
-                response = await client.post(target.url, headers=headers, body=post)
+                response = await client.request(
+                    _METHODS[method], target.url, headers=dict(headers), **_body_of(post, method)
+                )
             else:
                 response = await (
                     client.get(target.url, headers=headers) if headers else client.get(target.url)
@@ -88,6 +100,7 @@ class WreqEngine:
         headers: Mapping[str, str],
         profile: str,
         post: bytes | None,
+        method: str,
     ) -> "WreqResponse":
         if profile not in self._proxy_clients:
             # It resolves only the names of proxies: their schemes leave all other names to the proxy.
@@ -96,7 +109,13 @@ class WreqEngine:
         client, upstream = self._proxy_clients[profile], wreq.Proxy.all(proxy.url)
         try:
             if post is not None:
-                response = await client.post(target.url, headers=dict(headers), proxy=upstream, body=post)
+                response = await client.request(
+                    _METHODS[method],
+                    target.url,
+                    headers=dict(headers),
+                    proxy=upstream,
+                    **_body_of(post, method),
+                )
             else:
                 response = await _get_via(upstream, client, target.url, dict(headers))
         except BROKEN as exc:

@@ -13,6 +13,7 @@ from shoal.core.errors import (
     DnsFailed,
     FetchError,
     InvalidUrl,
+    NoSuchHost,
     OutOfScope,
     QueueError,
     RobotsDenied,
@@ -51,6 +52,7 @@ class _RobotsResponse(msgspec.Struct, frozen=True, array_like=True):
     lines: str
     failure: str | None
     is_unresolved: bool = False  # the failure is that of DNS
+    is_missing: bool = False  # the host's name does not exist
 
 
 _decoder = msgspec.msgpack.Decoder(_RobotsResponse)
@@ -166,7 +168,8 @@ class Robots:
             shared = _decoder.decode(stored.value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        kind = DnsFailed if shared.is_unresolved else RobotsUnavailable
+        kind: type[FetchError] = DnsFailed if shared.is_unresolved else RobotsUnavailable
+        kind = NoSuchHost if shared.is_missing else kind
         failure = kind(shared.failure) if shared.failure is not None else None
         left = (FAILURE_LIFETIME if failure else LIFETIME) - stored.age
         if shared.origin != origin or left <= ZERO:
@@ -178,7 +181,13 @@ class Robots:
         if self._store is None or isinstance(cached.failure, OutOfScope):
             return
         failure = str(cached.failure) if cached.failure else None
-        shared = _RobotsResponse(origin, cached.lines, failure, isinstance(cached.failure, DnsFailed))
+        shared = _RobotsResponse(
+            origin,
+            cached.lines,
+            failure,
+            isinstance(cached.failure, DnsFailed),
+            isinstance(cached.failure, NoSuchHost),
+        )
         with suppress(QueueError, OSError):
             await self._store.put(self._key(origin), msgspec.msgpack.encode(shared), ttl=LIFETIME)
 

@@ -77,7 +77,9 @@ class LetterChange:
         headers = {name: value for name, value in kept.items() if name.lower() not in changed}
         headers |= {name.lower(): value for name, value in self.headers.items() if value is not None}
         post = request.post if request else None
-        return RequestOptions(post=post, headers=headers) if headers or post is not None else None
+        if post is None and not headers:
+            return None
+        return replace(request or RequestOptions(), headers=headers)
 
 
 FIELDS = tuple(one.name for one in fields(LetterChange))

@@ -1,5 +1,6 @@
-"""The setting `retry`: the delay between attempts, and the rules per error class."""
+"""The setting `retry`: the delay between attempts, and the rules per error class and status."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -7,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from shoal.core.errors import InvalidSetting, NotNow, ShoalError
+from shoal.core.errors import InvalidSetting, NotNow, ShoalError, SkipTask
 from shoal.core.model import NOTHING
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_flag, read_positive_duration, read_whole
@@ -19,7 +20,7 @@ MAX_FACTOR = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySettings:
-    """The general retry rule, and the rules of single error classes by name."""
+    """The general retry rule, and the rules of error classes by name and of statuses."""
 
     general: RetryRule = NO_RULE
     rules: Mapping[str, RetryRule] = field(default_factory=lambda: NOTHING)
@@ -34,7 +35,8 @@ class RetrySettings:
             return
         known = {kind.__name__: kind for kind in _error_classes(Exception)}
         for name in self.rules:
-            _check_class(name, known)
+            if not _STATUS.fullmatch(name):
+                _check_class(name, known)
 
 
 NO_RETRY_SETTINGS = RetrySettings()
@@ -54,13 +56,20 @@ def read_retry(key: str, value: Any) -> RetrySettings:
             rules[name.__name__] = _read_rule(f"{key}.{name.__name__}", given)
         elif isinstance(name, str) and (name in _READERS or not isinstance(given, Mapping)):
             general[name] = given
-        elif isinstance(name, str):
-            rules[name] = _read_rule(f"{key}.{name}", given)
+        elif isinstance(name, str | int):
+            rules[_rule_name(key, str(name))] = _read_rule(f"{key}.{name}", given)
         else:
             raise InvalidSetting(key, f"must name error classes, got {shorten(repr(name), 60)}")
     if "attempts" in general:
         raise InvalidSetting(f"{key}.attempts", "is for one error class; for all errors, set retries")
     return RetrySettings(general=_read_rule(key, general), rules=MappingProxyType(rules))
+
+
+def _rule_name(key: str, name: str) -> str:
+    """Return the status or the class that a key stands for; raises InvalidSetting for another status."""
+    if name[:1].isdigit() and not _STATUS.fullmatch(name):
+        raise InvalidSetting(f"{key}.{name}", "is no error status; write one such as 429, or 4xx or 5xx")
+    return _CLASSES.get(name, name)
 
 
 def _read_rule(key: str, given: Any) -> RetryRule:
@@ -70,7 +79,8 @@ def _read_rule(key: str, given: Any) -> RetryRule:
         )
     for name in given:
         if name not in _READERS:
-            raise InvalidSetting(f"{key}.{name}", f"is not known. {hint(str(name), _READERS)}")
+            near = f"Write {_SYNONYMS[name]!r}." if name in _SYNONYMS else hint(str(name), _READERS)
+            raise InvalidSetting(f"{key}.{name}", f"is not known. {near}")
     rule = RetryRule(**{name: _READERS[name](f"{key}.{name}", value) for name, value in given.items()})
     if rule.cap is not None and rule.delay is not None and rule.cap < rule.delay:
         raise InvalidSetting(f"{key}.cap", "must be at least as long as the delay")
@@ -108,6 +118,18 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
+# Words for the usual error classes.
+_CLASSES = {
+    "timeout": "FetchTimeout",
+    "connection": "ConnectFailed",
+    "dns": "DnsFailed",
+    "tls": "TlsFailed",
+    "blocked": "Blocked",
+}
+_SYNONYMS = {"first": "delay", "base": "delay", "wait": "delay", "max": "cap", "retries": "attempts"}
+_STATUS = re.compile("[45]([0-9]{2}|xx)")
+
+
 def _error_classes(kind: type[Exception]) -> Iterator[type[Exception]]:
     yield kind
     for subclass in type.__subclasses__(kind):
@@ -121,7 +143,7 @@ def _check_class(name: str, known: Mapping[str, type[Exception]]) -> None:
         near = get_close_matches(name, _class_names(ShoalError), n=1) or get_close_matches(name, known, n=1)
         advice = f"Did you mean {near[0]!r}?" if near else "Import it at the top of the scraper's file"
         raise InvalidSetting(f"retry.{name}", f"is not an error class. {advice}")
-    if issubclass(kind, PERMANENT):
+    if issubclass(kind, (*PERMANENT, SkipTask)):
         raise InvalidSetting(f"retry.{name}", "is never retried: another attempt fails the same way")
     if issubclass(kind, NotNow):
         raise InvalidSetting(f"retry.{name}", "uses no attempt, and sets the time of the next one itself")

@@ -27,8 +27,8 @@ from shoal.core.values import (
     read_whole,
     read_words,
 )
+from shoal.scrape.other_tools import setting_instead_of
 from shoal.scrape.scope import Scope
-from shoal.scrape.scrapy_words import setting_instead_of
 from shoal.scrape.settings.browser import read_browser
 from shoal.scrape.settings.cache import CacheSettings, read_cache, read_replay, read_warc
 from shoal.scrape.settings.dedup import DedupSettings, read_dedup

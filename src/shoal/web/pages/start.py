@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.core.errors import InvalidInput, InvalidSetting, InvalidUrl, ShoalError, UnknownScraper, shorten
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidUrl, ShoalError, UnknownScraper
 from shoal.core.model import Run
 from shoal.core.text import shorten
 from shoal.core.urls import canonical

@@ -59,14 +59,27 @@ class TracebackFormatter:
         own = library_of(filename)
         return cls(None if own == SHOAL else own, redact)
 
-    def find_line(self, error: BaseException) -> str:
-        """Return the innermost line of the user's code as " (books.py:12 in book)", else of any code."""
+    def find_line(self, error: BaseException, *, own: bool = False) -> str:
+        """Return the innermost line of the user's code as " (books.py:12 in book)", else of any code.
+
+        With `own`, only of the user's code.
+        """
         frames = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
         mine = [one for one in frames if self._library(one[0].co_filename) is None]
-        if not frames:
+        found = mine or ([] if own else frames)
+        if not found:
             return ""
-        code, line = (mine or frames)[-1]
+        code, line = found[-1]
         return f" ({Path(code.co_filename).name}:{line} in {code.co_name})"
+
+    def is_from_user(self, error: BaseException) -> bool:
+        """Return whether the user's code has raised an error, or Shoal when it was called by that code."""
+        libraries = [
+            library
+            for frame, _ in walk_tb(error.__traceback__)
+            if (library := self._library(frame.f_code.co_filename)) != SHOAL
+        ]
+        return bool(libraries) and libraries[-1] is None
 
     def format(self, error: BaseException) -> str:
         """Return the traceback from the user's code on; empty if none of that code was running."""

@@ -6,7 +6,7 @@ The outcomes of such tasks are held back until something else of the run could b
 from contextlib import suppress
 
 from shoal.core.errors import InvalidInput, QueueError
-from shoal.core.model import Bury, Lease, Outcome
+from shoal.core.model import Bury, Done, Lease, Outcome
 from shoal.queue.contract import QueueReports
 
 MAX_HELD = 20  # tasks
@@ -30,13 +30,15 @@ class PrivateRefusals:
             self._refused.add((lease.task_id, lease.token))
 
     def hold(self, outcome: Outcome) -> bool:
-        """Return whether an outcome is held back; one that sent a request shows that the run can go on."""
+        """Return whether an outcome is held back; one that ended a task by a request decides against it."""
         if self._is_decided:
             return False
         if isinstance(outcome, Bury) and (outcome.lease.task_id, outcome.lease.token) in self._refused:
             self._held.append(outcome)
             return True
-        self._is_decided = outcome.asked
+        # Not one that returns to the queue: it may be a task at a private host whose start came too late, or
+        # whose name could not be resolved. It would let the refused ones be buried.
+        self._is_decided = outcome.asked and isinstance(outcome, Done | Bury)
         return False
 
     async def take_due(self, *, is_idle: bool) -> list[Bury]:

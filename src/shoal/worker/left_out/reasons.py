@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from shoal.queue.contract import SharedNotes
 
 ROBOTS = "forbidden by robots.txt"
+SKIPPED = "skipped: "  # by a step; the reason follows
 TRAPS, DEPTH = "traps", "depth"
 
 # By the reason, or its first word for traps. The names of `shoal.scrape.links.filter` are repeated here, for

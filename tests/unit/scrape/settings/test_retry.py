@@ -113,3 +113,25 @@ def test_a_replay_never_tries_again(tmp_path):
     record.touch()
     settings = shop(retry={"HttpStatus": {"attempts": 9}}).replace(replay=str(record)).settings
     assert settings.run_settings().max_attempts == 1
+
+
+def test_statuses_and_usual_words_name_rules():
+    retry = read_retry("retry", {"5xx": {"attempts": 5}, 429: {"delay": "1m"}, "timeout": {"attempts": 2}})
+    assert retry.rules == {
+        "5xx": RetryRule(attempts=5),
+        "429": RetryRule(delay=MINUTE),
+        "FetchTimeout": RetryRule(attempts=2),
+    }
+    retry.check_classes()
+    for name in ("200", "3xx", "42", "5x"):
+        with pytest.raises(InvalidSetting, match=rf"retry\.{name} is no error status; write one such as 429"):
+            read_retry("retry", {name: {"attempts": 5}})
+
+
+def test_a_key_of_another_tool_is_answered_with_ours():
+    with pytest.raises(InvalidSetting, match=r"retry\.timeout\.first is not known\. Write 'delay'\."):
+        read_retry("retry", {"timeout": {"first": "1s"}})
+    with pytest.raises(InvalidSetting, match=r"retry\.max is not known\. Write 'cap'\."):
+        read_retry("retry", {"max": "10m"})
+    with pytest.raises(InvalidSetting, match="is never retried"):
+        shop(retry={"SkipTask": {"attempts": 2}}).settings.retry.check_classes()

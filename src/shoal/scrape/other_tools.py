@@ -1,4 +1,4 @@
-"""Words of Scrapy that are not Shoal's: the error that names each says what to write instead."""
+"""Words of Scrapy, httpx and others that are not Shoal's: the error for each says what to write instead."""
 
 import re
 from collections.abc import Iterable
@@ -14,13 +14,36 @@ _OPTIONS = {
     "dont_filter": "a task with a key of its own: Task(url=…, step=…, key='…'); a key enters a run once",
     "errback": "nothing: a page that fails becomes a dead letter. See: shoal dead list RUN",
 }
+# Options of HTTP clients, and misspelt ones.
+_CLIENT_OPTIONS = {
+    "data": "form={…} for fields, json={…} for JSON, or body=b'…' for bytes",
+    "content": "body=b'…'",
+    "files": "body=b'…' with the header content-type, encoded by you",
+    "header": "headers={…}",
+    "cookie": "cookies={…}",
+    "param": "params={…}",
+    "auth": "headers={'Authorization': …}, or the setting tokens, which keeps secrets out of the queue",
+    "allow_redirects": "nothing: redirects are followed within the setting scope",
+    "follow_redirects": "nothing: redirects are followed within the setting scope",
+}
 _PAGE = {
     "meta": "page.payload",
     "cb_kwargs": "page.payload",
     "request": "page.task",
-    "urljoin": "page.follow(href) or page.links(selector), which resolve links themselves",
     "follow_all": "for link in page.links(selector): yield page.follow(link)",
     "selector": "page.css(selector) or page.xpath(expression)",
+    "get": "page.text(selector), or page.html for the whole page",
+    "re": "import re, then re.findall(pattern, page.html)",
+    "re_first": "import re, then re.search(pattern, page.html)",
+    "content": "page.body",
+    "status_code": "page.status",
+    "cookies": "page.headers.all('set-cookie')",
+    "raise_for_status": "nothing: an error status reaches no step, unless the setting statuses allows it",
+    "soup": "page.css(selector)",
+    "find": "page.css_first(selector)",
+    "find_all": "page.css(selector)",
+    "select": "page.css(selector)",
+    "select_one": "page.css_first(selector)",
 }
 _FIRST_TEXT = "page.text(selector), or node.text() for an element"
 _ALL_TEXTS = "[node.text() for node in page.css(selector)]"
@@ -35,8 +58,10 @@ _RESULTS = {
     "text": _FIRST_TEXT,
     "attr": "page.attr(selector, 'href'), or node.attr('href') for an element",
     "attrib": "page.attr(selector, 'href'), or node.attr('href') for an element",
-    "css": "for node in page.css(selector): node.css(…)",
-    "xpath": "for node in page.css(selector): node.xpath(…)",
+    "find": "node.css_first(selector)",
+    "find_all": "node.css(selector)",
+    "select": "node.css(selector)",
+    "select_one": "node.css_first(selector)",
 }
 _SETTINGS = {
     "start_urls": "start=[…]",
@@ -49,12 +74,12 @@ _EXTENSION = re.compile(r"::(text|attr\(\s*(?P<name>[^)\s]+)\s*\))\s*$")
 
 
 def refuse_options(given: Iterable[str]) -> None:
-    """Raise InvalidInput for a keyword of Scrapy's requests, which would become payload."""
+    """Raise InvalidInput for an option of another tool's requests, which would become payload."""
     for word in given:
-        if instead := _OPTIONS.get(word):
+        if instead := _OPTIONS.get(word) or _CLIENT_OPTIONS.get(word):
+            what = "a word of Scrapy" if word in _OPTIONS else "no option of a request"
             raise InvalidInput(
-                f"{word}= is a word of Scrapy. Write {instead}. "
-                f"For a payload of that name: payload={{{word!r}: …}}"
+                f"{word}= is {what}. Write {instead}. For a payload of that name: payload={{{word!r}: …}}"
             )
 
 

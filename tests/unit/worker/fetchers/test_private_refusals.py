@@ -1,0 +1,48 @@
+"""A run whose tasks are all at private hosts is stopped, and none of them is buried."""
+
+import pytest
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import MINUTE, ZERO, Bury, Counts, Done, HostStatus, Lease, Release, Retry, Stats, Task
+from shoal.worker.fetchers.private_refusals import PrivateRefusals
+
+HOST = "10.0.0.1"
+
+
+class Store:
+    """A queue with some tasks at a private host, and some elsewhere."""
+
+    def __init__(self, private=2, others=0):
+        self.private, self.others = private, others
+
+    async def stats(self, run_id):
+        return Stats(pending=self.private + self.others)
+
+    async def hosts(self, run_id):
+        yield HostStatus(host=HOST, counts=Counts(pending=self.private), delay=None, paused_for=None)
+
+
+def lease(task_id="t", token=1, url=f"http://{HOST}/"):
+    task = Task(url=url)
+    return Lease(
+        run_id="r", task_id=task_id, token=token, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
+    )
+
+
+@pytest.mark.parametrize("before", [Release(lease()), Retry(lease(), "DnsFailed: not now")], ids=repr)
+async def test_a_task_that_returned_to_the_queue_before_lets_no_refused_one_be_buried(before):
+    refusals = PrivateRefusals(Store(), "r")
+    assert not refusals.hold(before)
+    refusals.add(lease(token=2), HOST)
+    assert refusals.hold(Bury(lease(token=2), "OutOfScope: private"))
+    with pytest.raises(InvalidInput, match="All tasks that are left are at private hosts"):
+        await refusals.take_due(is_idle=True)
+
+
+async def test_a_refused_task_is_buried_if_others_were_fetched():
+    refusals = PrivateRefusals(Store(others=1), "r")
+    refusals.add(lease(), HOST)
+    refused = Bury(lease(), "OutOfScope: private", asked=False)
+    assert refusals.hold(refused)
+    assert not refusals.hold(Done(lease("other", url="https://example.com/")))
+    assert await refusals.take_due(is_idle=False) == [refused]
