@@ -327,6 +327,8 @@ class ScraperRow(ResponseModel):
     says: str | None
     scraper: str | None  # the name that its runs have
     settings: dict[str, Any] | None  # that differ from the defaults; durations in seconds
+    seeded: bool | None  # whether the project or the scraper declares seeds
+    args: list[str] | None  # the names of its arguments
 
 
 class ActionRow(ResponseModel):

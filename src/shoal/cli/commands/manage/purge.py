@@ -69,8 +69,8 @@ def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bo
         one = with_existing_queue(queue, lambda opened: purge_run(opened, run_id))
     if as_json:
         put_json({"run_id": run_id, "purged": not dry_run, "dry_run": dry_run, **one.as_json()})
-    elif dry_run or yes:
-        _show(PurgeReport([one]), dry_run=dry_run)
+    elif dry_run:
+        _show(PurgeReport([one]), dry_run=True)
     else:
         say(f"Deleted run {run_id}.")
 
