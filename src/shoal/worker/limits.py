@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
+import msgspec
+
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Note
 from shoal.queue.contract import Fence, Queue
 from shoal.scrape.links.filter import LinkFilter
+from shoal.scrape.links.mazes import Section
 
 TOPIC = "page turns"
 BUDGETS = "page budgets"  # of resumed runs, by run id: max_pages, or empty for no limit
@@ -85,6 +88,7 @@ URGENT_INTERVAL = 0.5  # seconds; a fast fleet may spend a whole budget within a
 MAX_LINK_KINDS = 20  # at a time
 MAX_TRIES = 5
 SPENT_TTL = timedelta(days=1)
+MAZES = "mazes"  # the key of the sections that are mazes; no kind of link is called that
 
 
 class TrapBudgetSync:
@@ -93,6 +97,7 @@ class TrapBudgetSync:
     def __init__(self, queue: Queue, link_filter: LinkFilter, run_id: str) -> None:
         self._queue, self._link_filter, self._topic = queue, link_filter, spent_topic(run_id)
         link_filter.set_shared_key(run_id.encode()[:64])
+        self._shared_mazes: set[Section] = set()
 
     async def run(self) -> None:
         """Exchange periodically until cancelled."""
@@ -101,7 +106,8 @@ class TrapBudgetSync:
         while True:
             # Random, because workers must not do it all at once.
             await asyncio.sleep(URGENT_INTERVAL * random.uniform(0.8, 1.2))
-            if clock() < due and not self._link_filter.is_urgent:
+            is_urgent = self._link_filter.is_urgent or self._link_filter.mazes != self._shared_mazes
+            if clock() < due and not is_urgent:
                 continue
             due = clock() + SYNC_INTERVAL * random.uniform(0.8, 1.2)
             with suppress(QueueError):
@@ -113,6 +119,22 @@ class TrapBudgetSync:
         for _ in range(MAX_TRIES):
             if kinds:
                 kinds = await self._exchange(kinds)
+        await self._exchange_mazes()
+
+    async def _exchange_mazes(self) -> None:
+        note = (await self._queue.notes(self._topic, [MAZES])).get(MAZES)
+        shared = set(_decode_mazes(note.value)) if note else set()
+        self._link_filter.add_mazes(shared)
+        known = self._link_filter.mazes
+        is_shared = known == shared or await self._queue.swap_note(
+            self._topic,
+            MAZES,
+            msgspec.json.encode(sorted(known)),
+            stamp=note.stamp if note else None,
+            ttl=SPENT_TTL,
+        )
+        if is_shared:
+            self._shared_mazes = known
 
     async def _exchange(self, kinds: list[str]) -> list[str]:
         """Read and write these kinds, and return those that another worker wrote at the same time."""
@@ -126,3 +148,6 @@ class TrapBudgetSync:
             if not await self._queue.swap_note(self._topic, kind, spent, stamp=stamp, ttl=SPENT_TTL):
                 missed.append(kind)
         return missed
+
+
+_decode_mazes = msgspec.json.Decoder(list[Section]).decode

@@ -131,6 +131,10 @@ class TaskProcessor:
         """Return whether a task is attempted once only, whatever its outcome."""
         return task.step in self._once
 
+    def find_maze(self, lease: Lease) -> str | None:
+        """Return why a task is completed without a visit: it was queued before its section proved a maze."""
+        return self._scraper.first.link_filter.find_maze(lease.task)
+
     def may_be_cached(self, lease: Lease) -> bool:
         """Return whether a page may be cached, so that a lookup before its start is worthwhile."""
         waits = bool(self._gap or lease.start_in)
@@ -192,6 +196,11 @@ class TaskProcessor:
         skip, url = self._settings.skip, lease.task.url
         if skip and url and skip.allows(url, origin=None):
             return Bury(lease, "Skipped: its URL matches the setting skip")
+        if maze := self.find_maze(lease):
+            self._tally.dropped[maze] = self._tally.dropped.get(maze, 0) + 1
+            if self._note_cuts:
+                await self._note_cuts([maze])
+            return Done(lease)
         host = host_of(lease)
         begin_task()
         begin_secrets()
