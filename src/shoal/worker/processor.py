@@ -23,7 +23,7 @@ from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.robots.robots import Robots
 from shoal.fetch.status import accepted
 from shoal.fetch.task_context import begin_task
-from shoal.scrape.harvest import Harvest
+from shoal.scrape.harvest import Dropped, Harvest
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
@@ -111,7 +111,6 @@ class TaskProcessor:
         self._may_look_up = not tools.revisits and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
-
         self._tracebacks = TracebackFormatter.for_code(
             scraper.first.filename, lambda text: tools.redact(hidden(text))
         )
@@ -130,10 +129,6 @@ class TaskProcessor:
     def at_most_once(self, task: Task) -> bool:
         """Return whether a task is attempted once only, whatever its outcome."""
         return task.step in self._once
-
-    def find_maze(self, lease: Lease) -> str | None:
-        """Return why a task is completed without a visit: it was queued before its section proved a maze."""
-        return self._scraper.first.link_filter.find_maze(lease.task)
 
     def may_be_cached(self, lease: Lease) -> bool:
         """Return whether a page may be cached, so that a lookup before its start is worthwhile."""
@@ -196,11 +191,6 @@ class TaskProcessor:
         skip, url = self._settings.skip, lease.task.url
         if skip and url and skip.allows(url, origin=None):
             return Bury(lease, "Skipped: its URL matches the setting skip")
-        if maze := self.find_maze(lease):
-            self._tally.dropped[maze] = self._tally.dropped.get(maze, 0) + 1
-            if self._note_cuts:
-                await self._note_cuts([maze])
-            return Done(lease)
         host = host_of(lease)
         begin_task()
         begin_secrets()
@@ -225,8 +215,7 @@ class TaskProcessor:
             self._memory.release(attempt.number)
             if attempt.live:
                 attempt.live.release()
-        for reason, count in harvest.dropped.items():
-            self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
+        self._tally.count_dropped(harvest.dropped)
         if harvest.dropped and self._note_cuts:
             await self._note_cuts(harvest.dropped)
         return Done(
@@ -257,7 +246,9 @@ class TaskProcessor:
         return self._backoff.after_success(host, lease.host_slowdown, crawl_delay, time.monotonic())
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
-        """Return what a task yields."""
+        """Return what a task yields; nothing if it was queued before its section proved to be a maze."""
+        if maze := self._scraper.first.link_filter.find_maze(attempt.task):
+            return Harvest(dropped=Dropped(int, {maze: 1}))
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
             return await self._run_step(step, attempt.task, attempt.number)

@@ -288,8 +288,9 @@ class Worker:
             self._settlements.flush()
             leases = wanted
         self._prefetch.put(leases, claimed_at)
-        for lease in filter(self._processor.find_maze, leases):
-            self._prefetch.start_now(lease)  # it needs no request, so it need not wait for its host
+        for lease in leases:
+            if self._scraper.first.link_filter.find_maze(lease.task):
+                self._prefetch.start_now(lease)  # it needs no request, so it need not wait for its host
         self._start_lookups(leases)
         self._start_due()
 
