@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.core.failures import error_text
@@ -86,6 +87,11 @@ class WorkerCounters:
                 self.buried += 1
             case Release():
                 self.released += 1
+
+    def count_dropped(self, links: Mapping[str, int]) -> None:
+        """Count links that were not followed, by reason."""
+        for reason, count in links.items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def note_error(self, kind: str, outcome: Retry | Bury) -> None:
         """Count a failed attempt by the class of its error, and remember the first of each class."""

@@ -45,7 +45,8 @@ class HookCalls:
         self, request: Request, task: Task, number: int, limit: timedelta
     ) -> Request | Response:
         """Return the request as the hooks change it, or the response that one of them gives instead."""
-        draft = OutgoingRequest(request.url, dict(request.headers), request.post, task)
+        method = "GET" if request.post is None else request.method
+        draft = OutgoingRequest(request.url, dict(request.headers), request.post, task, method)
         for hook in self._hooks.request:
             result = await self._call(hook, draft, task, number, limit)
             if isinstance(result, Response):
@@ -53,7 +54,10 @@ class HookCalls:
             if result is not None and result is not draft:
                 _refuse(hook, result, "nothing, or request.answer(…) to answer without a request")
             _check(hook, draft, request.url)
-        return replace(request, url=canonical(draft.url), headers=draft.headers, post=draft.body)
+        sent = _read_options(draft)
+        return replace(
+            request, url=canonical(draft.url), headers=draft.headers, post=sent.post, method=sent.method
+        )
 
     async def change_response(
         self, response: Response, task: Task, number: int, limit: timedelta
@@ -147,11 +151,17 @@ def _check(hook: Hook, draft: OutgoingRequest, url: str) -> None:
         )
     if draft.body is not None and not isinstance(draft.body, bytes):
         raise InvalidInput(f"{hook} set the body to a {type(draft.body).__name__}; it must be bytes or None")
-    RequestOptions.read(headers=draft.headers, body=draft.body)
+    _read_options(draft)
     fields: dict[Any, Any] = dict(draft.headers)
     for name, value in fields.items():
         if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():
             raise InvalidInput(f"{hook} set a header that cannot be sent: {name!r}; give it printable text")
+
+
+def _read_options(draft: OutgoingRequest) -> RequestOptions:
+    method = None if draft.method == "GET" else draft.method
+    options = RequestOptions.read(method=method, headers=draft.headers, body=draft.body)
+    return options or RequestOptions()
 
 
 def _refuse(hook: Hook, result: Any, expected: str) -> None:

@@ -18,7 +18,7 @@ from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.robots.robots import Robots
 from shoal.fetch.status import accepted
 from shoal.fetch.task_context import begin_task
-from shoal.scrape.harvest import Harvest
+from shoal.scrape.harvest import Dropped, Harvest
 from shoal.scrape.hooks.arguments import FailedTask
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import SEED_STEP, Scraper
@@ -205,8 +205,7 @@ class TaskProcessor:
             self._waits.release_memory(attempt.number)
             if attempt.live:
                 attempt.live.release()
-        for reason, count in harvest.dropped.items():
-            self._tally.dropped[reason] = self._tally.dropped.get(reason, 0) + count
+        self._tally.count_dropped(harvest.dropped)
         if harvest.dropped and self._note_cuts:
             await self._note_cuts(harvest.dropped)
         return Done(
@@ -235,7 +234,9 @@ class TaskProcessor:
         return apply_decision(decision, usual, may_retry=self._judge.may_retry(lease))
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
-        """Return what a task yields."""
+        """Return what a task yields; nothing if it was queued before its section proved to be a maze."""
+        if maze := self._scraper.first.link_filter.find_maze(attempt.task):
+            return Harvest(dropped=Dropped(int, {maze: 1}))
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
             return await self._run_step(step, attempt.task, attempt.number)

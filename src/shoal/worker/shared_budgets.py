@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
+import msgspec
+
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Note
 from shoal.core.tasks import repeat
 from shoal.queue.contract import Fence, Queue, SharedNotes
 from shoal.scrape.links.filter import LinkFilter
+from shoal.scrape.links.mazes import Section
 
 TOPIC = "page turns"
 BUDGETS = "page budgets"  # of resumed runs, by run id: max_pages, or empty for no limit
@@ -86,6 +89,7 @@ URGENT_INTERVAL = SECOND / 2  # a fast fleet may spend a whole budget within a f
 MAX_LINK_KINDS = 20  # at a time
 MAX_TRIES = 5
 SPENT_TTL = timedelta(days=1)
+MAZES = "mazes"  # the key of the sections that are mazes; no kind of link is called that
 
 
 class TrapBudgetSync:
@@ -95,6 +99,7 @@ class TrapBudgetSync:
         self._queue, self._link_filter, self._topic = queue, link_filter, spent_topic(run_id)
         self._due = 0.0  # by the event loop's clock
         link_filter.set_shared_key(run_id.encode()[:64])
+        self._shared_mazes: set[Section] = set()
 
     async def run(self) -> None:
         """Exchange periodically until cancelled."""
@@ -102,7 +107,8 @@ class TrapBudgetSync:
 
     async def _exchange_if_due(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now >= self._due or self._link_filter.is_urgent:
+        is_urgent = self._link_filter.is_urgent or self._link_filter.mazes != self._shared_mazes
+        if now >= self._due or is_urgent:
             self._due = now + SYNC_INTERVAL.total_seconds() * random.uniform(0.8, 1.2)
             await self.exchange()
 
@@ -112,6 +118,22 @@ class TrapBudgetSync:
         for _ in range(MAX_TRIES):
             if kinds:
                 kinds = await self._exchange(kinds)
+        await self._exchange_mazes()
+
+    async def _exchange_mazes(self) -> None:
+        note = (await self._queue.notes(self._topic, [MAZES])).get(MAZES)
+        shared = set(_decode_mazes(note.value)) if note else set()
+        self._link_filter.add_mazes(shared)
+        known = self._link_filter.mazes
+        is_shared = known == shared or await self._queue.swap_note(
+            self._topic,
+            MAZES,
+            msgspec.json.encode(sorted(known)),
+            stamp=note.stamp if note else None,
+            ttl=SPENT_TTL,
+        )
+        if is_shared:
+            self._shared_mazes = known
 
     async def _exchange(self, kinds: list[str]) -> list[str]:
         """Read and write these kinds, and return those that another worker wrote at the same time."""
@@ -125,3 +147,6 @@ class TrapBudgetSync:
             if not await self._queue.swap_note(self._topic, kind, spent, stamp=stamp, ttl=SPENT_TTL):
                 missed.append(kind)
         return missed
+
+
+_decode_mazes = msgspec.json.Decoder(list[Section]).decode

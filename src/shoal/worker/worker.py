@@ -265,6 +265,10 @@ class Worker:
                 self._settlements.put(Release(lease, asked=False))
             self._settlements.flush()
             leases = [lease for lease in leases if lease not in unwanted]
+        for lease in leases:
+            if self._scraper.first.link_filter.find_maze(lease.task):
+                # It needs no request, so it need not wait for its host.
+                self._scheduler.start_now(lease)
         self._start_lookups(leases)
         self._start_due()
 

@@ -150,3 +150,37 @@ async def test_links_that_robots_txt_forbids_are_counted_and_do_not_make_a_run_p
     }
     async with open_queue(bench.queue_url) as queue:
         assert (await queue.stats("r")).completed == 2
+
+
+MAZE = """
+from shoal import Scraper
+from shoal.scrape.links import budgets, mazes
+
+budgets.MAZE, budgets.MAZE_SAMPLE, mazes.WINDOW = 60, 30, 20
+pages = Scraper("pages", rate=None, retries=0)
+
+
+@pages.step
+def everything(page):
+    yield {"url": page.url}
+    for link in page.links():
+        yield page.follow(link)
+"""
+
+
+async def test_what_is_queued_of_a_maze_is_completed_without_a_request_and_counted(bench, origin):
+    fetched = []
+
+    def maze(path):
+        fetched.append(path)
+        return Answer("".join(f'<a href="{path}{n}x">x</a>' for n in range(10)))
+
+    origin.answer = maze
+    done = await bench.run(MAZE, [f"{origin.url}/maze/"], run_id="r")
+    row = done.as_json()
+    assert row["state"] == "partial" and "endless" in row["reason"]
+    ((reason, skipped),) = row["not_followed"].items()
+    assert reason.endswith("/ (maze of step everything)") and skipped["example"]
+    pages = [path for path in fetched if path != "/robots.txt"]
+    assert len(pages) <= 200 < row["completed"]
+    assert skipped["count"] >= row["completed"] - len(pages)

@@ -53,3 +53,17 @@ async def test_a_fleet_follows_a_trap_about_as_far_as_one_worker_would(any_bench
 
 async def test_workers_that_do_not_tell_each_other_follow_it_several_times_as_far(bench):
     assert await followed(bench.queue_url, exchange=False) == WORKERS * CALENDAR
+
+
+async def test_what_one_worker_finds_to_be_a_maze_is_a_maze_to_all(any_bench):
+    async with open_queue(any_bench.queue_url) as queue:
+        link_filters = [make_filter() for _ in range(3)]
+        told = [TrapBudgetSync(queue, link_filter, "run") for link_filter in link_filters]
+        link_filters[0].add_mazes([("main", "a.example/maze/")])
+        link_filters[1].add_mazes([("main", "b.example/maze/")])
+        for one in [*told, *told]:
+            await one.exchange()
+    task = Task(url="http://a.example/maze/1", depth=3)
+    mazes = {("main", "a.example/maze/"), ("main", "b.example/maze/")}
+    assert [one.mazes for one in link_filters] == [mazes] * 3
+    assert all(one.find_maze(task) for one in link_filters)

@@ -29,6 +29,9 @@ def crawl(site, order):
     while waiting and pages <= MAX_PAGES:
         waiting.rotate(chance.randrange(len(waiting)) if order == "any" else 0)
         task = waiting.pop() if order == "newest first" else waiting.popleft()
+        if maze := scraper.first.link_filter.find_maze(task):
+            dropped[maze] += 1
+            continue
         pages += 1
         response = Response(url=task.url, status=200, body=render(site, task.url))
         harvest = scraper.first.harvest(Page(response, task))

@@ -65,11 +65,14 @@ def test_the_numbers_are_those_of_the_code():
         f"after {budgets.VARIANTS:,} sorted",
         f"after {budgets.FACETS:,} of one host and {budgets.PER_FACET_VALUE} for",
         f"after {budgets.PAIRS:,} of one path and {budgets.PER_PAIR_VALUE} for",
-        f"after {mazes.WINDOW + budgets.MAZE:,} new pages",
+        f"after {budgets.MAZE:,} visited pages",
+        f"{budgets.MAZE_SAMPLE:,} of them",
+        f"of {mazes.WINDOW} visited pages",
+        f"and {budgets.PER_PAGE} for every page",
+        f"and {budgets.PER_NAME} for every different",
         f"{100 * mazes.MIN_BRANCHING:.0f} of 100 pages",
         f"fewer than {1000 * mazes.MAX_CROSS_LINKS:.0f} of 1,000",
         f"After {budgets.PAGING:,} such links",
     ):
         assert number in REFERENCE
     assert (tree.MAX_SECONDS, traps.MAX_YEARS_AHEAD, traps.MAX_YEARS_BACK) == (10, 10, 100)
-    assert traps.MIN_REPEATS == 4

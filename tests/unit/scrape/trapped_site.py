@@ -136,8 +136,9 @@ def wall(url, rest, params):
 def lab(url, rest, params):
     chance = Random(url)
     text = " ".join(chance.choices(WORDS, k=50))
-    folders = [chance.choices(WORDS, k=4) for _ in range(8)]
-    return "labyrinth", f"<p>{text}</p>" + links(f"/lab/{a}{b}/{c}{d}" for a, b, c, d in folders)
+    # Of so many words that hardly any page is linked twice.
+    names = ["".join(chance.choices(WORDS, k=6)) for _ in range(8)]
+    return "labyrinth", f"<p>{text}</p>" + links(f"/lab/{name[:20]}/{name[20:]}" for name in names)
 
 
 SERVERS: dict[str, Callable] = {

@@ -17,13 +17,9 @@ class OutgoingRequest:
 
     url: str
     headers: dict[str, str]
-    body: bytes | None  # with a body it is a POST
+    body: bytes | None
     task: Task
-
-    @property
-    def method(self) -> str:
-        """The method, which follows from the body."""
-        return "GET" if self.body is None else "POST"
+    method: str = "GET"  # with a body a GET is sent as a POST
 
     def set_param(self, name: str, value: object) -> None:
         """Set a parameter in the query of the URL, in place of any of that name."""

@@ -6,23 +6,29 @@ so that a page that two workers find counts once.
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 import msgspec
 
+from shoal.core.model import Task
+from shoal.scrape.links.mazes import Section
+from shoal.scrape.links.paging import is_page_number
 from shoal.scrape.links.shape import UrlParts, without_ids
 from shoal.scrape.links.sketch import Sketch
 from shoal.scrape.links.traps import find_endless, is_calendar, is_recurring, is_variant
 
 # Each of these occurs on ordinary sites too: only thousands of them tell that a program makes them up.
-ENDLESS = 2_000  # URLs of a host that are very long or deep, repeat themselves, or have a date far away
-RECURRING = 5_000  # URLs of a host with one segment three times in the path
-CALENDAR = 10_000  # pages of one calendar
-VARIANTS = 2_000  # sorted or printable views of a section's pages
+# All that one trap can use up together stays below 20,000 pages.
+ENDLESS = 3_000  # URLs of a host that are very long or deep, repeat themselves, or have a date far away
+RECURRING, PER_NAME = 10_000, 4  # URLs of a host with one segment three times in the path
+CALENDAR = 12_000  # pages of one calendar: more than thirty years of days
+VARIANTS, PER_PAGE = 4_000, 50  # sorted or printable views of a section's pages
 PAIRS, PER_PAIR_VALUE = 4_000, 50  # URLs with two parameters, such as a category and a page number
 FACETS, PER_FACET_VALUE = 8_000, 8  # URLs with more parameters
-MAZE = 6_000  # new pages of a section that looks like a maze
+PER_PAGE_NUMBER = 2  # such views for each page number
+MAZE = 10_000  # visited pages of a section that looks like a maze
+MAZE_SAMPLE = 2_000  # those of them that were visited early, where an ordinary section would have ended
 PAGING = 18_000  # links of a section to the next page that add no depth
 
 MAX_BUDGETS = 2_000
@@ -76,12 +82,22 @@ class ShapeBudget:
         self.spent += 1
         self._urls.add(name)
 
-    def add_values(self, url: UrlParts) -> float:
-        """Record the parameter values of a URL and return the largest number of values of one parameter."""
-        for name, value in [("", url.path), *url.params]:
+    def add_values(self, values: Iterable[tuple[str, str]]) -> None:
+        """Record the values of some parameters."""
+        for name, value in values:
             if name in self._values or len(self._values) < MAX_NAMES:
                 self._values_of(name).add(value)
-        return max(values.estimate for values in self._values.values())
+
+    def most_values(self, *, of_page_numbers: bool | None = None) -> float:
+        """Return the largest number of values of one parameter, of all or of some."""
+        return max(
+            (
+                values.estimate
+                for name, values in self._values.items()
+                if of_page_numbers is None or is_page_number(name) is of_page_numbers
+            ),
+            default=0.0,
+        )
 
     def exchange(self, shared: bytes | None) -> bytes:
         """Merge the counts of other workers, and return them together with this worker's."""
@@ -140,30 +156,47 @@ class ShapeBudgets:
         if reason := find_endless(url, address, today):
             return self._spend_within(f"{address.host} ({reason})", ENDLESS, address)
         if is_recurring(address.segments):
-            return self._spend_within(f"{address.host} (recurring paths)", RECURRING, address)
+            return self._spend_on_recurring(address)
         if is_calendar(address):
             return self._spend_within(f"{address.section} (calendar)", CALENDAR, address)
         if is_variant(address):
-            return self._spend_within(f"{address.section} (sorted and printed views)", VARIANTS, address)
+            return self._spend_on_variant(address)
         return self._spend_on_query(address) if len(address.params) > 1 else None
 
-    def spend_on_maze(self, section: str, url: UrlParts) -> str | None:
-        """Count a new page of a section that looks like a maze; return the budget's name if it is used up."""
-        return self._spend_within(f"{section} (maze)", MAZE, url)
+    def spend_on_maze(self, section: Section, page: Task, *, is_sample: bool) -> bool:
+        """Count a visited page of a section that looks like a maze; return whether it is one."""
+        step, name = section
+        kind, limit = ("sample of a maze", MAZE_SAMPLE) if is_sample else ("maze", MAZE)
+        return not self._spend(f"{name} ({kind}, step {step})", limit, page.url or "")
 
     def spend_on_paging(self, section: str, name: str) -> bool:
         """Count a link to the next page that adds no depth; return whether there may be one more."""
         return self._limit is not None or self._spend(f"{section} (paging)", PAGING, name)
 
+    def _spend_on_recurring(self, url: UrlParts) -> str | None:
+        # Pages that a wrong relative link leads to have the names of other pages: there are few names.
+        shape = f"{url.host} (recurring paths)"
+        budget = self._budget(shape)
+        budget.add_values([("", url.segments[-1])])
+        return self._spend_within(shape, RECURRING + PER_NAME * budget.most_values(), url)
+
+    def _spend_on_variant(self, url: UrlParts) -> str | None:
+        shape = f"{url.section} (sorted and printed views)"
+        budget = self._budget(shape)
+        budget.add_values([("", url.path), *url.params])
+        # A list without end has ever new page numbers: they allow for one or two orders only.
+        pages, others = (budget.most_values(of_page_numbers=which) for which in (True, False))
+        limit = VARIANTS + PER_PAGE * others + PER_PAGE_NUMBER * pages
+        return self._spend_within(shape, limit, url)
+
     def _spend_on_query(self, url: UrlParts) -> str | None:
-        if len(url.params) == 2:
-            shape = f"{url.host}{without_ids(url.path)}?"
-            values = self._budget(shape).add_values(url)
-            return self._spend_within(shape, PAIRS + PER_PAIR_VALUE * values, url)
+        is_pair = len(url.params) == 2
         # One budget for the whole host: all categories of a shop have the same filters.
-        shape = f"{url.host} (filters)"
-        values = self._budget(shape).add_values(url)
-        return self._spend_within(shape, FACETS + PER_FACET_VALUE * values, url)
+        shape = f"{url.host}{without_ids(url.path)}?" if is_pair else f"{url.host} (filters)"
+        budget = self._budget(shape)
+        budget.add_values([("", url.path), *url.params])
+        base, per_value = (PAIRS, PER_PAIR_VALUE) if is_pair else (FACETS, PER_FACET_VALUE)
+        return self._spend_within(shape, base + per_value * budget.most_values(), url)
 
     def _spend_within(self, shape: str, limit: float, url: UrlParts) -> str | None:
         return None if self._spend(shape, limit, f"{url.path}?{url.params}") else shape

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from random import Random
 from threading import Lock
 
 from shoal.core.errors import InvalidTask, InvalidUrl
@@ -12,9 +13,9 @@ from shoal.core.secrets import secret_headers
 from shoal.core.urls import canonical
 from shoal.scrape.harvest import Dropped
 from shoal.scrape.links.budgets import ShapeBudgets
-from shoal.scrape.links.mazes import Mazes, SectionLinks
-from shoal.scrape.links.paging import is_paging, name_of, paging_depth
-from shoal.scrape.links.seen import SeenSet
+from shoal.scrape.links.mazes import Mazes, Section, SectionVisits
+from shoal.scrape.links.paging import PagedList, is_paging, name_of, paging_depth
+from shoal.scrape.links.seen import SeenLinks
 from shoal.scrape.links.shape import UrlParts, url_parts
 from shoal.scrape.links.traps import strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
@@ -27,7 +28,6 @@ MAX_REPORTED = 20  # traps that are reported by name
 OTHER_TRAPS = "trap: others"
 
 Today = Callable[[], date]
-Target = tuple[str, str]  # a step and a URL
 
 
 @dataclass(slots=True)
@@ -36,11 +36,16 @@ class PageLinks:
 
     parent: Task
     dropped: Dropped
-    section: str | None  # of the page; None if it has no URL, or if mazes are not looked for
-    links: SectionLinks | None
-    fresh: set[Target] = field(default_factory=set)
-    # New ones to its own section and step, with their depth.
-    within: dict[int, int] = field(default_factory=dict)
+    is_chain: bool = False
+    pages: PagedList | None = None  # that it is one of; None until it matters
+    itself: int = 0  # the hash of its step and URL, as those of the links
+    section: Section | None = None  # None if it has no URL, or if mazes are not looked for
+    visits: SectionVisits | None = None
+    fresh: set[int] = field(default_factory=set)  # new links
+    within: dict[int, int] = field(
+        default_factory=dict
+    )  # those to its own section and step, with their depth
+    too_deep: int = 0  # new links to its own section and step that are not followed
 
 
 class LinkFilter:
@@ -50,9 +55,11 @@ class LinkFilter:
         self._settings, self._today = settings, today
         self._has_secrets = bool(secret_headers(settings.headers))
         self._now = today()
-        self._seen = SeenSet()
+        self._seen, self._too_deep = SeenLinks(), SeenLinks()
         self._budgets = ShapeBudgets(settings.max_per_pattern)
         self._mazes = Mazes() if settings.max_per_pattern is None else None
+        self._condemned: dict[Section, str] = {}  # sections that are mazes, with their names in reports
+        self._chance = Random()
         self._reported: set[str] = set()
         self.examples: dict[str, str] = {}  # one skipped link per reason
         self._has_followed = False  # until the first link, there is nothing to filter
@@ -71,26 +78,43 @@ class LinkFilter:
             return []
         with self._lock:
             self._now = self._today()
-            self._seen.add((parent.step, parent.url))
             page = self._start(parent, dropped)
-            is_chain = is_paging((task for task, _ in candidates), parent)
-            passed = []
-            for one, linked in candidates:
-                paged = is_chain and one.step == parent.step
-                task = self._check(one, linked, paged, page)
-                if task is not None:
-                    passed.append(task)
-            if page.links and TOO_DEEP not in dropped:  # else its links may well be new, and are not counted
-                page.links.add_page(page.within)
-            for target in page.fresh:
-                self._seen.add(target)
+            page.is_chain = is_paging((task for task, _ in candidates), parent)
+            checked = [self._check(task, linked, page) for task, linked in candidates]
+            passed = [task for task in checked if task is not None]
+            self._finish(page, passed)
             return passed
 
     def _start(self, parent: Task, dropped: Dropped) -> PageLinks:
-        if self._mazes is None or parent.url is None:
-            return PageLinks(parent, dropped, None, None)
-        section = self._mazes.section_of(url_parts(parent.url))
-        return PageLinks(parent, dropped, section, self._mazes.links_of(parent.step, section))
+        if parent.url is None:
+            return PageLinks(parent, dropped)
+        itself = hash((parent.step, parent.url))
+        self._seen.add(itself)
+        if self._mazes is None:
+            return PageLinks(parent, dropped, itself=itself)
+        section = (parent.step, self._mazes.section_of(url_parts(parent.url)))
+        return PageLinks(
+            parent, dropped, itself=itself, section=section, visits=self._mazes.visits_of(section)
+        )
+
+    def _finish(self, page: PageLinks, passed: list[Task]) -> None:
+        """Remember the new links of a page, and judge its section by it."""
+        visits = page.visits
+        for link in page.fresh:
+            if visits and link in page.within:
+                self._seen.add(link, visits.number, page.within[link])
+            else:
+                self._seen.add(link)
+        if visits is None or page.section is None:
+            return
+        visits.add_page(page.parent, len(page.within) + page.too_deep)
+        if visits.is_suspect and self._budgets.spend_on_maze(
+            page.section, page.parent, is_sample=visits.is_sample(page.parent)
+        ):
+            self._condemn(page.section)
+        if visits.is_sampled:
+            new = [index for index, task in enumerate(passed) if hash((task.step, task.url)) in page.within]
+            visits.sample(page.parent, passed, new, self._chance)
 
     def set_shared_key(self, key: bytes) -> None:
         """Set the key shared by the link filters of a run, so that their counts can be merged."""
@@ -113,9 +137,41 @@ class LinkFilter:
         with self._lock:
             return self._budgets.exchange(shared)
 
-    def _check(self, task: Task, linked: bool, paged: bool, page: PageLinks) -> Task | None:
+    @property
+    def mazes(self) -> set[Section]:
+        """The sections that are mazes: none of their pages is visited any more."""
+        return set(self._condemned)
+
+    def add_mazes(self, sections: Iterable[Section]) -> None:
+        """Take over what other workers found to be mazes."""
+        with self._lock:
+            for section in sections:
+                self._condemn(section)
+
+    def find_maze(self, task: Task) -> str | None:
+        """Return why a queued task need not be visited any more; None if it is not in a maze."""
+        if not self._condemned or task.url is None or task.depth == 0 or _is_post(task):
+            return None
+        with self._lock:
+            trap = self._maze_of(task, url_parts(task.url))
+            if trap is None:
+                return None
+            reason = self._report_name(trap)
+            self.examples.setdefault(reason, bare_url(task.url))
+            return reason
+
+    def _condemn(self, section: Section) -> None:
+        step, name = section
+        self._condemned[section] = f"{name} (maze of step {step})"
+
+    def _maze_of(self, task: Task, address: UrlParts) -> str | None:
+        if not self._condemned or self._mazes is None:
+            return None
+        return self._condemned.get((task.step, self._mazes.section_of(address)))
+
+    def _check(self, task: Task, linked: bool, page: PageLinks) -> Task | None:
         if task.url is None:
-            return self._check_depth(task, paged, page)
+            return self._check_depth(task, page)
         url = self._secure_url(task, task.url, page.parent)
         if url is None:
             self._skip(UNENCRYPTED, task.url, page)
@@ -127,29 +183,48 @@ class LinkFilter:
             self._skip(SKIPPED, task.url, page)
             return None
         task = task if url == task.url else replace(task, url=url)
-        if task.request and task.request.post is not None:
+        if _is_post(task):
             # A site cannot make a step send a POST, so a POST cannot be part of a trap.
-            return self._check_depth(task, paged, page)
-        target = (task.step, url)
-        if target in self._seen or target in page.fresh:
-            return self._pass_known(task, target, page)
-        return self._check_new(task, url, paged, page)
+            return self._check_depth(task, page)
+        link = hash(
+            (task.step, url)
+        )  # of text: different in every process, so a site cannot cause collisions
+        if link in self._seen or link in page.fresh:
+            return self._pass_known(task, link, page)
+        return self._check_new(task, url, link, page)
 
-    def _pass_known(self, task: Task, target: Target, page: PageLinks) -> Task:
+    def _pass_known(self, task: Task, link: int, page: PageLinks) -> Task:
         # Passed however deep it is here: it is queued already.
-        if page.links and task.step == page.parent.step and target not in page.fresh:
-            page.links.add_known(hash(target), page.parent.depth)
+        visits = page.visits
+        if (
+            visits
+            and link != page.itself
+            and link not in page.fresh
+            and self._seen.take_cross_link(link, visits.number, page.parent.depth)
+        ):
+            visits.add_cross_link()
         return task
 
-    def _check_depth(self, task: Task, paged: bool, page: PageLinks) -> Task | None:
+    def _check_depth(self, task: Task, page: PageLinks) -> Task | None:
         """Return a task with its depth, or None if that is too deep."""
-        if paged and self._budgets.spend_on_paging(page.section or page.parent.step, name_of(task)):
-            depth = paging_depth(page.parent)
-            task = task if task.depth == depth else replace(task, depth=depth)
+        if self._is_paging(task, page):
+            section = page.section[1] if page.section else page.parent.step
+            if self._budgets.spend_on_paging(section, name_of(task)):
+                depth = paging_depth(page.parent)
+                task = task if task.depth == depth else replace(task, depth=depth)
         if task.depth <= self._settings.max_depth:
             return task
         self._skip(TOO_DEEP, task.url, page)
         return None
+
+    def _is_paging(self, task: Task, page: PageLinks) -> bool:
+        if task.step != page.parent.step:
+            return False
+        if page.is_chain or task.url is None or page.parent.url is None:
+            return page.is_chain
+        if page.pages is None:
+            page.pages = PagedList.of(page.parent.url)
+        return page.pages.contains(task.url)
 
     def _secure_url(self, task: Task, url: str, parent: Task) -> str | None:
         """Return the URL of a task; with secret headers it stays on https, or is None if it cannot."""
@@ -157,39 +232,42 @@ class LinkFilter:
             return self._settings.scope.secure_url(url, origin=parent.url)
         return url
 
-    def _check_new(self, task: Task, url: str, paged: bool, page: PageLinks) -> Task | None:
+    def _check_new(self, task: Task, url: str, link: int, page: PageLinks) -> Task | None:
         bare = strip_session(url)
-        target = (task.step, bare)
-        task = task if bare == url else replace(task, url=bare)
-        if bare != url and (target in self._seen or target in page.fresh):
-            return self._pass_known(task, target, page)
-        deep = self._check_depth(task, paged, page)
-        if deep is None:
-            return None
+        if bare != url:
+            task, link = replace(task, url=bare), hash((task.step, bare))
+            if link in self._seen or link in page.fresh:
+                return self._pass_known(task, link, page)
+        deep = self._check_depth(task, page)
         address = url_parts(bare)
-        trap = self._find_trap(task, address, page)
+        if deep is None:
+            self._count_too_deep(task, address, link, page)
+            return None
+        trap = self._maze_of(task, address) or self._budgets.spend(bare, address, self._now)
         if trap is not None:
             self._skip(self._report_name(trap), bare, page)
             return None
-        page.fresh.add(target)
+        page.fresh.add(link)
         if self._is_within(task, address, page):
-            page.within[hash(target)] = deep.depth
+            page.within[link] = deep.depth
         return deep
+
+    def _count_too_deep(self, task: Task, address: UrlParts, link: int, page: PageLinks) -> None:
+        # Not followed, but found: a maze that is read depth first has most of its pages where no link passes.
+        if page.visits and self._is_within(task, address, page):
+            if self._too_deep.add(link):
+                page.too_deep += 1
+            else:
+                page.visits.add_cross_link()
 
     def _is_within(self, task: Task, address: UrlParts, page: PageLinks) -> bool:
         """Tell whether a link leads to the step and the section of its page."""
         return (
             self._mazes is not None
+            and page.section is not None
             and task.step == page.parent.step
-            and self._mazes.section_of(address) == page.section
+            and self._mazes.section_of(address) == page.section[1]
         )
-
-    def _find_trap(self, task: Task, address: UrlParts, page: PageLinks) -> str | None:
-        trap = self._budgets.spend(task.url or "", address, self._now)
-        if trap or not page.links or not page.links.is_suspect or task.step != page.parent.step:
-            return trap
-        # Wherever it leads: two sections of made-up pages may link to each other.
-        return self._budgets.spend_on_maze(page.section or "", address)
 
     def _skip(self, reason: str, url: str | None, page: PageLinks) -> None:
         page.dropped[reason] += 1
@@ -202,6 +280,10 @@ class LinkFilter:
             return OTHER_TRAPS
         self._reported.add(trap)
         return f"trap: {trap}"
+
+
+def _is_post(task: Task) -> bool:
+    return task.request is not None and task.request.post is not None
 
 
 def is_link(task: Task) -> bool:

@@ -1,64 +1,96 @@
-"""Mazes: sections whose pages lead only to pages that no other page links to.
+"""Mazes: sections whose pages lead only to pages that no other page links to, without end.
 
-The pages of a site that people made link to each other: a page is found on several others. A program that
-makes up links has new ones for ever, and hardly ever the same one twice. Items tell nothing: many pages of an
-ordinary site give none, or the same one.
+A section is judged by the pages that were visited, not by the links that were found: a shop of a thousand
+categories has a hundred thousand new links before its first product is visited. In a section that looks
+like a maze, some links are visited before all others, so that the products are seen early; a maze has none.
+
+Items tell nothing: many pages of an ordinary site give none, or the same one.
 """
 
 from collections import OrderedDict
+from dataclasses import replace
+from itertools import count
+from random import Random
 
+from shoal.core.model import HIGHEST_PRIORITY, Task
 from shoal.scrape.links.shape import UrlParts
 
-WINDOW = 2_000  # links to new pages that are judged together
-MIN_PAGES = 20  # that they are on: one long list proves nothing
+WINDOW = 100  # visited pages that are judged together
 MIN_BRANCHING = 0.95  # share of pages with at least two new links; an ordinary section ends somewhere
 MAX_CROSS_LINKS = 0.005  # share of found pages that a second page links to
+SAMPLE_INTERVAL = 4  # pages of a suspect section of which one has a link that is visited early
 MAX_SECTIONS = 500
 MAX_FOLDERS = 100  # per host that are tracked separately
 
+Section = tuple[str, str]  # a step and a part of a site
 
-class SectionLinks:
-    """The links from pages of one section to others of it, as one worker finds them."""
 
-    __slots__ = ("_before", "_branching", "_cross_links", "_found", "_pages", "is_suspect")
+class SectionVisits:
+    """The visited pages of one section and step, as one worker sees them."""
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_branching", "_cross_links", "_found", "_pages", "_priority", "_until_sample",
+        "is_sampled", "is_suspect", "number",
+    )  # fmt: skip
+
+    def __init__(self, number: int) -> None:
+        self.number = number  # unique within the worker
         self.is_suspect = False
-        self._before: dict[int, int] = {}  # hashes of the pages found in the last window, with their depth
+        self.is_sampled = False  # from the first suspicion on: it keeps leaves among the visited pages
+        self._priority = HIGHEST_PRIORITY  # of its pages that are not sampled: the lowest seen
+        self._until_sample = 1
         self._start_window()
 
-    def add_known(self, target: int, depth: int) -> None:
-        """Record a link to a page that was found before, on a page of this depth."""
-        for found in (self._found, self._before):
-            # A link up to where the page was found is part of any maze: it tells nothing.
-            if found.get(target, -1) >= depth:
-                found[target] = -1  # count it once
-                self._cross_links += 1
+    def add_cross_link(self) -> None:
+        """Record a link to a page of this section that was found on another page."""
+        self._cross_links += 1
 
-    def add_page(self, found: dict[int, int]) -> None:
-        """Record a page and the links to new pages of its section, with their depth."""
+    def add_page(self, page: Task, found: int) -> None:
+        """Record a visited page and how many new pages of its section it leads to."""
         self._pages += 1
-        self._branching += len(found) > 1
-        self._found |= found
-        if len(self._found) >= WINDOW and self._pages >= MIN_PAGES:
+        self._branching += found > 1
+        self._found += found
+        self._priority = min(self._priority, page.priority)
+        if self._pages >= WINDOW:
             self.is_suspect = (
                 self._branching >= MIN_BRANCHING * self._pages
-                and self._cross_links <= MAX_CROSS_LINKS * len(self._found)
+                and self._cross_links <= MAX_CROSS_LINKS * self._found
             )
-            self._before = self._found
+            self.is_sampled |= self.is_suspect
             self._start_window()
 
+    def is_sample(self, page: Task) -> bool:
+        """Tell whether a page was visited early."""
+        return self.is_sampled and page.priority == self._priority + 1
+
+    def sample(self, page: Task, tasks: list[Task], new: list[int], chance: Random) -> None:
+        """Let one of the new links of some pages be visited before all others of its section.
+
+        A page that was visited early itself always has one: the samples lead on until a page ends them.
+        """
+        raised = self._priority + 1
+        is_sample = page.priority == raised
+        if is_sample:
+            for index, task in enumerate(tasks):
+                if task.priority == raised:  # as inherited
+                    tasks[index] = replace(task, priority=self._priority)
+        self._until_sample -= not is_sample
+        if new and raised <= HIGHEST_PRIORITY and (is_sample or self._until_sample <= 0):
+            self._until_sample = self._until_sample if is_sample else SAMPLE_INTERVAL
+            index = chance.choice(new)
+            tasks[index] = replace(tasks[index], priority=max(tasks[index].priority, raised))
+
     def _start_window(self) -> None:
-        self._found: dict[int, int] = {}
-        self._pages = self._branching = self._cross_links = 0
+        self._pages = self._branching = self._cross_links = self._found = 0
 
 
 class Mazes:
-    """Which sections of the sites look like mazes to one worker; those used least recently are forgotten."""
+    """The visited sections of one worker, and which are mazes; those used least recently are forgotten."""
 
     def __init__(self) -> None:
-        self._sections: OrderedDict[tuple[str, str], SectionLinks] = OrderedDict()
+        self._sections: OrderedDict[Section, SectionVisits] = OrderedDict()
         self._folders: OrderedDict[str, set[str]] = OrderedDict()
+        self._numbers = count(1)
 
     def section_of(self, address: UrlParts) -> str:
         """Return the section of a URL; all folders of a host after the first MAX_FOLDERS share one."""
@@ -71,13 +103,13 @@ class Mazes:
             return section
         return f"{address.host}/*/"
 
-    def links_of(self, step: str, section: str) -> SectionLinks:
-        """Return the links of a section between pages of one step."""
-        links = self._sections.get((step, section))
-        if links is None:
-            links = self._sections[step, section] = SectionLinks()
+    def visits_of(self, section: Section) -> SectionVisits:
+        """Return the visits of a section by pages of one step."""
+        visits = self._sections.get(section)
+        if visits is None:
+            visits = self._sections[section] = SectionVisits(next(self._numbers))
             if len(self._sections) > MAX_SECTIONS:
                 self._sections.popitem(last=False)
         else:
-            self._sections.move_to_end((step, section))
-        return links
+            self._sections.move_to_end(section)
+        return visits

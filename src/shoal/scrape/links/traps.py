@@ -9,7 +9,6 @@ from shoal.scrape.links.shape import UrlParts
 MAX_LENGTH = 2_000  # characters of a link
 MAX_SEGMENTS = 20
 MAX_YEARS_AHEAD, MAX_YEARS_BACK = 10, 100
-MIN_REPEATS = 4  # occurrences of one segment that make a path a repeating one
 
 _SESSION_NAMES = (
     "phpsessid|jsessionid|aspsessionid[a-z]*|sessionid|session_id|sessid|zenid|oscsid|cftoken|cfid"
@@ -62,12 +61,10 @@ def find_endless(url: str, address: UrlParts, today: date) -> str | None:
 
 
 def is_repeating(segments: list[str]) -> bool:
-    """Tell whether a path repeats itself: /a/a/a, /a/b/a/b, or one segment many times."""
+    """Tell whether a path repeats itself immediately: /a/a/a, /a/b/a/b."""
     words = [segment for segment in segments if not segment.isdecimal()]
     if len(words) < 3 or len(set(words)) == len(words):
         return False
-    if max(Counter(words).values()) >= MIN_REPEATS:
-        return True
     return any(_has_cycle(segments, size) for size in range(1, len(segments) // 2 + 1))
 
 

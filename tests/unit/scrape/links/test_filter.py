@@ -11,8 +11,8 @@ from shoal.core.request_options import RequestOptions
 from shoal.scrape.links import budgets as limits
 from shoal.scrape.links.budgets import VALUE_BITS, ShapeBudgets
 from shoal.scrape.links.filter import MAX_REPORTED, OTHER_TRAPS, SECRETS_ELSEWHERE, UNENCRYPTED, LinkFilter
-from shoal.scrape.links.mazes import MAX_FOLDERS, MIN_PAGES, WINDOW, Mazes
-from shoal.scrape.links.seen import MIN_REMEMBERED, SeenSet
+from shoal.scrape.links.mazes import MAX_FOLDERS, WINDOW, Mazes
+from shoal.scrape.links.seen import MIN_REMEMBERED, SeenLinks
 from shoal.scrape.links.shape import url_parts
 from shoal.scrape.links.sketch import Sketch
 from shoal.scrape.settings.scraper import ScraperSettings
@@ -28,9 +28,9 @@ def make_filter(**settings):
 def small_budgets(monkeypatch):
     """Make every budget small enough for a short test."""
     small = {"ENDLESS": 10, "RECURRING": 20, "CALENDAR": 50, "VARIANTS": 100, "PAIRS": 500, "FACETS": 300}
-    for name, limit in (small | {"MAZE": 300, "PAGING": 100}).items():
+    for name, limit in (small | {"MAZE": 30, "PAGING": 100, "PER_PAGE": 0}).items():
         monkeypatch.setattr(limits, name, limit)
-    monkeypatch.setattr("shoal.scrape.links.mazes.WINDOW", 200)
+    monkeypatch.setattr("shoal.scrape.links.mazes.WINDOW", 20)
 
 
 def pass_links(link_filter, urls, *, page=HOME, step="s", depth=1, at=None):
@@ -206,25 +206,45 @@ def wander(link_filter, pages, *, more=(), step="s"):
 
 def test_pages_that_lead_only_to_pages_that_no_other_links_to_are_a_maze(small_budgets):
     link_filter = make_filter()
-    assert wander(link_filter, 100) == 200 + limits.MAZE
-    dropped = pass_links(link_filter, [HOME + "maze/new", HOME + "else/new"], page=HOME + "maze/1")[1]
-    assert dropped == {"trap: a.test/maze/ (maze)": 2}
+    # A window of pages, of which the last is the first that counts.
+    assert wander(link_filter, 100) == 10 * (20 + limits.MAZE)
+    reason = "trap: a.test/maze/ (maze of step s)"
+    passed, dropped = pass_links(link_filter, [HOME + "maze/new", HOME + "else/new"], page=HOME + "maze/1")
+    assert passed == [HOME + "else/new"] and dropped == {reason: 1}
     assert pass_links(link_filter, [HOME + "maze/new"], step="other", page=HOME + "maze/1")[1] == {}
+    assert link_filter.mazes == {("s", "a.test/maze/")}
+
+
+def test_what_is_queued_of_a_maze_is_not_visited_any_more(small_budgets):
+    link_filter, other = make_filter(), make_filter()
+    queued = Task(url=f"{HOME}maze/1x1?token=secret", step="s", depth=2)
+    assert link_filter.find_maze(queued) is None
+    wander(link_filter, 100)
+    other.add_mazes(link_filter.mazes)
+    for one in (link_filter, other):
+        reason = one.find_maze(queued)
+        assert reason == "trap: a.test/maze/ (maze of step s)" and one.examples[reason]
+        assert "secret" not in one.examples[reason]
+        assert one.find_maze(Task(url=queued.url, step="s")) is None, "a seed was typed by the user"
+        assert one.find_maze(Task(url=queued.url, step="other", depth=2)) is None
+        assert one.find_maze(Task(url=HOME + "else/1", step="s", depth=2)) is None
+        post = RequestOptions.json({"page": 1})
+        assert one.find_maze(Task(url=queued.url, step="s", depth=2, request=post)) is None
 
 
 def test_pages_that_are_linked_from_several_others_are_no_maze(small_budgets):
     assert wander(make_filter(), 200, more=["https://a.test/maze/{}x3"]) == 2_000
 
 
-def test_a_link_back_to_where_a_page_was_found_tells_nothing(small_budgets):
+def test_a_link_of_a_page_to_itself_or_back_to_where_it_was_found_tells_nothing(small_budgets):
     link_filter, followed = make_filter(max_depth=10**6), 0
     for depth in range(1, 100):
         urls = [f"{HOME}maze/{depth + 1}x{link}" for link in range(10)]
-        back = [f"{HOME}maze/{depth - 1}x1"]
+        back = [f"{HOME}maze/{depth - 1}x1", f"{HOME}maze/{depth}x1"]
         page = f"{HOME}maze/{depth}x1"
         passed, _ = pass_links(link_filter, urls + back, page=page, depth=depth + 2, at=depth + 1)
         followed += len(set(passed) & set(urls))
-    assert followed == 200 + limits.MAZE
+    assert followed == 10 * (20 + limits.MAZE)
 
 
 def test_a_section_whose_pages_end_somewhere_is_no_maze(small_budgets):
@@ -233,6 +253,30 @@ def test_a_section_whose_pages_end_somewhere_is_no_maze(small_budgets):
         urls = [f"{HOME}tree/{number}x{link}" for link in range(10)]
         assert pass_links(link_filter, urls, page=f"{HOME}tree/{number}")[0] == urls
         pass_links(link_filter, [], page=urls[0])
+
+
+def follow_page(link_filter, number, priority=3, **options):
+    """Handle a page of a section that looks like a maze; return the priorities of its ten links."""
+    parent = Task(url=f"{HOME}tree/{number}", step="s", depth=2, priority=priority)
+    urls = [f"{HOME}tree/{number}x{link}" for link in range(10)]
+    tasks = [Task(url=url, step="s", depth=3, priority=options.get("links", priority)) for url in urls]
+    return sorted(task.priority for task in link_filter.filter(tasks, parent, Counter()))
+
+
+def test_a_section_that_looks_like_a_maze_has_some_links_visited_early(small_budgets):
+    link_filter = make_filter()
+    assert {tuple(follow_page(link_filter, number)) for number in range(19)} == {(3,) * 10}
+    early = [3] * 9 + [4]
+    assert [follow_page(link_filter, 20 + n) for n in range(5)] == [
+        early,
+        [3] * 10,
+        [3] * 10,
+        [3] * 10,
+        early,
+    ]
+    # A page that was visited early has one link that is, and the others have the usual priority again.
+    assert [follow_page(link_filter, 30 + n, priority=4) for n in range(3)] == [early] * 3
+    assert follow_page(link_filter, 40, priority=3, links=9) == [9] * 10, "the step's own priority stays"
 
 
 def test_links_for_another_step_are_no_maze(small_budgets):
@@ -244,9 +288,9 @@ def test_a_long_list_passes_whole():
     assert pass_links(make_filter(), urls, page=HOME + "p/all") == (urls, {})
 
 
-def test_nothing_counts_as_a_maze_before_thousands_of_pages():
-    assert MIN_PAGES > 1 and WINDOW + limits.MAZE >= 8_000
-    assert min(limits.ENDLESS, limits.RECURRING, limits.CALENDAR, limits.VARIANTS, limits.FACETS) >= 2_000
+def test_nothing_counts_as_a_maze_before_thousands_of_visited_pages():
+    assert WINDOW + limits.MAZE >= 8_000 and limits.MAZE_SAMPLE >= 2_000
+    assert min(limits.ENDLESS, limits.RECURRING, limits.CALENDAR, limits.VARIANTS, limits.FACETS) >= 3_000
 
 
 def test_made_up_folders_are_one_section_in_the_end():
@@ -275,13 +319,22 @@ def test_tasks_without_a_url_pass_by_depth_alone():
 
 
 def test_what_is_remembered_is_bounded():
-    seen = SeenSet()
-    assert seen.add("a") and not seen.add("a") and "a" in seen
+    seen = SeenLinks()
+    assert seen.add(-1) and not seen.add(-1) and -1 in seen
     for number in range(5 * MIN_REMEMBERED):
         seen.add(number)
     assert len(seen._now) + len(seen._before) <= 2 * MIN_REMEMBERED
-    assert "a" not in seen
+    assert -1 not in seen
     assert seen.add(5 * MIN_REMEMBERED - 1) is False
+
+
+def test_a_second_link_to_a_page_counts_once_and_not_from_below():
+    seen = SeenLinks()
+    seen.add(1, section=7, depth=3)
+    assert not seen.take_cross_link(1, section=7, depth=4), "from below"
+    assert not seen.take_cross_link(1, section=8, depth=2), "from another section"
+    assert seen.take_cross_link(1, section=7, depth=3)
+    assert not seen.take_cross_link(1, section=7, depth=3)
 
 
 def test_the_number_of_values_is_estimated_well_enough():

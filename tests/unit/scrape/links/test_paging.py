@@ -101,3 +101,43 @@ def test_a_chain_without_end_ends_by_its_depth(kind, monkeypatch):
     dropped = Counter()
     assert len(walk(make_filter(), links, 1_000, dropped=dropped)) in (100 + 19, 100 + 20)
     assert dropped == {"too deep": 1}
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("list", "list?page=2"),
+        ("list/", "list/page/2/"),
+        ("list?page=2", "list?page=40"),
+        ("list?q=a&page=2", "list?q=a&page=3"),
+        ("list?q=a", "list?page=2&q=a"),
+        ("list?start=20", "list?start=40"),
+        ("list/page/2", "list/page/3"),
+        ("list-page-2.html", "list-page-3.html"),
+        ("list.html", "list-page-2.html"),
+        ("", "page/2"),
+    ],
+)
+def test_another_page_of_a_list_adds_no_depth_among_many_links(page, link):
+    parent = Task(url=f"https://a.test/{page}", step="list", depth=20)
+    links = [(f"https://a.test/{link}", "list"), *((f"https://a.test/book/{n}", "list") for n in range(50))]
+    dropped = Counter()
+    (passed,) = make_filter().filter(linked(parent, *links), parent, dropped)
+    assert (passed.url, passed.depth) == (f"https://a.test/{link}", 20)
+    assert dropped == {"too deep": 50}
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("list?page=2", "other?page=3"),
+        ("list?q=a&page=2", "list?q=b&page=3"),
+        ("product/1", "product/2"),
+        ("p/1", "p/2"),
+        ("list", "list?id=2"),
+    ],
+)
+def test_a_link_that_differs_in_more_than_its_page_number_is_a_level(page, link):
+    parent = Task(url=f"https://a.test/{page}", step="list", depth=20)
+    links = [(f"https://a.test/{link}", "list"), *((f"https://a.test/book/{n}", "list") for n in range(50))]
+    assert make_filter().filter(linked(parent, *links), parent, Counter()) == []

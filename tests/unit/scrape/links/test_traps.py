@@ -17,7 +17,6 @@ ENDLESS = [
     ("https://a.test/x/a/a/a/y", "repeating paths"),
     ("https://a.test/a/b/a/b", "repeating paths"),
     ("https://a.test/a/b/c/a/b/c/d", "repeating paths"),
-    ("https://a.test/a/x/a/y/a/z/a", "repeating paths"),
     ("https://a.test/a//a//a", "repeating paths"),
     ("https://a.test/calendar/2040/01", "far dates"),
     ("https://a.test/calendar?month=2037-01", "far dates"),
