@@ -37,13 +37,16 @@ class _StderrHandler(logging.Handler):
         say(self.format(record))
 
 
-def main() -> None:
-    """Run the typed command; every error becomes one line and an exit code."""
+def main(script: str | None = None) -> None:
+    """Run the typed command; every error becomes one line and an exit code.
+
+    `script` is how a file that has this command was started.
+    """
     _open_standard_streams()
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     try:
         Project.find(Path.cwd()).set_environment()
-        app_for(next(iter(sys.argv[1:]), "--help"))()
+        app_for(next(iter(sys.argv[1:]), "--help"), script)(prog_name=script)
     except ShoalError as error:
         message = add_queue_option(str(error), sys.argv)
         if "--json" in sys.argv:

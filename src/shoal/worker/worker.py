@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -31,6 +31,7 @@ from shoal.worker.waiting_callers import Verdict, WaitingCallers
 
 CLAIM_JITTER = 0.05  # seconds
 PROGRESS_INTERVAL = 0.5  # seconds
+HELD_INTERVAL = 0.05  # seconds until a worker that is held looks again
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
 
 
@@ -101,6 +102,7 @@ class Worker:
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
+        self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self._standby, self._callers = standby, WaitingCallers()
         self._numbers: dict[tuple[str, int], int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
@@ -218,6 +220,9 @@ class Worker:
             self._host_freed.clear()
             if self._slots.is_stuck:
                 self._release_prefetched()  # other workers may have free slots
+            if self.is_held and self.is_held():
+                await self._wait_for_wake(HELD_INTERVAL)
+                continue
             await self._settle_refusals()
             limit, full = self._claim_limits()
             if limit < max(1, full // 2) and self._numbers:
