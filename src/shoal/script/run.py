@@ -185,6 +185,7 @@ class ItemStream:
         try:
             async with open_script_run(self._scraper, self._options, progress, is_held=is_held) as opened:
                 decode = ItemDecoder(opened.job.scraper).decode
+                await cursor.begin(opened)
                 working = asyncio.create_task(opened.work())
                 try:
                     # Closed with this generator, so that no cursor of the queue outlives it.
@@ -208,17 +209,18 @@ class ItemCursor:
         self._seen = array("q")  # sorted ids, eight bytes per item
         self._before = 0  # items that the run had when the work began
 
+    async def begin(self, opened: ScriptRun) -> None:
+        """Count the items that a resumed run has already; call it before the work begins."""
+        self._before = (await opened.queue.stats(opened.run.id)).items
+
     def is_behind(self, opened: ScriptRun) -> bool:
         """Return whether many items are stored that were not read yet."""
-        return opened.pool is not None and self._ahead(opened.pool.tally.items) > MAX_AHEAD
-
-    def _ahead(self, stored: int) -> int:
-        return stored + self._before - len(self._seen)
+        stored = opened.pool.tally.items if opened.pool else 0
+        return self._before + stored - len(self._seen) > MAX_AHEAD
 
     async def read(self, opened: ScriptRun, working: "asyncio.Task[Summary]") -> AsyncGenerator[Any, None]:
         """Yield the stored items until the work is done; those that a resumed run had before come first."""
         queue, run_id = opened.queue, opened.run.id
-        self._before = (await queue.stats(run_id)).items
         while True:
             is_last = working.done()
             async for stored in queue.items(run_id, after=self._seen[-1] if self._seen else 0):
@@ -248,9 +250,7 @@ async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, item
         )
     elif left:
         notes.append(f"To go on, run it again with the same queue; the run is {opened.run.id}.")
-    found = await read_result(opened.queue, summary, items=items, refused=opened.refusals.first, notes=notes)
-    found.counts["invalid"] = opened.invalid  # type: ignore[index]
-    return found
+    return await read_result(opened.queue, summary, items=items, refused=opened.refusals.first, notes=notes)
 
 
 def check_not_loading(scraper: Scraper) -> None:

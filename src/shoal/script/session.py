@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -67,6 +68,8 @@ class ScriptRun:
             await self._abandon(working)
             raise
         except InvalidInput as error:
+            if ALLOW_PRIVATE not in str(error):
+                raise
             raise _in_python(error) from error
         if summary.ending.failed:
             raise ShoalError(f"The workers of run {self.run.id} have stopped: {summary.ending.failures[0]}")
@@ -76,12 +79,7 @@ class ScriptRun:
                 f"Nothing could be queued ({self._feed.refused:,} invalid). "
                 f"{first.where}: {first.text}: {first.reason}"
             )
-        return summary
-
-    @property
-    def invalid(self) -> int:
-        """How many seeds could not be queued."""
-        return self._feed.refused
+        return replace(summary, refused=self._feed.refused)
 
     def finish(self) -> int:
         """Finish the tasks in progress and stop; returns how many they are, or -1 if nothing has started."""
@@ -220,6 +218,4 @@ async def _find_resumed(queue: Queue, job: Job, options: RunOptions) -> Run | No
 def _in_python(error: InvalidInput) -> InvalidInput:
     """Return an error that names a keyword instead of an option of the command line."""
     text, _, host = str(error).partition(ALLOW_PRIVATE)
-    if not host:
-        return error
     return InvalidInput(f"{text.replace('; they stay queued', '')}Allow it with: allow_private=[{host!r}]")

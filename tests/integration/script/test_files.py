@@ -121,6 +121,13 @@ def test_the_first_ctrl_c_finishes_what_is_running_and_returns_it(shop_site, tmp
     assert "Finishing 1 task; press Ctrl-C again" in errors
 
 
+def test_after_a_ctrl_c_the_rest_stays_in_the_queue(shop_site, tmp_path):
+    step = "await asyncio.sleep(1)\n    yield page.follow('/?later')"
+    code, output, errors = interrupt(tmp_path, shop_site, step, 1)
+    assert (code, output) == (0, "stopped 1 1\n")
+    assert "Finishing 1 task" in errors
+
+
 def test_the_second_ctrl_c_stops_at_once(shop_site, tmp_path):
     code, output, errors = interrupt(tmp_path, shop_site, "await asyncio.sleep(60)", 2)
     assert (code, output) == (-signal.SIGINT, "")

@@ -317,6 +317,21 @@ async def test_a_slow_reader_holds_the_worker(shop_site, monkeypatch):
     assert len(rest) == 299
 
 
+async def test_a_resumed_stream_yields_the_earlier_items_too_and_is_not_held_for_good(
+    shop_site, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("shoal.script.run.MAX_AHEAD", 3)
+    shop, queue = make_shop(shop_site), str(tmp_path / "shop.db")
+    async with shop.stream(shop_site.seeds, queue=queue) as items:
+        count = 0
+        async for _ in items:
+            count += 1
+            if count == 10:
+                break
+    found = [item async for item in shop.stream(shop_site.seeds, queue=queue)]
+    assert len(skus(found)) == PRODUCTS == len(found)
+
+
 async def test_an_error_of_a_worker_is_raised(shop, shop_site):
     with pytest.raises(ShoalError):
         await shop.run(shop_site.seeds, replay="missing.warc")

@@ -90,14 +90,14 @@ class InlineWorker:
 
     async def run(self) -> ExitReason:
         """Work until the run is drained or `stop`; raises the error that ends the worker."""
-        self._task = asyncio.create_task(self._work())
+        working = self._task = asyncio.create_task(self._work())
         self._keeper.start()
         try:
-            return await self._task
+            return await asyncio.shield(working)
         except asyncio.CancelledError:
-            if not self._task.done():
-                self._task.cancel()
-                await asyncio.wait([self._task])
+            if not working.done():
+                working.cancel()
+                await asyncio.wait([working])
                 raise
             return ExitReason.STOPPED  # killed
         finally:
