@@ -41,16 +41,19 @@ class _StderrHandler(logging.Handler):
         say(self.format(record))
 
 
-def main() -> None:
-    """Run the typed command; every error becomes one line and an exit code."""
+def main(script: str | None = None) -> None:
+    """Run the typed command; every error becomes one line and an exit code.
+
+    `script` is how a file that has this command was started.
+    """
     _open_standard_streams()
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     config = None
     try:
         prints_to_stderr.set(True)
         config = read_config()
-        command = get_command(app_for(next(iter(sys.argv[1:]), "--help")))
-        command(default_map=option_defaults(command, config))
+        command = get_command(app_for(next(iter(sys.argv[1:]), "--help"), script))
+        command(prog_name=script, default_map=option_defaults(command, config))
     except ShoalError as error:
         message = add_queue_option(str(error), sys.argv)
         if config:

@@ -92,8 +92,11 @@ WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "liste
 HELP = ("-h", "--help", "--version")  # arguments that need no command
 
 
-def app_for(typed: str | None = None) -> typer.Typer:
-    """Return the app with the typed command, or with every command if none of that name exists."""
+def app_for(typed: str | None = None, script: str | None = None) -> typer.Typer:
+    """Return the app with the typed command, or with every command if none of that name exists.
+
+    `script` is how the file was started whose scraper the commands get.
+    """
     app = typer.Typer(
         name="shoal",
         cls=group_with(LINES),
@@ -103,7 +106,10 @@ def app_for(typed: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(epilog="Help for a command: shoal COMMAND --help. See Shoal work: shoal demo")(shoal)
+    more = f"Commands that take a scraper get the one of this file: {script} run --url https://…"
+    name = script or "shoal"
+    also = more if script else "See Shoal work: shoal demo"
+    app.callback(epilog=f"Help for a command: {name} COMMAND --help. {also}")(shoal)
     for name in _loaded_for(typed):
         _add(app, name)
     return app

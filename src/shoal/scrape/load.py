@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from hashlib import blake2b
 from importlib import import_module
@@ -16,6 +17,13 @@ from shoal.core.text import shorten
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.seeds import user_code
 
+_loading: ContextVar[bool] = ContextVar("loading", default=False)
+
+
+def is_loading() -> bool:
+    """Return whether the code that calls this is being imported by `load_scraper`."""
+    return _loading.get()
+
 
 def load_scraper(where: str) -> Scraper:
     """Return the scraper that "books.py", "books.py:books" or "package.module:books" names.
@@ -23,7 +31,11 @@ def load_scraper(where: str) -> Scraper:
     Raises InvalidInput, which says what to type, if the file or module cannot be found or imported.
     """
     place, name = _split(where)
-    module = _from_file(Path(place)) if _is_file(place) else _from_module(place)
+    token = _loading.set(True)
+    try:
+        module = _from_file(Path(place)) if _is_file(place) else _from_module(place)
+    finally:
+        _loading.reset(token)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Scraper)}
     return _find_by_name(place, name, found) if name else _only(place, found)
 

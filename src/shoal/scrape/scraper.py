@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
+from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.http import Headers, Response
@@ -26,6 +27,13 @@ from shoal.scrape.seeds import SeedFunction, check_seed_function, read_start
 from shoal.scrape.settings.args import DeclaredArgs
 from shoal.scrape.settings.scraper import ScraperSettings, read_delivery, read_fetch
 from shoal.scrape.step import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.fleet.sources.seeds import Stream
+    from shoal.script.result import RunResult
+    from shoal.script.run import ItemStream
 
 MAX_NAME = 200
 SEED_STEP = "main"  # the step of a task that names none
@@ -258,6 +266,31 @@ class Scraper:
         )
         return _run(self.replace().handler(task), subject)
 
+    async def run(self, urls: "Stream | None" = None, **options: Any) -> "RunResult":
+        """Run this scraper in this process, and return its items, rejects, dead letters and counts.
+
+        Without URLs it begins with its own seeds. `options` are `queue`, `workers`, `resume`, `run_id`,
+        `args`, `at_once`, `on_invalid`, `progress`, `tasks`, the other sources of `shoal run` such as
+        `sitemap`, and settings such as `max_pages`. The queue is temporary unless you name one, which is
+        resumed. With `workers` the pages are scraped by so many processes, which import the scraper's file.
+        """
+        result: RunResult = await _script("run")(self, urls, options)
+        return result
+
+    def run_sync(self, urls: "Stream | None" = None, **options: Any) -> "RunResult":
+        """Do as `run` does, without an event loop of yours; Ctrl-C works as in `shoal run`."""
+        result: RunResult = _script("run_sync")(self, urls, options)
+        return result
+
+    def stream(self, urls: "Stream | None" = None, **options: Any) -> "ItemStream":
+        """Return the items of a run, to be read with `async for` while it works; options as for `run`."""
+        stream: ItemStream = _script("ItemStream")(self, urls, options)
+        return stream
+
+    def main(self, arguments: "Sequence[str] | None" = None) -> None:
+        """Give this file the `shoal` command: `python quotes.py run --url …`; exits as it does."""
+        import_module("shoal.cli.file_main").main_of(self, arguments)
+
     def __repr__(self) -> str:
         return f"Scraper({self.name!r}, steps={list(self.steps)})"
 
@@ -286,6 +319,11 @@ class Scraper:
         close = get_close_matches(name, self.steps, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
         return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
+
+
+def _script(name: str) -> Any:
+    """Return what runs a scraper: of a layer above this one, and loaded only if it is used."""
+    return getattr(import_module("shoal.script.run"), name)
 
 
 def _check_name(what: str, name: object) -> str:

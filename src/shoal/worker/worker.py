@@ -4,7 +4,7 @@ What to do when is decided in scheduler.py; this does it.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -35,6 +35,7 @@ from shoal.worker.task_waits import TaskWaits
 
 PROGRESS_INTERVAL = 0.5  # seconds
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
+HELD_INTERVAL = 0.05  # seconds until a worker that is held looks again
 
 
 class Worker:
@@ -99,6 +100,7 @@ class Worker:
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
+        self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self._standby, self._callers = standby, WaitingCallers()
         self._running: set[asyncio.Task[None]] = set()
         self._lookups: dict[int, asyncio.Task[CacheLookup | None]] = {}  # before the start, by number
@@ -208,6 +210,9 @@ class Worker:
             self._wake.clear()
             self._host_freed.clear()
             self._release(self._scheduler.take_unreachable(_now()))
+            if self.is_held and self.is_held():
+                await self._wait_for_wake(HELD_INTERVAL)
+                continue
             await self._settle_refusals()
             size = self._scheduler.next_claim_size(_now())
             if not size:

@@ -16,7 +16,7 @@ from shoal.worker.process.debug import DebugSession
 @contextmanager
 def temporary_queue() -> Iterator[str]:
     """Yield the URL of an embedded queue that is deleted afterwards."""
-    with TemporaryDirectory(prefix="shoal-debug-") as folder:
+    with TemporaryDirectory(prefix="shoal-") as folder:
         yield f"sqlite:///{folder}/queue.db"
 
 

@@ -173,13 +173,14 @@ def open_pool(
     lock: ScraperLock | None = None,
     on_event: Callable[[str], None] = lambda text: None,
     on_output: Callable[[str], None] = lambda line: None,
+    make_pool: Callable[..., WorkerPool] = WorkerPool,
 ) -> WorkerPool:
     """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
     notice = sandbox_notice({step.fetch for step in job.scraper.steps.values()})
     if notice:
         on_event(notice)
         logs.fleet.log(Level.WARNING, LOG, message=notice)
-    return WorkerPool(
+    return make_pool(
         queue,
         job.worker_config(run),
         job.workers,
@@ -205,6 +206,7 @@ async def launch(
     results: ResultWriter | None = None,
     known: Iterable[Task] = (),
     lock: ScraperLock | None = None,
+    make_pool: Callable[..., WorkerPool] = WorkerPool,
 ) -> Summary:
     """Enqueue the seeds and known tasks, work until the run is drained or stopped, and return a summary."""
     began = time.monotonic()
@@ -214,7 +216,14 @@ async def launch(
         await release_leases_of(queue, run)
         before = (await queue.stats(run.id)).completed
         pool = open_pool(
-            queue, job, run, logs, lock=lock, on_event=observer.on_message, on_output=observer.on_output
+            queue,
+            job,
+            run,
+            logs,
+            lock=lock,
+            on_event=observer.on_message,
+            on_output=observer.on_output,
+            make_pool=make_pool,
         )
         # A port that is in use is refused before anything is queued.
         metrics = await stack.enter_async_context(metrics_of(job.metrics, pool, observer.on_message))

@@ -124,13 +124,12 @@ class WorkerPool:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._lock)
             self._lock.when_lost(self._stop_without_lock)
-            fork_server = stack.enter_context(self._fork_server or ForkServer())
             await stack.enter_async_context(maintained(self._queue))
             await stack.enter_async_context(recorded_rates(self._queue, self._config.run_id))
             await admit(self._queue, self._config.run_id, self._config.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)
-            await self._run_slots(fork_server, ending)
+            await self._run_slots(ending)
         for worker_id, releasing in self._lost.items():
             if not releasing.done():
                 releasing.cancel()
@@ -138,11 +137,12 @@ class WorkerPool:
         ending.tally = self._past
         return ending
 
-    async def _run_slots(self, fork_server: ForkServer, ending: PoolExit) -> None:
+    async def _run_slots(self, ending: PoolExit) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                for number in range(self._first, self._first + self._count):
-                    group.create_task(self._keep_slot_running(fork_server, number, ending))
+            with self._fork_server or ForkServer() as fork_server:
+                async with asyncio.TaskGroup() as group:
+                    for number in range(self._first, self._first + self._count):
+                        group.create_task(self._keep_slot_running(fork_server, number, ending))
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):

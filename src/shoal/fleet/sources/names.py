@@ -133,3 +133,4 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "from_run": read_text,
     "items": read_text,
 }
+SOURCE_NAMES = tuple(_READERS)

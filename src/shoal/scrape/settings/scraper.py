@@ -304,3 +304,4 @@ _READERS: dict[str, Reader] = {
     "failed_pages": _read_failed_pages,
     "keep": _optional(read_positive_duration),
 }
+SETTING_NAMES = tuple(_READERS)

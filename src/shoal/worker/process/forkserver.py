@@ -49,9 +49,11 @@ class WorkerProcess:
 class ForkServer:
     """Forks worker processes."""
 
+    may_fork_here = True  # whether this process has none of the user's code; a script sets it to false
+
     def __init__(self, *, here: bool = False) -> None:
         """Start one; `here` forks it off this process, which must have no threads and no user code yet."""
-        self.pid, self._socket = _fork() if here else _start()
+        self.pid, self._socket = _fork() if here and self.may_fork_here else _start()
 
     def __enter__(self) -> Self:
         return self
