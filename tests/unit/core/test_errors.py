@@ -69,6 +69,7 @@ FACTS = {
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
     StepTimeout: ("listing", 300.0),
     errors.StepEnded: ("listing", SystemExit(4)),
+    errors.HookFailed: ("on_start connect", "OSError: no database"),
     NobodyListens: ("books",),
     NotNow: ("every token rests", MINUTE),
     NotAnswered: ("ondemand_books", MINUTE, "the host may not be asked yet"),

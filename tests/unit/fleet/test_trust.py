@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from shoal.fleet.project import file
+from shoal.fleet.project.dotenv import read_dotenv
 from shoal.fleet.project.file import Project, is_trusted
 
 STRANGER = 65534
@@ -66,11 +66,11 @@ def test_under_sudo_the_callers_own_files_are_obeyed(above, monkeypatch):
 def test_another_users_dotenv_sets_nothing(above, monkeypatch):
     monkeypatch.delenv("SHOAL_QUEUE", raising=False)
     (above / ".env").write_text("SHOAL_QUEUE=redis://stranger")
-    assert file._dotenv(above) == {"SHOAL_QUEUE": "redis://stranger"}
+    assert read_dotenv(above) == {"SHOAL_QUEUE": "redis://stranger"}
     os.chown(above / ".env", STRANGER, -1)
-    assert file._dotenv(above) == {}
+    assert read_dotenv(above) == {}
 
 
 def test_a_dotenv_cannot_name_a_program_to_start(above):
     (above / ".env").write_text("SHOAL_CHROMIUM=/tmp/fake\nSHOAL_WORKERS=2\nPATH=/tmp")
-    assert file._dotenv(above) == {"SHOAL_WORKERS": "2"}
+    assert read_dotenv(above) == {"SHOAL_WORKERS": "2"}

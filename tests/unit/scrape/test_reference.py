@@ -19,7 +19,7 @@ def test_the_examples_run():
     scope = {"__name__": "example"}
     for example in EXAMPLES:
         exec(example, scope)
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
     quotes = scope["quotes"]
     assert quotes.has_seeds and quotes.parse("<div class=quote>").items == [{"tag": "love", "text": ""}]
     assert [task.step for task in scope["books"].parse("<h3><a href=/1>x</a></h3>").follow] == ["book"]
