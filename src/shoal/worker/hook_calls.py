@@ -89,6 +89,16 @@ class HookCalls:
             raise StepTimeout(str(hook), limit.total_seconds()) from error
         except (SystemExit, GeneratorExit) as error:
             raise StepEnded(str(hook), error) from error
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            raise StepEnded(str(hook), error) from error
+
+
+def is_cancelled() -> bool:
+    """Return whether this task was cancelled, rather than the user's code raising CancelledError itself."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def apply_decision(decision: ErrorDecision | None, usual: Retry | Bury, *, may_retry: bool) -> Outcome:

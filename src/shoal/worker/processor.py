@@ -25,7 +25,7 @@ from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.pages import FailedPageStore
-from shoal.worker.hook_calls import HookCalls, apply_decision
+from shoal.worker.hook_calls import HookCalls, apply_decision, is_cancelled
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
@@ -376,7 +376,7 @@ class TaskProcessor:
         except (SystemExit, GeneratorExit) as error:
             raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
         except asyncio.CancelledError as error:
-            if _is_cancelled():
+            if is_cancelled():
                 raise
             raise StepEnded(step.name, error) from error
         finally:
@@ -395,9 +395,3 @@ class TaskProcessor:
         context = contextvars.copy_context()
         self._hooks.use_loop()
         return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
-
-
-def _is_cancelled() -> bool:
-    """Return whether this task was cancelled, rather than a step raising CancelledError by itself."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

@@ -98,6 +98,7 @@ async def decide(failed):
         ("on_request\ndef bad(request): request.headers['a'] = 'x\\r\\ny: z'", "cannot be sent"),
         ("on_request\ndef bad(request): request.body = 'text'", "it must be bytes"),
         ("on_response\ndef bad(response): raise SystemExit", "on_response bad' raised SystemExit"),
+        ("on_response\nasync def bad(response): raise asyncio.CancelledError", "raised CancelledError"),
         ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad' timed out"),
         ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
     ],
