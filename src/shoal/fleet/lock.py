@@ -54,6 +54,7 @@ class ScraperLock:
         self._enter_lock, self._renew_lock = asyncio.Lock(), asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._on_lost: list[Callable[[str], object]] = []
+        self._lost: str | None = None  # why
         self._held_at = 0.0  # when it was last renewed, by this process's clock
 
     async def __aenter__(self) -> Self:
@@ -90,6 +91,8 @@ class ScraperLock:
     def when_lost(self, stop: Callable[[str], object]) -> None:
         """Call `stop` with the reason when the lock is lost: another process has it, or renewing failed."""
         self._on_lost.append(stop)
+        if self._lost:
+            stop(self._lost)  # it was lost while seeds were enqueued, before there were workers
 
     async def _acquire(self) -> None:
         try:
@@ -131,6 +134,7 @@ class ScraperLock:
             self._lose(f"The lock of scraper {self._scraper!r} is lost: {DutyFailed('Renewing it', error)}.")
 
     def _lose(self, why: str) -> None:
+        self._lost = why
         for stop in self._on_lost:
             stop(why)
 

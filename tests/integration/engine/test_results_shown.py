@@ -72,7 +72,8 @@ async def test_a_run_whose_items_are_all_rejected_says_why_and_how_to_see_them(s
     assert "gave no items" not in ended.err
     (one,) = (await typed("rejects", "newest", "--reason", "PRICE", "--json", folder=folder)).rows
     assert one["data"] == {"title": "a", "price": "x"}
-    assert "No rejected items." in (await typed("rejects", "--reason", "title", folder=folder)).err
+    other = await typed("rejects", "--reason", "title", folder=folder)
+    assert "The only rejected item does not match --reason title." in other.err
 
 
 async def test_a_run_without_items_warns_and_names_a_page_to_try(shop, folder):

@@ -152,6 +152,9 @@ async def test_every_question_is_answered_on_every_backend(any_bench):
                 "/api/hosts/h1.example.com/pause": {"seconds": 60},
             }.items():
                 assert (await client.post(change, json=body)).status_code == 200, change
+            # Its worker may be alive.
+            assert (await client.delete(f"/api/runs/{run.id}")).status_code == 409
+            assert (await client.post(f"/api/runs/{run.id}/cancel")).status_code == 200
             assert (await client.delete(f"/api/runs/{run.id}")).status_code == 200
             assert len((await client.get("/api/actions")).json()["rows"]) == 6
 
