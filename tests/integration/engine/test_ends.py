@@ -100,7 +100,7 @@ async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(
     shown = await typed("status", folder=folder)
     assert "partial, max_pages=5 reached" in shown.out
     newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
-    assert newest.code == Exit.USAGE and "no unfinished run" in newest.err
+    assert newest.code == Exit.USAGE and "no run of 'pages' that was stopped" in newest.err
     again = await typed(
         "run", "pages.py", "--resume", row["run_id"], "--set", "max_pages=5", *LOCAL, folder=folder
     )

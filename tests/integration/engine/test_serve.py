@@ -156,7 +156,7 @@ async def test_every_question_is_answered_on_every_backend(any_bench):
             assert (await client.delete(f"/api/runs/{run.id}")).status_code == 409
             assert (await client.post(f"/api/runs/{run.id}/cancel")).status_code == 200
             assert (await client.delete(f"/api/runs/{run.id}")).status_code == 200
-            assert len((await client.get("/api/actions")).json()["rows"]) == 6
+            assert len((await client.get("/api/actions")).json()["rows"]) == 7
 
 
 async def test_a_port_that_is_taken_is_said_in_one_line_with_what_to_type(folder):

@@ -198,3 +198,20 @@ async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, fol
     for process in (worker, first):
         process.kill()
         await process.communicate()
+
+
+async def test_who_asks_late_is_told_that_the_lock_was_lost(queue, monkeypatch):
+    """Seeds are enqueued under the lock before there are workers to stop."""
+
+    async def broken(self):
+        raise TypeError("an unknown fault")
+
+    monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", 0.01)
+    monkeypatch.setattr(ScraperLock, "_renew", broken)
+    told = []
+    with pytest.raises(DutyFailed, match="an unknown fault"):
+        async with asyncio.timeout(30), ScraperLock(queue, "pages") as lock:
+            await asyncio.wait([lock._renewal])
+            await asyncio.sleep(0)
+            lock.when_lost(told.append)
+    assert len(told) == 1 and "is lost" in told[0]

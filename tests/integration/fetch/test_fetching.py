@@ -195,7 +195,11 @@ async def test_credentials_stay_on_the_same_origin(fetcher, origin):
 
 
 async def test_cookies_go_back_to_their_host_alone(fetcher, origin):
-    origin.on("/set", page(b"", "Set-Cookie: id=1; Path=/; Domain=test", "Set-Cookie: t=\u00c3\u00bc"))
+    """`test` is a top-level domain, so a cookie for all of it is ignored."""
+    origin.on(
+        "/set",
+        page(b"", "Set-Cookie: id=1; Path=/", "Set-Cookie: all=1; Domain=test", "Set-Cookie: t=\u00c3\u00bc"),
+    )
     origin.on("/", page())
     await fetch(fetcher, origin.url("/set", host="a.test"))
     await fetch(fetcher, origin.url("/", host="a.test"))

@@ -357,10 +357,11 @@ async def test_a_recording_of_pages_that_came_and_that_did_not(scene, site):
 
 HIDES_NOTHING = """
 import shoal.fleet.telemetry.logs
+import shoal.worker.outcomes
 import shoal.worker.processor
 shoal.fleet.telemetry.logs.redactor = lambda secrets: str
 shoal.worker.processor.ProcessorTools.redact = property(lambda self: str, lambda self, value: None)
-shoal.worker.processor.hidden = str
+shoal.worker.outcomes.hidden = str
 """
 
 
