@@ -1,7 +1,6 @@
 """The `shoal` command."""
 
 import logging
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from shoal.core.errors import (
 )
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.project.config import Config
+from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.seeds import prints_to_stderr
 
 NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens|cancel|workers|export)\b[^.]*$")
@@ -46,7 +46,7 @@ def main(script: str | None = None) -> None:
 
     `script` is how a file that has this command was started.
     """
-    _open_standard_streams()
+    open_standard_streams()
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
     config = None
     try:
@@ -70,13 +70,6 @@ def main(script: str | None = None) -> None:
         # The reader of stdout has closed the pipe, as `head` does.
         sys.stderr.close()
         sys.exit(Exit.OK)
-
-
-def _open_standard_streams() -> None:
-    # Whatever started this may have closed some. Files that got their numbers would be taken for them.
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
 
 
 def add_queue_option(message: str, typed: Sequence[str]) -> str:

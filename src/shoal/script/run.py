@@ -8,6 +8,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -16,6 +17,7 @@ from shoal.core.text import printable
 from shoal.core.values import counted
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.sources.seeds import Stream
+from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.load import is_loading
 from shoal.scrape.scraper import Scraper
 from shoal.script.inline_pool import InlinePool
@@ -70,6 +72,7 @@ def run_sync(scraper: Scraper, urls: Stream | None, given: Mapping[str, Any]) ->
         )
     import uvloop
 
+    open_standard_streams()  # uvloop aborts the program if a socket gets one of their numbers
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         interrupts = Interrupts()
 
@@ -147,6 +150,13 @@ def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
+@dataclass(slots=True)
+class StreamOutcome:
+    """The result of a stream, once it has ended."""
+
+    result: RunResult | None = None
+
+
 class ItemStream:
     """The items of a run while it works: `async for item in quotes.stream([…])`.
 
@@ -158,12 +168,18 @@ class ItemStream:
         check_not_loading(scraper)
         self._scraper, self._options = scraper, RunOptions.read(urls, given)
         self._items: AsyncGenerator[Any, None] | None = None
-        self.result: RunResult | None = None  # after the last item; without the items
+        self._outcome = StreamOutcome()
+
+    @property
+    def result(self) -> RunResult | None:
+        """The result, without the items; None before the last item."""
+        return self._outcome.result
 
     def __aiter__(self) -> AsyncIterator[Any]:
         if self._items is not None:
             raise InvalidInput("A stream can be read once. Call stream() again for another run")
-        self._items = self._iterate()
+        # It holds no reference to this stream, so a loop that is left closes it, not the next collection.
+        self._items = _stream_items(self._scraper, self._options, self._outcome)
         return self._items
 
     async def __aenter__(self) -> Self:
@@ -175,32 +191,35 @@ class ItemStream:
         if self._items is not None:
             await self._items.aclose()
 
-    async def _iterate(self) -> AsyncGenerator[Any, None]:
-        progress = ScriptProgress(self._scraper.name, self._options.progress)
-        cursor, closing = ItemCursor(), ""
-        opened: ScriptRun | None = None
 
-        def is_held() -> bool:
-            return opened is not None and cursor.is_behind(opened)
+async def _stream_items(
+    scraper: Scraper, options: RunOptions, outcome: StreamOutcome
+) -> AsyncGenerator[Any, None]:
+    progress = ScriptProgress(scraper.name, options.progress)
+    cursor, closing = ItemCursor(), ""
+    opened: ScriptRun | None = None
 
-        try:
-            async with open_script_run(self._scraper, self._options, progress, is_held=is_held) as opened:
-                decode = ItemDecoder(opened.job.scraper).decode
-                await cursor.begin(opened)
-                working = asyncio.create_task(opened.work())
-                try:
-                    # Closed with this generator, so that no cursor of the queue outlives it.
-                    async with aclosing(cursor.read(opened, working)) as stored:
-                        async for one in stored:
-                            yield decode(one)
-                    summary = await working
-                finally:
-                    working.cancel()
-                    await asyncio.wait([working])
-                self.result = await _result(opened, summary, self._options, [])
-                closing = str(self.result)
-        finally:
-            progress.close(closing)
+    def is_held() -> bool:
+        return opened is not None and cursor.is_behind(opened)
+
+    try:
+        async with open_script_run(scraper, options, progress, is_held=is_held) as opened:
+            decode = ItemDecoder(opened.job.scraper).decode
+            await cursor.begin(opened)
+            working = asyncio.create_task(opened.work())
+            try:
+                # Closed with this generator, so that no cursor of the queue outlives it.
+                async with aclosing(cursor.read(opened, working)) as stored:
+                    async for one in stored:
+                        yield decode(one)
+                summary = await working
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
+            outcome.result = await _result(opened, summary, options, [])
+            closing = str(outcome.result)
+    finally:
+        progress.close(closing)
 
 
 class ItemCursor:
@@ -250,7 +269,9 @@ async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, item
             "The queue was temporary, so what is left is lost. To be able to resume: queue='shoal.db'"
         )
     elif left:
-        notes.append(f"To go on, run it again with the same queue; the run is {opened.run.id}.")
+        limit = opened.job.scraper.settings.max_pages
+        more = f", resume={opened.run.id!r}, max_pages={2 * limit})" if limit else ")"
+        notes.append(f"To go on: run(…, queue=…{more}; the run is {opened.run.id}.")
     return await read_result(opened.queue, summary, items=items, refused=opened.refusals.first, notes=notes)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from shoal.core.errors import HookFailed, InvalidInput, StepEnded, StepTimeout
 from shoal.core.failures import message_of
-from shoal.core.http import Request, Response
+from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Bury, Outcome, Release, Retry, Task
 from shoal.core.request_options import RequestOptions
 from shoal.core.urls import canonical, host_of
@@ -50,7 +50,7 @@ class HookCalls:
         for hook in self._hooks.request:
             result = await self._call(hook, draft, task, number, limit)
             if isinstance(result, Response):
-                return result
+                return _check_response(hook, result)
             if result is not None and result is not draft:
                 _refuse(hook, result, "nothing, or request.answer(…) to answer without a request")
             _check(hook, draft, request.url)
@@ -66,7 +66,7 @@ class HookCalls:
         for hook in self._hooks.response:
             result = await self._call(hook, response, task, number, limit)
             if isinstance(result, Response):
-                response = result
+                response = _check_response(hook, result)
             elif result is not None:
                 _refuse(hook, result, "nothing, or a response: dataclasses.replace(response, body=…)")
         return response
@@ -166,6 +166,23 @@ def _check(hook: Hook, draft: OutgoingRequest, url: str) -> None:
     for name, value in fields.items():
         if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():
             raise InvalidInput(f"{hook} set a header that cannot be sent: {name!r}; give it printable text")
+
+
+def _check_response(hook: Hook, response: Response) -> Response:
+    """Return the response of a hook; raises InvalidInput if a part of it has the wrong type."""
+    parts: dict[str, tuple[Any, type]] = {
+        "body": (response.body, bytes),
+        "status": (response.status, int),
+        "url": (response.url, str),
+        "headers": (response.headers, Headers),
+    }
+    for name, (value, kind) in parts.items():
+        if not isinstance(value, kind):
+            raise InvalidInput(
+                f"{hook} returned a response whose {name} is of type {type(value).__name__}; "
+                f"it must be {kind.__name__}"
+            )
+    return response
 
 
 def _read_options(draft: OutgoingRequest) -> RequestOptions:

@@ -32,6 +32,7 @@ class ScheduledLease(NamedTuple):
     lease: Lease
     due: float
     is_cached: bool = False
+    may_be_late: bool = False  # because a hook of the user took its time
 
 
 class PrefetchBuffer:
@@ -84,9 +85,11 @@ class PrefetchBuffer:
         if not self._gap or host is None:
             return True
         is_late = now > start.due + self._tolerance
-        self._count(is_late, now)
+        if not start.may_be_late:
+            self._count(is_late, now)
         # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
-        if is_late and (not self._is_always_late() or self._earliest(host) > now):
+        may_be_late = start.may_be_late or self._is_always_late()
+        if is_late and (not may_be_late or self._earliest(host) > now):
             return False
         self._record_request(host, now)
         return True

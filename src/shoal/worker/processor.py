@@ -285,6 +285,7 @@ class TaskProcessor:
                 attempt.response = changed
                 return changed
             request, url = changed, changed.url
+            attempt.start = attempt.start._replace(may_be_late=True)
         self._waits.wait_for_host(number)
         await self._check_robots(attempt, url)
         if fetch != "http":

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -100,6 +101,8 @@ async def decide(failed):
         ("on_response\ndef bad(response): raise SystemExit", "on_response bad' raised SystemExit"),
         ("on_response\nasync def bad(response): raise asyncio.CancelledError", "raised CancelledError"),
         ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad' timed out"),
+        ("on_response\ndef bad(response): return replace(response, body='x')", "whose body is of type str"),
+        ("on_request\ndef bad(request): return request.answer({'a': 1})", "whose body is of type dict"),
         ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
     ],
 )
@@ -148,3 +151,31 @@ async def disconnect(resources):
     items, dead, _ = await run(bench, origin, hooks, 10, workers=2)
     assert len(items) == 10 and not dead
     assert (tmp_path / "closed").read_text().splitlines() == ["closed"] * 2
+
+
+@pytest.mark.parametrize("wait", ["time.sleep(0.4)", "await asyncio.sleep(0.4)"])
+async def test_a_slow_hook_is_called_once_for_each_task(bench, origin, wait):
+    """Its request is late for its turn at the host, and is sent all the same."""
+    hook = f"""
+count = 0
+
+@plain.on_request
+async def slow(request):
+    global count
+    count += 1
+    {wait}
+    request.headers["x-count"] = str(count)
+
+@plain.on_finish
+def write(resources):
+    assert count == 4, count
+"""
+    code = (HEAD + hook).replace("rate=None", 'rate="5/s"')
+    async with asyncio.timeout(60):
+        summary = await bench.run(code, urls(origin, 4))
+    assert len(await bench.items(summary.run.id)) == 4
+    assert not [
+        line for line in bench.witness.said_lines + bench.witness.printed_lines if "on_finish" in line
+    ]
+    moments = sorted(moment for moment, _ in origin.moments)
+    assert min(later - sooner for sooner, later in pairwise(moments)) > 0.1

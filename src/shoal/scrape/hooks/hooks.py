@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.core.errors import InvalidInput, InvalidItem
+from shoal.core.errors import InvalidInput, InvalidItem, StepEnded
 from shoal.core.model import Reject
 from shoal.core.text import shorten
 from shoal.scrape.items import is_item, make_reject
@@ -149,4 +149,8 @@ def _is_in_loop() -> bool:
 
 
 async def _as_coroutine(result: Awaitable[Any]) -> Any:
-    return await result
+    try:
+        return await result
+    except (SystemExit, GeneratorExit) as error:
+        # These would end the event loop of the worker.
+        raise StepEnded("on_item", error) from error

@@ -21,6 +21,7 @@ from shoal.scrape.links.traps import strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
+MIN_MAZE_DEPTH = 10  # from which links that are too deep count as pages of a maze
 SKIPPED = "setting skip"
 UNENCRYPTED = "secret headers would go unencrypted"
 SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
@@ -107,6 +108,7 @@ class LinkFilter:
                 self._seen.add(link)
         if visits is None or page.section is None:
             return
+        visits.note_priorities(page.parent, passed)
         visits.add_page(page.parent, len(page.within) + page.too_deep)
         if visits.is_suspect and self._budgets.spend_on_maze(
             page.section, page.parent, is_sample=visits.is_sample(page.parent)
@@ -254,7 +256,8 @@ class LinkFilter:
 
     def _count_too_deep(self, task: Task, address: UrlParts, link: int, page: PageLinks) -> None:
         # Not followed, but found: a maze that is read depth first has most of its pages where no link passes.
-        if page.visits and self._is_within(task, address, page):
+        # Not so near the start, where the limit is the user's: all pages of a flat site may lead deeper.
+        if page.visits and page.parent.depth >= MIN_MAZE_DEPTH and self._is_within(task, address, page):
             if self._too_deep.add(link):
                 page.too_deep += 1
             else:

@@ -8,6 +8,7 @@ Items tell nothing: many pages of an ordinary site give none, or the same one.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count
 from random import Random
@@ -29,7 +30,7 @@ class SectionVisits:
     """The visited pages of one section and step, as one worker sees them."""
 
     __slots__ = (
-        "_branching", "_cross_links", "_found", "_pages", "_priority", "_until_sample",
+        "_branching", "_cross_links", "_found", "_has_priorities", "_pages", "_priority", "_until_sample",
         "is_sampled", "is_suspect", "number",
     )  # fmt: skip
 
@@ -38,6 +39,7 @@ class SectionVisits:
         self.is_suspect = False
         self.is_sampled = False  # from the first suspicion on: it keeps leaves among the visited pages
         self._priority = HIGHEST_PRIORITY  # of its pages that are not sampled: the lowest seen
+        self._has_priorities = False  # of the user's own: then no sample can be told from other pages
         self._until_sample = 1
         self._start_window()
 
@@ -53,11 +55,18 @@ class SectionVisits:
         self._priority = min(self._priority, page.priority)
         if self._pages >= WINDOW:
             self.is_suspect = (
-                self._branching >= MIN_BRANCHING * self._pages
+                not self._has_priorities
+                and self._priority < HIGHEST_PRIORITY
+                and self._branching >= MIN_BRANCHING * self._pages
                 and self._cross_links <= MAX_CROSS_LINKS * self._found
             )
             self.is_sampled |= self.is_suspect
             self._start_window()
+
+    def note_priorities(self, page: Task, tasks: Iterable[Task]) -> None:
+        """Record whether the links of a page, before one is sampled, have priorities that a step has set."""
+        if any(task.priority != page.priority for task in tasks):
+            self._has_priorities, self.is_suspect = True, False
 
     def is_sample(self, page: Task) -> bool:
         """Tell whether a page was visited early."""

@@ -14,11 +14,13 @@ EXCHANGE_INTERVAL = 200  # pages between two exchanges
 class FleetCrawl:
     """Visits a site breadth first, as the workers of a run would; `visited` are the URLs in their order."""
 
-    def __init__(self, links_of, *, workers=1, has_priorities=True, newest_first=False):
-        self.links_of = links_of
+    def __init__(
+        self, links_of, *, workers=1, has_priorities=True, newest_first=False, priority=None, **settings
+    ):
+        self.links_of, self.priority_of = links_of, priority
         self.has_priorities, self.newest_first = has_priorities, newest_first
-        settings = ScraperSettings.read()
-        self.filters = [LinkFilter(settings, today=lambda: date(2026, 6, 1)) for _ in range(workers)]
+        read = ScraperSettings.read(**settings)
+        self.filters = [LinkFilter(read, today=lambda: date(2026, 6, 1)) for _ in range(workers)]
         for one in self.filters:
             one.set_shared_key(b"run")
         self.notes, self.dropped, self.visited = {}, Counter(), []
@@ -41,7 +43,12 @@ class FleetCrawl:
             return
         self.visited.append(task.url)
         links = [
-            Task(url=url, step="s", depth=task.depth + 1, priority=task.priority)
+            Task(
+                url=url,
+                step="s",
+                depth=task.depth + 1,
+                priority=self.priority_of(url) if self.priority_of else task.priority,
+            )
             for url in self.links_of(task.url)
         ]
         dropped = defaultdict(int)

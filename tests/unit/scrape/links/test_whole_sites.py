@@ -196,3 +196,21 @@ def test_a_site_without_end_is_left_after_at_most_20_000_pages(site, workers, ne
     assert len(crawl.visited) <= MAX_PAGES
     # A calendar leads from month to month, so that its depth ends it first.
     assert any(reason.startswith("trap: ") or reason == "too deep" for reason in crawl.dropped)
+
+
+def flat(url):
+    """A page that links thousands of others, each with subpages of its own."""
+    if url == HOME:
+        return [f"{HOME}c/{n}" for n in range(12_000)]
+    return [f"{url}/{n}" for n in range(3)] if url.count("/") == 4 else []
+
+
+def test_a_flat_site_is_crawled_whole_up_to_its_depth():
+    crawl = FleetCrawl(flat, workers=1, max_depth=1).run(10**6)
+    assert len(crawl.visited) == 12_001 and set(crawl.dropped) == {"too deep"}
+
+
+@pytest.mark.parametrize("priority", [lambda url: 9, lambda url: 5 if url.count("/") == 4 else 0])
+def test_a_site_whose_links_have_priorities_is_crawled_whole(priority):
+    crawl = FleetCrawl(flat, workers=1, priority=priority).run(10**6)
+    assert len(crawl.visited) == 48_001 and not crawl.dropped

@@ -212,11 +212,15 @@ def _in_editor(queue: str, run_id: str, letter_id: str) -> dict[str, Any]:
     """Open a letter as JSON in the user's editor, and return the fields that were changed."""
     import click
 
+    from shoal.core.errors import InvalidInput
     from shoal.fleet.status.rows import find_letter
 
     letter = with_existing_queue(queue, lambda opened: find_letter(opened, run_id, letter_id))
     before = _as_document(letter)
-    text = click.edit(_format(before), extension=".json")
+    try:
+        text = click.edit(_format(before), extension=".json")
+    except click.ClickException as error:
+        raise InvalidInput(f"Nothing was changed: {error.format_message()}") from None
     return {} if text is None else changes_in(before, text)
 
 
