@@ -74,6 +74,10 @@ class ScraperLock:
             return
         failure = None
         if self._renewal:
+            # Not in the middle of a write: the store might have made it, and the lock could not be released.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RENEW_INTERVAL), self._renew_lock:
+                    self._renewal.cancel()
             self._renewal.cancel()
             await asyncio.wait([self._renewal])
             failure, self._renewal = failure_of(self._renewal), None
