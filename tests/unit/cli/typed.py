@@ -9,7 +9,9 @@ from unittest.mock import patch
 
 from click.testing import CliRunner
 
+from shoal.cli.configuration import _Command
 from shoal.cli.main import main
+from shoal.fleet.command_hints import set_configured_queue
 
 
 class _Main:
@@ -25,12 +27,15 @@ class _Main:
 def typed(*words, answer=None):
     """Type a command and wait for it to end."""
     handlers, environment = logging.getLogger("shoal").handlers[:], dict(os.environ)
+    config = _Command.config
     try:
         done = copy_context().run(CliRunner().invoke, _Main(), [*map(str, words)], input=answer)
     finally:
         logging.getLogger("shoal").handlers[:] = handlers
         os.environ.clear()
         os.environ.update(environment)
+        _Command.config = config
+        set_configured_queue(config.queue if config else None)
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done
