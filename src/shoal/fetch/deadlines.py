@@ -61,6 +61,11 @@ class Deadline:
         elif self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from exc
 
+    @property
+    def has_expired(self) -> bool:
+        """Whether the block took too long, rather than raising a TimeoutError of its own."""
+        return self._expired
+
     def expire(self) -> None:
         """Cancel the block."""
         self._expired = True

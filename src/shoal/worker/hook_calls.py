@@ -82,10 +82,13 @@ class HookCalls:
         return None
 
     async def _call(self, hook: Hook, first: Any, task: Task, number: int, limit: timedelta) -> Any:
+        deadline = self._deadlines.within(limit)
         try:
-            with self._deadlines.within(limit):
+            with deadline:
                 return await self._markers.run_marked(number, hook.call_async(first, task))
         except TimeoutError as error:
+            if not deadline.has_expired:
+                raise
             raise StepTimeout(str(hook), limit.total_seconds()) from error
         except (SystemExit, GeneratorExit) as error:
             raise StepEnded(str(hook), error) from error
@@ -105,27 +108,20 @@ def apply_decision(decision: ErrorDecision | None, usual: Retry | Bury, *, may_r
     """Return the outcome of a failed task: the usual one, or what a hook has decided."""
     match decision:
         case ErrorDecision(action=ErrorAction.BURY):
-            return Bury(
-                usual.lease,
-                usual.error,
-                pause_host=usual.pause_host,
-                slow_host=usual.slow_host,
-                traceback=usual.traceback,
-            )
+            return Bury(usual.lease, usual.error, **_what_follows(usual))
         case ErrorDecision(action=ErrorAction.RETRY, after=after) if may_retry:
             usual_delay = usual.after if isinstance(usual, Retry) else timedelta(0)
-            return Retry(
-                usual.lease,
-                usual.error,
-                after=usual_delay if after is None else after,
-                pause_host=usual.pause_host,
-                slow_host=usual.slow_host,
-                traceback=usual.traceback,
-            )
+            delay = usual_delay if after is None else after
+            return Retry(usual.lease, usual.error, after=delay, **_what_follows(usual))
         case ErrorDecision(action=ErrorAction.RELEASE, after=timedelta() as after):
             return Release(usual.lease, after=after)
         case _:
             return usual
+
+
+def _what_follows(usual: Retry | Bury) -> dict[str, Any]:
+    """Return what an error means for its host and is kept of it, whatever becomes of its task."""
+    return {"pause_host": usual.pause_host, "slow_host": usual.slow_host, "traceback": usual.traceback}
 
 
 @asynccontextmanager
@@ -143,14 +139,19 @@ async def open_resources(scraper: Scraper) -> AsyncIterator[None]:
 
 
 async def _call_all(hooks: Sequence[Hook], scraper: Scraper, limit: timedelta) -> None:
+    at = asyncio.get_running_loop().time() + limit.total_seconds()
     for hook in hooks:
+        deadline = asyncio.timeout_at(at)
         try:
-            async with asyncio.timeout(limit.total_seconds()):
+            async with deadline:
                 await hook.call_async(scraper.resources)
-        except TimeoutError as error:
-            raise HookFailed(str(hook), f"it took longer than {limit.total_seconds():g} s") from error
-        except (Exception, SystemExit) as error:
-            raise HookFailed(str(hook), f"{type(error).__name__}: {message_of(error)}") from error
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            reason = f"{type(error).__name__}: {message_of(error)}"
+            if deadline.expired():
+                reason = f"it took longer than {limit.total_seconds():g} s"
+            raise HookFailed(str(hook), reason) from error
 
 
 def _check(hook: Hook, draft: OutgoingRequest, url: str) -> None:

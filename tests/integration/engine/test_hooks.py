@@ -103,6 +103,7 @@ async def decide(failed):
         ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad' timed out"),
         ("on_response\ndef bad(response): return replace(response, body='x')", "whose body is of type str"),
         ("on_request\ndef bad(request): return request.answer({'a': 1})", "whose body is of type dict"),
+        ("on_response\ndef bad(response): raise TimeoutError('mine')", "TimeoutError: mine"),
         ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
     ],
 )
@@ -135,6 +136,12 @@ async def test_a_worker_whose_start_fails_says_which_hook_and_why(bench, origin)
     items, dead, summary = await run(bench, origin, hook)
     assert "The hook on_start connect failed: OSError: no database" in summary.ending.failures[0]
     assert not items and not dead and summary.snapshot.stats.remaining == 1
+
+
+async def test_a_start_that_is_cancelled_by_the_hook_itself_is_named(bench, origin):
+    hook = "\n@plain.on_start\nasync def connect(resources): raise asyncio.CancelledError\n"
+    *_, summary = await run(bench, origin, hook)
+    assert "The hook on_start connect failed: CancelledError" in summary.ending.failures[0]
 
 
 async def test_resources_are_closed_once_per_worker(bench, origin, tmp_path):
