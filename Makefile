@@ -1,8 +1,9 @@
 # `make` alone lists the targets. Every target does its own set-up.
 
 PYTHON ?= python3
-# Tests wait for servers and leases for a good part of the time. A few of them start sooner in one process.
-JOBS ?= $(if $(ARGS),0,4)
+# Tests wait for servers and leases most of the time: four processes kept two cores busy for three quarters of it.
+# A few tests start sooner in one process.
+JOBS ?= $(if $(ARGS),0,5)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
@@ -15,13 +16,28 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-alone quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser chaos histories mutations setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories complete mutations setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/ready ## Scrape the bundled shops with four workers, and show the results
 	@$(BIN)/shoal demo $(ARGS)
+
+example-listings: setup ## Run the example of listings by state on SQLite and PostgreSQL, and compare its output
+	@$(BIN)/python -m examples.listings.run
+
+example-profiles: setup ## Run the example of profiles in stages on SQLite and PostgreSQL, and compare its output
+	@$(BIN)/python -m examples.profiles.run
+
+example-registries: setup ## Run the example of six drug registries on SQLite and PostgreSQL; URLS=50000 is how many pages one of them has
+	@URLS=$(URLS) $(BIN)/python -m examples.registries.run
+
+example-news: setup ## Run the example of news from sitemaps on SQLite and RabbitMQ, and compare its output
+	@$(BIN)/python -m examples.news.run
+
+example-social: setup ## Run the example of a social network's tasks on SQLite and Redis, and compare its output
+	@$(BIN)/python -m examples.social.run
 
 # Every promise on every backend, the parts of it that wait in parallel.
 test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
@@ -50,7 +66,7 @@ lint: $(VENV)/installed ## Check style and format
 	$(BIN)/python -m ruff format --check .
 
 types: $(VENV)/installed ## Check types
-	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py) tools/chaos tools/histories
+	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py) tools/chaos tools/histories tools/complete
 
 imports: $(VENV)/installed ## Check who may import whom
 	$(BIN)/lint-imports --no-logo
@@ -73,11 +89,20 @@ bench-hardship: setup ## Measure slow hosts, killed workers, many workers and th
 bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--at-once 4'
 	$(BIN)/python -m tools.bench_browser $(ARGS)
 
+bench-fleet: setup ## Measure what thousands of workers cost a server; ARGS=--quick
+	PYTHONPATH=. $(BIN)/python tools/bench_fleet.py $(ARGS)
+
+bench-haul: setup ## Measure a queue after millions of tasks; ARGS='--tasks 300000'
+	PYTHONPATH=. $(BIN)/python tools/bench_haul.py $(ARGS)
+
 chaos: setup ## Break the processes of a crawl while it goes on, and judge what became of it; ARGS='--queue redis'
 	PYTHONPATH=. $(BIN)/python -m tools.chaos $(ARGS)
 
 histories: setup ## Let many clients work on one store in random ways, and judge what it told them; ARGS='--queue redis-cluster'
 	PYTHONPATH=. $(BIN)/python -m tools.histories $(ARGS)
+
+complete: setup ## Crawl real documentation on every queue, and compare with all that can be reached; ARGS=--endless
+	PYTHONPATH=. $(BIN)/python -m tools.complete $(ARGS)
 
 mutations: setup ## Break one guarantee at a time in a copy, and see whether the tests notice; ARGS='--only NAME' or --list
 	$(BIN)/python -m tools.mutations $(ARGS)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.keywords import KeywordFiles
 from tests.reporting import TestReporting
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.pgbouncer import PgBouncer
@@ -19,7 +20,7 @@ from tests.servers.postgres import USER, PostgresServer
 from tests.servers.postgres_talk import PostgresTalk
 from tests.servers.process import ServerMissing
 from tests.servers.rabbitmq import RabbitServer
-from tests.servers.redis import RedisCluster, RedisServer
+from tests.servers.redis import RedisCluster, RedisServer, ValkeyServer
 from tests.tiers import TestTiers
 
 Server = TypeVar("Server")
@@ -40,11 +41,16 @@ settings.load_profile("shoal")
 def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores Ctrl-C for what it starts with `&`, and so would every command that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does `nohup` with SIGHUP. Handled here, it neither ends the tests nor is ignored by what they start.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     # Ten thousand tests are collected into objects that stay. Searched for garbage again and again while
     # they are made, and at every collection afterwards, they cost a third of the start.
     gc.disable()
     config.pluginmanager.register(TestReporting())
     config.pluginmanager.register(TestTiers())
+    if words := config.option.keyword:
+        config.pluginmanager.register(KeywordFiles(words))
 
 
 def pytest_collection_finish() -> None:
@@ -133,6 +139,20 @@ def redis_url(redis: RedisServer) -> str:
     """The address of the private Redis, emptied."""
     redis.flush()
     return redis.url()
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[ValkeyServer]:
+    """A private Valkey that forgets everything when it ends."""
+    with or_skip(ValkeyServer) as server:
+        yield server
+
+
+@pytest.fixture
+def valkey_url(valkey: ValkeyServer) -> str:
+    """The address of the private Valkey, emptied."""
+    valkey.flush()
+    return valkey.url()
 
 
 @pytest.fixture(scope="session")

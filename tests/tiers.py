@@ -21,8 +21,9 @@ SHORT_CASES: Mapping[str, tuple[str, ...]] = {
 # takes every server, and each server takes its share of the variations where there are many.
 WHOLE_RUNS, PROMISES = "any_bench", ("store", "stand")
 IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
-# A mode of the Redis backend. Its short tests are those that say so, such as the random histories.
-LONG_SERVERS = ("redis-cluster",)
+# A mode of the Redis backend, and another server for it. Their short tests are those that say so, such as
+# the random histories.
+LONG_SERVERS = ("redis-cluster", "valkey")
 
 
 class TestTiers:
@@ -38,11 +39,14 @@ class TestTiers:
         tests: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
             tests[item.nodeid.partition("[")[0]].append(item)
+        is_whole = not any("::" in arg for arg in config.args)
         for name, cases in tests.items():
             is_short = _choice(name, cases)
-            for item in cases:
-                if not is_short(item):
-                    item.add_marker(pytest.mark.long)
+            long = [item for item in cases if not is_short(item)]
+            if is_whole and len(long) == len(cases) and cases[0].get_closest_marker("short_for"):
+                raise pytest.UsageError(f"{name}: its short_for leaves no case to the short tier")
+            for item in long:
+                item.add_marker(pytest.mark.long)
 
 
 def _choice(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool]:
@@ -62,7 +66,7 @@ def _choice(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool
 
     def is_short(item: pytest.Item) -> bool:
         found = _values(item)
-        return has_turn(item) and all(_name(found[key]) in _tuple(chosen[key]) for key in chosen)
+        return has_turn(item) and all(_name(found[key]) in _names(chosen[key]) for key in chosen)
 
     return is_short
 
@@ -99,5 +103,5 @@ def _name(value: Any) -> Any:
     return getattr(value, "__name__", value)
 
 
-def _tuple(cases: Any) -> tuple[Any, ...]:
-    return cases if isinstance(cases, tuple) else (cases,)
+def _names(cases: Any) -> list[Any]:
+    return [_name(case) for case in (cases if isinstance(cases, tuple) else (cases,))]

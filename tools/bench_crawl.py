@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.servers.process import ServerFailed, ServerMissing
 from tools.bench.crawl.check import WrongOutput
+from tools.bench.crawl.corpora import CORPORA, CorpusMissing, real_pages
 from tools.bench.crawl.cpu import pin, wait_for_quiet
 from tools.bench.crawl.field import Racer, racers
 from tools.bench.crawl.measure import CommandFailed
@@ -51,9 +52,15 @@ class Bench:
 
     def run(self, entries: Sequence[Entry]) -> None:
         """Let everybody run once a round; one that fails does not stop the rest."""
+        python = peers_python()
         folder, truths = manual(self._pages)
-        with Nginx(folder, SERVER) as nginx, Stores() as stores:
-            race = Race(nginx, stores, truths, peers_python())
+        folders, truths_by_task = {"": folder}, {"A": truths, "B": truths}
+        for corpus in CORPORA:
+            if any(task == corpus.name for task, _ in entries):
+                folders[corpus.name], found = real_pages(corpus, python)
+                truths_by_task[corpus.name] = [truth.below(corpus.name) for truth in found]
+        with Nginx(folders, SERVER) as nginx, Stores() as stores:
+            race = Race(nginx, stores, truths_by_task, python)
             for number in range(self._rounds):
                 for task, racer in entries:
                     self._heat(race, number, task, racer)
@@ -153,7 +160,7 @@ def _present() -> list[Racer]:
 
 def _chosen(only: Sequence[str] | None) -> list[Entry]:
     """Return who is meant; ends the program over a name that means nobody."""
-    known = [(task, racer) for task in TASKS for racer in _present() if task in racer.tasks]
+    known = [(task, racer) for task in TASKS for racer in _present() if racer.only_task in (None, task)]
     names = [name_of(entry) for entry in known]
     for pattern in only or ():
         if not any(fnmatch(name, pattern) for name in names):
@@ -166,5 +173,5 @@ def _chosen(only: Sequence[str] | None) -> list[Entry]:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except ServerMissing as error:
+    except (ServerMissing, CorpusMissing) as error:
         sys.exit(f"error: {error}")

@@ -3,11 +3,11 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,14 @@ from shoal.fetch.robots.robots import Robots
 from shoal.queue.intake import Intake, decode, encode_item
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
+from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.processor import ProcessorTools, TaskProcessor
+from shoal.worker.processor import TaskProcessor
+from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.task_waits import TaskWaits
 
@@ -51,13 +53,32 @@ def page(
     return Page(response, Task(url=address, payload=payload), args)
 
 
-async def run_step(step: Step, subject: Page | Task) -> Harvest:
-    """Run one step on a page or a task; return its results, or raise its error."""
+async def run_step(
+    step: Step, subject: Page | Task, *, send: Callable[[Task], Page] | None = None
+) -> Harvest:
+    """Run one step on a page or a task; return its results, or raise its error.
+
+    `send` returns the page for a request that the step sends itself; `task.url` and `task.request` say which.
+    """
     if isinstance(subject, Page) and subject.task.step == SEED_STEP:
         subject = Page(subject.response, replace(subject.task, step=step.name), subject.args)
-    if step.is_async:
+    if not step.is_async:
+        return await asyncio.to_thread(step.harvest, subject)
+    if send is None:
         return await step.harvest_async(subject)
-    return await asyncio.to_thread(step.harvest, subject)
+    respond = send
+
+    async def send_page(task: Task, timeout: timedelta | None) -> Page:
+        return respond(task)
+
+    async def send_response(task: Task, timeout: timedelta | None) -> Response:
+        return respond(task).response
+
+    if isinstance(subject, Page):
+        subject.send = send_response
+        return await step.harvest_async(subject)
+    with sending_without_page(subject, send_page):
+        return await step.harvest_async(subject)
 
 
 @dataclass(frozen=True, slots=True)

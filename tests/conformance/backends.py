@@ -27,6 +27,7 @@ _TIME_COLUMNS = """
       AND NOT a.attisdropped AND a.attgenerated = ''
     GROUP BY c.oid
 """
+_shifts: dict[str, list[str]] = {}  # by the address of the database: how its times are shifted
 
 
 class Clock(Protocol):
@@ -79,8 +80,7 @@ class ServerClock:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._connection: Any = None
-        self._shifts: list[str] = []
+        self._pool: Any = None
         self._shifted = timedelta(0)
         self.queues: list[Any] = []
 
@@ -92,24 +92,25 @@ class ServerClock:
 
     async def forward(self, delta: timedelta) -> None:
         self._shifted += delta
-        if self._connection is None:
+        if self._pool is None:
             await self._connect()
-        async with self._connection.transaction():
-            for shift in self._shifts:
-                await self._connection.execute(shift, delta)
+        async with self._pool.acquire() as connection, connection.transaction():
+            if self._url not in _shifts:
+                _shifts[self._url] = [row[0] for row in await connection.fetch(_TIME_COLUMNS)]
+            assert _shifts[self._url], "the schema shoal has no column of type timestamptz to shift"
+            for shift in _shifts[self._url]:
+                await connection.execute(shift, delta)
         for queue in self.queues:
             queue._floors.clear()  # times that claims have cached; they have just been moved
 
     async def _connect(self) -> None:
         import asyncpg
 
-        self._connection = await asyncpg.connect(self._url)
-        self._shifts = [row[0] for row in await self._connection.fetch(_TIME_COLUMNS)]
-        assert self._shifts, "the schema shoal has no column of type timestamptz to shift"
+        self._pool = await asyncpg.create_pool(self._url, min_size=0, max_size=1)
 
     async def close(self) -> None:
-        if self._connection is not None:
-            await self._connection.close()
+        if self._pool is not None:
+            await self._pool.close()
 
 
 def _uptime() -> timedelta:
@@ -230,6 +231,7 @@ BACKENDS: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench
     "postgres": _postgres,
     "redis": _redis,
     "redis-cluster": _redis,
+    "valkey": _redis,
     "rabbitmq": _rabbitmq,
 }
 

@@ -1,8 +1,11 @@
 """Every test of this folder runs once on every backend."""
 
+import inspect
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from shoal.queue.contract import Queue
 from tests.conformance.backends import BACKENDS, Bench, Clock, StoreUnderTest
@@ -10,13 +13,37 @@ from tests.servers.eraser import Eraser
 from tests.servers.postgres import PostgresServer
 
 DATABASE = "conformance"
+HERE = Path(__file__).parent
 
 URLS = {
     "postgres": "postgres_url",
     "redis": "redis_url",
     "redis-cluster": "redis_cluster_url",
+    "valkey": "valkey_url",
     "rabbitmq": "rabbitmq_url",
 }
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Run the tests of this folder in one event loop, which its warm connections belong to."""
+    if not isinstance(collector, pytest.Module) or collector.path.parent != HERE:
+        return
+    if any(inspect.iscoroutinefunction(value) for value in vars(collector.obj).values()):
+        collector.add_marker(pytest.mark.asyncio(loop_scope="session"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def warm_pools() -> AsyncIterator[None]:
+    """Let queues on PostgreSQL take over the connections of those that were closed."""
+    import asyncpg
+
+    from tests.conformance.warm_pools import WarmPools
+
+    pools = WarmPools()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncpg, "create_pool", pools.create_pool)
+        yield
+    await pools.close()
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +55,7 @@ def eraser(postgres: PostgresServer, postgres_template: str) -> Iterator[Eraser]
 
 
 @pytest.fixture
-def postgres_url(postgres: PostgresServer, eraser: Eraser) -> str:
+def postgres_url(postgres: PostgresServer, eraser: Eraser, warm_pools: None) -> str:
     eraser.empty()
     return postgres.url(DATABASE)
 
@@ -41,7 +68,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return StoreUnderTest(name, tmp_path_factory.mktemp(name), url)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def bench(store: StoreUnderTest) -> AsyncIterator[Bench]:
     """An open queue of one backend with its clock."""
     async with store.bench() as bench:

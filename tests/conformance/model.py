@@ -27,7 +27,15 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, RunLimits, StoreSize, Tasks
 from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
-from shoal.queue.rules import STEERED_FROM, changed_settings, check_claim, check_run, free_run_id, steered
+from shoal.queue.rules import (
+    STEERED_FROM,
+    changed_settings,
+    check_claim,
+    check_run,
+    free_run_id,
+    page_of,
+    steered,
+)
 from tests.conformance.model_reports import ModelReports
 from tests.conformance.referee import adopt
 from tests.conformance.state import (
@@ -212,10 +220,9 @@ class ModelQueue(ModelReports):
                 self.data.fail(row, failure_text(outcome), bury=True)
             case Release(after=after):
                 self.data.release(row, after)
-                return Fate.ACCEPTED
             case _:
                 assert_never(outcome)
-        if outcome.pause_host is not None:
+        if not isinstance(outcome, Release) and outcome.pause_host is not None:
             self.data.pause(row.entry.host, outcome.pause_host)
         if outcome.slow_host is not None:
             self.data.slow(row.entry.host, outcome.slow_host)
@@ -231,7 +238,7 @@ class ModelQueue(ModelReports):
             item = StoredItem(
                 id=data.last_stored,
                 task_id=row.id,
-                url=row.entry.url,
+                url=page_of(done.lease.task),
                 step=row.entry.step,
                 data=decode(encode_item(value)),
                 stored_at=now,
@@ -242,7 +249,7 @@ class ModelQueue(ModelReports):
             refused = StoredReject(
                 id=data.last_stored,
                 task_id=row.id,
-                url=row.entry.url,
+                url=page_of(done.lease.task),
                 step=row.entry.step,
                 data=decode(encode_item(reject.data)),
                 reason=reject.reason,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
+import pytest_asyncio
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import MINUTE, Done, Fate
@@ -16,7 +17,7 @@ from tests.conformance.helpers import ME, claim_all, claim_one, data_of, every, 
 NAMESPACES = ("", "news", "my_own-2")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def queues(store: StoreUnderTest) -> AsyncIterator[list[Queue]]:
     """The queue without a namespace, and two with one, on the same server."""
     async with AsyncExitStack() as stack:

@@ -33,6 +33,17 @@ async def test_a_task_is_handed_out_with_all_that_it_asks(queue, ask, payload):
     assert (await claim_one(queue, run)).task.request == ask
 
 
+async def test_a_task_is_handed_out_with_the_page_it_was_found_on_which_is_no_part_of_its_identity(queue):
+    asks = [None, SEARCH, RequestOptions(post=b"", method="PUT")]
+    for number, ask in enumerate(asks):
+        given = page(request=ask, payload={"n": number}, found_on=2**32 - 1 - number)
+        run = await start(queue, given)
+        report = await queue.enqueue(run.id, [page(request=ask)])
+        assert report == EnqueueReport(duplicate=1)
+        task = (await claim_one(queue, run)).task
+        assert (task, task.found_on) == (given, given.found_on)
+
+
 async def test_what_is_sent_tells_tasks_of_one_url_apart(queue):
     run = await start(
         queue, page(), page(request=SEARCH), page(request=BYTES), page(request=RequestOptions(post=b""))
@@ -63,11 +74,12 @@ async def test_follow_ups_ask_too(queue):
     [
         (Task(payload={"n": 1}, request=SEARCH), "without a URL sends no request"),
         (page(request=RequestOptions(post="text")), "post must be bytes, got str"),
+        (page(request=RequestOptions(method="HEAD", post=b"x")), "a HEAD sends no body"),
         (page(request=RequestOptions(headers={"x": 1})), "headers must be strings"),
         (page(request={"post": b""}), "wrong type"),
         (page(request=RequestOptions(post=bytes(1 << 20))), "the limit is"),
     ],
-    ids=["nobody", "text", "number", "mapping", "too long"],
+    ids=["nobody", "text", "head", "number", "mapping", "too long"],
 )
 async def test_what_cannot_be_asked_is_refused(queue, task, says):
     run = await start(queue)
@@ -85,7 +97,7 @@ async def test_the_method_tells_tasks_of_one_url_apart(queue):
     assert sorted(one.method if one else "GET" for one in requests) == ["DELETE", "GET", "PUT"]
 
 
-@pytest.mark.parametrize("method", ["GET", "TRACE", "put", ""])
+@pytest.mark.parametrize("method", ["GET", "TRACE", "P UT", ""])
 async def test_a_method_that_cannot_be_sent_is_refused(queue, method):
     run = await start(queue, page())
     report = await queue.enqueue(run.id, [page(request=RequestOptions(post=b"", method=method))])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shoal.core.errors import UnknownRun
-from shoal.core.model import MINUTE, Done, Reject, Run, StoredItem, Task
+from shoal.core.model import DOWNLOAD_KEY, MINUTE, Done, Reject, Run, StoredItem, Task
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import claim_all, claim_one, data_of, every, page, pages, start, start_one, url
@@ -30,6 +30,19 @@ async def test_an_item_knows_where_it_comes_from(queue: Queue, clock: Clock) -> 
     )
     assert abs(item.stored_at - clock.now()) < MINUTE
     assert item.stored_at.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "where"), [({}, "https://shop/page"), ({"runs_step": True}, "https://shop/1.png")]
+)
+async def test_the_items_of_a_download_belong_to_the_page_that_asked_for_it(
+    queue: Queue, more: dict[str, Any], where: str
+) -> None:
+    plan = {"files": [{"url": "https://shop/1.png"}], "origin": "https://shop/page", **more}
+    run, lease = await start_one(queue, Task(url="https://shop/1.png", payload={DOWNLOAD_KEY: plan}))
+    await queue.settle([Done(lease, items=[{"n": 1}], rejects=[Reject(data={}, reason="no")])])
+    assert [item.url for item in await every(queue.items(run.id))] == [where]
+    assert [reject.url for reject in await every(queue.rejects(run.id))] == [where]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from shoal.worker.process import forkserver
@@ -81,6 +82,7 @@ def serve(requests):
             sys.exit()
         pid = os.fork()
         if not pid:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
             requests.close()
             theirs, answer = descriptors
             os.close(answer)
@@ -94,8 +96,15 @@ def serve(requests):
             os.close(descriptor)
 
 
+def reap(*_):
+    """Wait for the processes that have ended, so that their processor time is counted as this one's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the fork servers
+    signal.signal(signal.SIGCHLD, reap)
     serve(socket.socket(fileno=int(sys.argv[1])))

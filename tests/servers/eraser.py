@@ -6,11 +6,11 @@ from typing import Self
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerFailed
 
-# What tests have left open would hold locks. A table without rows is left alone: truncating makes new files.
-# The host without a name is there from the first migration on.
+# What tests have left at work would hold locks; idle connections hold none. A table without rows is left
+# alone: truncating makes new files. The host without a name is there from the first migration on.
 _EMPTY = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid();
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND state IS DISTINCT FROM 'idle';
 DO $$
 DECLARE
     one text; has_rows boolean; filled text[] := '{}';

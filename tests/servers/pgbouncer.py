@@ -19,7 +19,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = {pool_size}
-max_client_conn = 500
+max_client_conn = {clients}
 """
 
 
@@ -29,12 +29,14 @@ class PgBouncer(ServerProcess):
     name = "pgbouncer"
     stop_signal = signal.SIGTERM
 
-    def __init__(self, server: PostgresServer, *, pool_size: int = 4) -> None:
+    def __init__(self, server: PostgresServer, *, pool_size: int = 4, clients: int = 500) -> None:
         self._program = find_program("pgbouncer", "pgbouncer")
         super().__init__()
         self._config = self.folder / "pgbouncer.ini"
         self._config.write_text(
-            CONFIG.format(server_port=server.port, user=USER, port=self.port, pool_size=pool_size)
+            CONFIG.format(
+                server_port=server.port, user=USER, port=self.port, pool_size=pool_size, clients=clients
+            )
         )
 
     def __enter__(self) -> Self:

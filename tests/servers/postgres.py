@@ -1,5 +1,6 @@
 """A private PostgreSQL."""
 
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -59,7 +60,8 @@ class PostgresServer(ServerProcess):
         self._spawn([self._bin / "postgres", "-D", self._data, *options], self._is_ready)
 
     def start_standby_of(self, primary: "PostgresServer") -> None:
-        """Start as a standby that follows another server, from a copy of its data."""
+        """Start as a standby that follows another server, from a copy of its data in place of its own."""
+        shutil.rmtree(self._data, ignore_errors=True)
         source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", USER]
         copy: list[str | Path] = ["-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
         self._run([self._bin / "pg_basebackup", *source, *copy])

@@ -25,9 +25,9 @@ class Proxy(ServerProcess):
 
     scheme = "http"
 
-    def __init__(self, login: tuple[str, str] | None = None) -> None:
+    def __init__(self, login: tuple[str, str] | None = None, port: int | None = None) -> None:
         super().__init__()
-        self.login = login
+        self.login, self.port = login, port or self.port
 
     @property
     def url(self) -> str:
@@ -83,9 +83,11 @@ class TinyProxy(Proxy):
 
     name = "tinyproxy"
 
-    def __init__(self, login: tuple[str, str] | None = None, *, refuses: bool = False) -> None:
+    def __init__(
+        self, login: tuple[str, str] | None = None, port: int | None = None, *, refuses: bool = False
+    ) -> None:
         self._program = find_program("tinyproxy", "tinyproxy")
-        super().__init__(login)
+        super().__init__(login, port)
         more = [f"BasicAuth {login[0]} {login[1]}"] if login else []
         if refuses:
             (self.folder / "filter").write_text("")
@@ -116,9 +118,9 @@ class MicroSocks(Proxy):
 
     name, scheme = "microsocks", "socks5"
 
-    def __init__(self, login: tuple[str, str] | None = None) -> None:
+    def __init__(self, login: tuple[str, str] | None = None, port: int | None = None) -> None:
         self._program = find_program("microsocks", "microsocks")
-        super().__init__(login)
+        super().__init__(login, port)
 
     def command(self) -> list[str | Path]:
         """Return what starts it."""

@@ -63,7 +63,11 @@ class RabbitServer(ServerProcess):
     name = "rabbitmq"
 
     def __init__(
-        self, epmd: Epmd | None = None, cookie: str = "", peers: Sequence["RabbitServer"] = ()
+        self,
+        epmd: Epmd | None = None,
+        cookie: str = "",
+        peers: Sequence["RabbitServer"] = (),
+        more_config: str = "",
     ) -> None:
         self._program = find_program("rabbitmq-server", "rabbitmq-server", [PROGRAMS])
         super().__init__()
@@ -71,7 +75,8 @@ class RabbitServer(ServerProcess):
         self._epmd = epmd or Epmd()
         self.node = f"shoal-{self.port}@localhost"
         self._config = self.folder / "rabbitmq.conf"
-        self._config.write_text(CONFIG.format(port=self.port) + (self._joins(peers) if cookie else ""))
+        joins = self._joins(peers) if cookie else ""
+        self._config.write_text(CONFIG.format(port=self.port) + joins + more_config)
         if cookie:
             self._write_cookie(cookie)
         self._plugins = self.folder / "enabled_plugins"
@@ -105,6 +110,8 @@ class RabbitServer(ServerProcess):
         self.start()
 
     def close(self) -> None:
+        """End the node and remove its folder; an end in good order takes seconds, and nothing is kept."""
+        self.kill()
         super().close()
         if not self._shares_epmd:
             self._epmd.close()
@@ -198,7 +205,6 @@ class RabbitCluster:
     def close(self) -> None:
         """End the nodes, and remove their folders."""
         for node in self.nodes:
-            node.kill()
             node.close()
         self._epmd.close()
 

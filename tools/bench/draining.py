@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.core.model import SECOND, Fate, Grant, Lease
+from shoal.core.model import SECOND, Done, Fate, Grant, Lease
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from tools.bench.child import Gate
@@ -67,8 +67,12 @@ class Claimer:
         await settling
         return {"tasks": self._taken, "began": began, "ended": self._ended}
 
+    def make_outcomes(self, leases: Sequence[Lease]) -> list[Done]:
+        """Complete every task with an item."""
+        return done(leases)
+
     async def _settle(self, leases: Sequence[Lease]) -> None:
-        fates = await self._queue.settle(done(leases))
+        fates = await self._queue.settle(self.make_outcomes(leases))
         assert set(fates) == {Fate.ACCEPTED}
         self._ended = time.monotonic()
 

@@ -21,6 +21,12 @@ ELSEWHERE = "elsewhere"  # a database beside the queue's
 LOCK_TIMEOUT = SYNC_TIMEOUT = 5.0  # seconds
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'"
 
+ALLOW_WRITES = "ALTER DATABASE postgres RESET default_transaction_read_only"
+HAS_REPLAYED = (
+    "SELECT coalesce(bool_or(replay_lsn >= '{}'::pg_lsn), false) FROM pg_stat_replication "
+    "WHERE state = 'streaming'"
+)
+
 # A session that was being opened has read the old setting and is listed a moment later. A pool would keep it
 # for an hour, and the store would stay read-only to whoever is given it.
 END_LATECOMERS = ("SELECT pg_sleep(1)", f"{END_OTHERS} AND backend_start < now() - interval '1 second'")
@@ -49,10 +55,11 @@ def hold_file(file: Path) -> Condition:
     return Condition(file.name, begin)
 
 
-def hold_transaction(server: PostgresServer) -> Condition:
+def hold_transaction(primary: Callable[[], PostgresServer]) -> Condition:
     """Keep a writing transaction open in another database of the server: nothing in it is the queue's."""
 
     def begin() -> Undo:
+        server = primary()
         if not server.sql(f"SELECT 1 FROM pg_database WHERE datname = '{ELSEWHERE}'", database="template1"):
             server.sql(f"CREATE DATABASE {ELSEWHERE}", database="template1")
         psql = server.psql(ELSEWHERE)
@@ -70,20 +77,17 @@ def hold_transaction(server: PostgresServer) -> Condition:
 
         return end
 
-    return Condition(f"{server.name}, database {ELSEWHERE}", begin)
+    return Condition(f"{PostgresServer.name}, database {ELSEWHERE}", begin)
 
 
-def refuse_writes(server: PostgresServer) -> Condition:
+def refuse_writes(primary: Callable[[], PostgresServer]) -> Condition:
     """Make the database of the queue read-only to all who connect from now on, and end who is connected."""
 
     def begin() -> Undo:
-        server.sql(
-            "ALTER DATABASE postgres SET default_transaction_read_only = on", END_OTHERS, database="template1"
-        )
-        reset = "ALTER DATABASE postgres RESET default_transaction_read_only"
-        return lambda: _run(server, reset, END_OTHERS, *END_LATECOMERS)
+        _run(primary(), "ALTER DATABASE postgres SET default_transaction_read_only = on", END_OTHERS)
+        return lambda: _run(primary(), ALLOW_WRITES, END_OTHERS, *END_LATECOMERS)
 
-    return Condition(server.name, begin)
+    return Condition(PostgresServer.name, begin)
 
 
 def _run(server: PostgresServer, *statements: str) -> None:
@@ -145,6 +149,43 @@ class Failover:
                 if "role:slave" in info and "master_link_status:up" in info:
                     return True
             time.sleep(0.05)
+        return False
+
+
+@dataclass
+class Promotion:
+    """An asynchronous standby that misses the last moments of its primary, and takes its place."""
+
+    primary: Callable[[], PostgresServer]
+    lead_to: Callable[[PostgresServer], None]
+    standby: PostgresServer
+
+    def begin(self) -> Undo | None:
+        """Stop the standby, if it has all that the primary had a moment ago."""
+        if not self._has_synced():
+            return None
+        self.standby.stop()
+        return self._promote
+
+    def _promote(self) -> None:
+        old, new = self.primary(), self.standby
+        old.kill()
+        new.start()
+        new.promote()
+        # The end of a read-only period may be among what it missed.
+        _run(new, ALLOW_WRITES)
+        self.lead_to(new)
+        old.start_standby_of(new)
+        self.standby = old
+
+    def _has_synced(self) -> bool:
+        give_up = time.monotonic() + SYNC_TIMEOUT
+        with suppress(ServerFailed):
+            now = self.primary().sql("SELECT pg_current_wal_lsn()", database="template1")
+            while time.monotonic() < give_up:
+                if self.primary().sql(HAS_REPLAYED.format(now), database="template1") == "t":
+                    return True
+                time.sleep(0.05)
         return False
 
 

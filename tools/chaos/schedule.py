@@ -37,7 +37,9 @@ KINDS = {
         (0.5, 2.0),
     ),
     "failover": Kind(
-        CONDITION, "Redis is killed, and replaced by a replica that missed its last moments", (0.1, 0.4)
+        CONDITION,
+        "Redis or PostgreSQL is killed, and replaced by a replica that missed its last moments",
+        (0.1, 0.4),
     ),
     "alarm": Kind(CONDITION, "RabbitMQ is short of memory and accepts no messages", (0.5, 2.0)),
 }
@@ -47,7 +49,7 @@ SERVED = tuple(name for name, kind in KINDS.items() if kind.family is not CONDIT
 # SQLite is a file: there is no server to kill, and no network in between.
 APPLY = {
     "sqlite": (*PROCESSES, "foreign"),
-    "postgresql": (*SERVED, "readonly", "foreign"),
+    "postgresql": (*SERVED, "readonly", "foreign", "failover"),
     "pgbouncer": (*SERVED, "readonly", "foreign"),
     "redis": (*SERVED, "full", "readonly", "failover"),
     "rabbitmq": (*SERVED, "full", "readonly", "failover", "alarm"),

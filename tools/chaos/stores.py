@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
@@ -17,6 +17,7 @@ from tools.chaos.children import Servant, send
 from tools.chaos.conditions import (
     Condition,
     Failover,
+    Promotion,
     alarm,
     fill_memory,
     hold_file,
@@ -25,6 +26,8 @@ from tools.chaos.conditions import (
     replicate_from_nowhere,
 )
 from tools.chaos.proxy import LEAD
+
+Primary = TypeVar("Primary", PostgresServer, RedisServer)
 
 # RabbitMQ 3.10 writes the name of a new quorum queue to its disk a second or two after it has answered;
 # killed within them, it comes back with a queue that never answers. A campaign leaves that alone.
@@ -91,22 +94,49 @@ def _sqlite(stack: ExitStack, folder: Path) -> Store:
 
 
 def _postgresql(stack: ExitStack, folder: Path) -> Store:
-    server = stack.enter_context(PostgresServer(durable=True))
+    server = stack.enter_context(_postgres_server())
     proxy = _before(stack, server)
-    conditions = _postgres_conditions(server)
-    return Store("postgresql", _moved(server.url(), proxy), [server], {server.name: proxy}, conditions)
+    store = Store("postgresql", _moved(server.url(), proxy), [server], {server.name: proxy})
+    primary, lead_to = _leading(store, PostgresServer)
+    standby = _postgres_server()
+    stack.callback(standby.close)
+    standby.start_standby_of(server)
+    promotion = Promotion(primary, lead_to, standby)
+    store.conditions |= _postgres_conditions(primary)
+    store.conditions["failover"] = Condition(server.name, promotion.begin)
+    return store
+
+
+def _leading(store: Store, kind: type[Primary]) -> tuple[Callable[[], Primary], Callable[[Primary], None]]:
+    """Return what tells the primary of a store, its first server, and what makes another one the primary."""
+
+    def primary() -> Primary:
+        server = store.servers[0]
+        assert isinstance(server, kind)
+        return server
+
+    def lead_to(server: Primary) -> None:
+        store.servers[0] = server
+        store.order(server.name, f"{LEAD} {server.port}")
+
+    return primary, lead_to
+
+
+def _postgres_server() -> PostgresServer:
+    # A standby that was away for a while finds what it has missed.
+    return PostgresServer(durable=True, settings={"wal_keep_size": "256MB"})
 
 
 def _pgbouncer(stack: ExitStack, folder: Path) -> Store:
     server = stack.enter_context(PostgresServer(durable=True))
     pool = stack.enter_context(PgBouncer(server))
     proxy = _before(stack, pool)
-    conditions = _postgres_conditions(server)
+    conditions = _postgres_conditions(lambda: server)
     return Store("pgbouncer", _moved(pool.url(), proxy), [server, pool], {pool.name: proxy}, conditions)
 
 
-def _postgres_conditions(server: PostgresServer) -> dict[str, Condition]:
-    return {"readonly": refuse_writes(server), "foreign": hold_transaction(server)}
+def _postgres_conditions(primary: Callable[[], PostgresServer]) -> dict[str, Condition]:
+    return {"readonly": refuse_writes(primary), "foreign": hold_transaction(primary)}
 
 
 def _redis(stack: ExitStack, folder: Path) -> Store:
@@ -124,16 +154,7 @@ def _redis_server() -> RedisServer:
 
 def _redis_conditions(stack: ExitStack, store: Store) -> dict[str, Condition]:
     """Return what can be done to the Redis of a store, its first server, and start a replica for it."""
-
-    def primary() -> RedisServer:
-        server = store.servers[0]
-        assert isinstance(server, RedisServer)
-        return server
-
-    def lead_to(server: RedisServer) -> None:
-        store.servers[0] = server
-        store.order(server.name, f"{LEAD} {server.port}")
-
+    primary, lead_to = _leading(store, RedisServer)
     replica = _redis_server()
     replica.follow(primary())
     failover = Failover(primary, lead_to, stack.enter_context(replica))

@@ -42,11 +42,22 @@ def crowded(record: Record) -> Iterator[str]:
         for place, one in enumerate(ordered):
             most = record.runs[one.lease.run_id].settings.per_host
             live = [other for other in ordered[:place] if _is_live(other, one)]
-            together = [other for other in holdings if other.claim == one.claim]
-            before = sum(other.lease.start_in < one.lease.start_in for other in together)
+            before = sum(
+                other.lease.start_in < one.lease.start_in for other in _granted_together(holdings, one)
+            )
             if len(live) + before >= most:
                 names = ", ".join(map(_name, live))
                 yield f"{host}: {_name(one)} was granted beside {len(live) + before} of {most}: {names}"
+
+
+def _granted_together(holdings: list[Holding], one: Holding) -> list[Holding]:
+    """Return the leases of the same claim that were live when this one was granted.
+
+    RabbitMQ grants in several steps, and durations count from the first: what was granted first may be over.
+    """
+    together = [other for other in holdings if other.claim == one.claim]
+    granted_in = one.lease.deadline_in - min(other.lease.deadline_in for other in together)
+    return [other for other in together if other.lease.deadline_in > granted_in]
 
 
 def _is_live(other: Holding, one: Holding) -> bool:

@@ -73,6 +73,12 @@ class RefusedSeeds:
 
     def _report(self, report: SitemapReport) -> None:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in report.skipped.most_common())
-        say(f"Sitemaps: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip())
+        kind = f"{report.source.capitalize()}s"
+        say(f"{kind}: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip())
+        # A source that cannot be read is as bad as a seed that is no URL.
+        self.count += len(report.problems) + report.unlisted
         for problem in report.problems[:MAX_SHOWN]:
             say(f"  {problem.url}: {problem.reason}")
+        if self._file:
+            for problem in report.problems:
+                self._file.write(Refusal(report.source, problem.url, problem.reason))

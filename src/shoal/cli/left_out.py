@@ -8,6 +8,7 @@ from shoal.cli.resume_command import again_command
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
     from shoal.fleet.status.progress import Snapshot
+    from shoal.worker.files.counts import FileCounts
 
 MAX_SHOWN = 3  # examples of missing pages
 
@@ -19,6 +20,7 @@ def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
     lines = [f"Not complete: {snapshot.reason}."] if snapshot.is_cut else []
     lines += missing_lines(snapshot)
     lines += _links_not_followed(snapshot)
+    lines += lost_lines(snapshot)
     if DEPTH in snapshot.cuts:
         deepest = job.scraper.settings.max_depth
         deeper = f"max_depth={5 * deepest or 1}"
@@ -28,6 +30,33 @@ def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
         again = again_command(job, snapshot.run.id, "max_per_pattern=1000000")
         lines.append(f"Traps:    {again or '--set max_per_pattern=1000000 follows them too, in a new run'}")
     return lines
+
+
+def hook_lines(snapshot: "Snapshot") -> list[str]:
+    """Return the hooks of a run that failed, a line each."""
+    failed = [record for record in snapshot.hooks.values() if record.has_failed]
+    return [f"The hook {one.hook} failed: {one.error} (in worker {one.worker})." for one in failed]
+
+
+def lost_lines(snapshot: "Snapshot") -> list[str]:
+    """Return that counts are lower bounds, if there are any that a killed worker may have lost."""
+    from shoal.worker.left_out.last_counts import LOST
+
+    return [LOST] if snapshot.lost_counts else []
+
+
+def file_words(files: "FileCounts") -> list[str]:
+    """Return the files of a run in a few words, each only if there are any."""
+    words = [f"{counted(files.stored, 'file')} ({_size(files.bytes)})"] if files.stored else []
+    words += [f"{counted(files.unchanged, 'file')} unchanged"] if files.unchanged else []
+    words += [f"{counted(files.known, 'file')} stored before"] if files.known else []
+    refused = ", ".join(f"{count:,} {reason}" for reason, count in sorted(files.refused.items()))
+    total = sum(files.refused.values())
+    return words + ([f"{counted(total, 'file')} refused ({refused})"] if total else [])
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} KB"
 
 
 def missing_lines(snapshot: "Snapshot") -> list[str]:

@@ -1,10 +1,8 @@
 """The `shoal` command."""
 
 import logging
-import re
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 
 from typer.main import get_command
 
@@ -26,12 +24,9 @@ from shoal.core.errors import (
     UnknownQueue,
     UnknownRun,
 )
-from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.project.config import Config
 from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.seeds import prints_to_stderr
-
-NEEDS_QUEUE = re.compile(r"shoal (runs|status|watch|dead|purge|proxies|tokens|cancel|workers|export)\b[^.]*$")
 
 
 class _StderrHandler(logging.Handler):
@@ -55,7 +50,7 @@ def main(script: str | None = None) -> None:
         command = get_command(app_for(next(iter(sys.argv[1:]), "--help"), script))
         command(prog_name=script, default_map=option_defaults(command, config))
     except ShoalError as error:
-        message = add_queue_option(str(error), sys.argv)
+        message = str(error)
         if config:
             message = add_source(message, error, sys.argv, config)
         if "--json" in sys.argv:
@@ -70,15 +65,6 @@ def main(script: str | None = None) -> None:
         # The reader of stdout has closed the pipe, as `head` does.
         sys.stderr.close()
         sys.exit(Exit.OK)
-
-
-def add_queue_option(message: str, typed: Sequence[str]) -> str:
-    """Return a message with the typed --queue added, if it ends in a command that needs it."""
-    given = [after for word, after in pairwise(typed) if word == "--queue"]
-    given += [word.removeprefix("--queue=") for word in typed if word.startswith("--queue=")]
-    if not given or not NEEDS_QUEUE.search(message):
-        return message
-    return f"{message} {joined(queue_option(given[-1]))}".rstrip()
 
 
 def add_source(message: str, error: ShoalError, typed: Sequence[str], config: Config) -> str:

@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from shoal.cli.console import console, counted, duration, escaped, say
-from shoal.core.model import Run
+from shoal.core.errors.commands import shoal_command
+from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.logs import LogPlan
@@ -29,7 +30,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
         has_lines = logs is not None and logs.is_stream
         self._view = None if as_json or has_lines else open_view()
         self._last_line = time.monotonic()
-        self._awaits_error = True
+        self._awaits_error, self._is_paused = True, False
         self._place = f" in {shown_queue(queue_url)}" if queue_url else ""
 
     def __enter__(self) -> Self:
@@ -51,8 +52,9 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             say(f"Run {run.id}{self._place}")
 
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
-        """Show the current progress, and the first error while nothing is done."""
+        """Show the current progress, the first error while nothing is done, and that a run is paused."""
         self._show_first_error(snapshot, pool)
+        self._show_pause(snapshot.run)
         if self._view:
             self._view.show(snapshot, pool)
         elif time.monotonic() - self._last_line >= LINE_INTERVAL:
@@ -67,6 +69,11 @@ class ProgressView(AbstractContextManager["ProgressView"]):
         if not snapshot.stats.completed and snapshot.stats.remaining:
             kind, error = next(iter(pool.tally.first_errors.items()))
             self.on_message(f"First error: {kind}: {error.partition(chr(10))[0]}")
+
+    def _show_pause(self, run: Run) -> None:
+        was_paused, self._is_paused = self._is_paused, run.state is RunState.PAUSED
+        if self._is_paused and not was_paused:
+            self.on_message(f"The run is paused. To resume it, run: {shoal_command(f'resume {run.id}')}")
 
     def on_message(self, text: str) -> None:
         """Print an event of a worker."""

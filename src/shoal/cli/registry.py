@@ -1,14 +1,16 @@
-"""Every command of `shoal`, in help order; only the typed command is imported."""
+"""Every command of `shoal`, in help order, and those of plugins; only the typed command is imported."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from shoal.cli.options.help import SectionedCommand, group_with
 from shoal.core.version import VERSION
+from shoal.registry.registry import Registry
 
 # One help line per command, by section.
 LINES = {
@@ -55,12 +57,14 @@ LINES = {
         "export": "Export a run's items to a file or a database table",
     },
     "Write a scraper": {
-        "new": "Create a scraper from a template",
+        "new": "Create a project from a template: scraper, tests, shoal.toml",
         "shell": "Fetch a page as a worker would and try selectors on it",
         "check": "Check the scraper, the queue and this machine before a run",
         "config": "Show each setting and where it comes from",
         "scrapers": "List the scrapers of this project",
         "route": "Show which routes of shoal.toml apply to a URL",
+        "deploy": "Write the files for Docker Compose, Kubernetes or Amazon ECS",
+        "plugins": "List installed plugins and what each one adds",
         "demo": "Scrape four bundled demo shops to see Shoal work",
     },
     "Queue": {
@@ -86,10 +90,38 @@ MODULES = {
         name: f"manage.{name}"
         for name in ("set", "purge", "dead", "forget", "items", "rejects", "export", "migrate", "bench")
     },
-    **{name: f"project.{name}" for name in ("new", "shell", "check", "config", "scrapers", "route")},
+    **{
+        name: f"project.{name}"
+        for name in ("new", "shell", "check", "config", "scrapers", "route", "deploy", "plugins")
+    },
 }
 WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "listen")
 HELP = ("-h", "--help", "--version")  # arguments that need no command
+
+
+Command = typer.Typer | Callable[..., Any]
+
+
+def _load(name: str) -> Command:
+    module = import_module(f"shoal.cli.commands.{MODULES[name]}")
+    found: Command = module.app if hasattr(module, "app") else getattr(module, name)
+    return found
+
+
+def _read_command(value: object) -> Command:
+    if not isinstance(value, typer.Typer) and (not callable(value) or isinstance(value, type)):
+        raise TypeError("it must be a function with the command's options, or a typer.Typer")
+    app = value
+    if not isinstance(app, typer.Typer):
+        app = typer.Typer()
+        app.command()(value)
+    typer.main.get_command(app)  # raises if a parameter cannot be an option
+    return value
+
+
+COMMAND_REGISTRY: Registry[Command] = Registry(
+    "shoal.commands", "command", {name: partial(_load, name) for name in COMMANDS}, _read_command
+)
 
 
 def app_for(typed: str | None = None, script: str | None = None) -> typer.Typer:
@@ -99,7 +131,7 @@ def app_for(typed: str | None = None, script: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="shoal",
-        cls=group_with(LINES),
+        cls=group_with(_lines_for(typed)),
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -115,19 +147,29 @@ def app_for(typed: str | None = None, script: str | None = None) -> typer.Typer:
     return app
 
 
+def _lines_for(typed: str | None) -> Mapping[str, Mapping[str, str]]:
+    """Return the help lines; those of plugins are read only if help was typed, and nothing is imported."""
+    if typed not in HELP[:2]:
+        return LINES
+    plugins = {name: f"From {one.origin}" for name, one in COMMAND_REGISTRY.plugin_names().items()}
+    return {**LINES, "Plugins": plugins} if plugins else LINES
+
+
 def _loaded_for(typed: str | None) -> Collection[str]:
     # Importing and describing all of them takes a third of a second.
     if typed in HELP:
         return ()
-    return (typed,) if typed in COMMANDS else COMMANDS
+    if typed in COMMANDS or (typed and typed in COMMAND_REGISTRY.plugin_names()):
+        return (typed,)
+    return COMMANDS
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"shoal.cli.commands.{MODULES[name]}")
-    if hasattr(module, "app"):
-        app.add_typer(module.app, name=name)
-    else:
-        app.command(name, cls=SectionedCommand if name in WITH_MANY_OPTIONS else None)(getattr(module, name))
+    command = COMMAND_REGISTRY.find(name)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    elif command:
+        app.command(name, cls=SectionedCommand if name in WITH_MANY_OPTIONS else None)(command)
 
 
 def _version(requested: bool) -> None:

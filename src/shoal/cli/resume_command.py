@@ -4,7 +4,6 @@ import inspect
 import shlex
 from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from typer.models import OptionInfo
 
 from shoal.cli.options.groups import Command
 from shoal.cli.options.setting import read_change
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.fleet.command_hints import command_for_job, joined, queue_option, without_secrets
 from shoal.worker.run_settings.stored import LIVE, storable
 
@@ -24,7 +24,7 @@ NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "as_json", "yes"
 SETTINGS = "changes"
 REMEMBERED = (
     *(SETTINGS, "allow_private", "proxies", "tor", "fetch", "engine", "tokens"),
-    *("cache", "warc", "replay", "dedup"),
+    *("cache", "warc", "replay", "dedup", "files"),
 )
 
 

@@ -1,8 +1,10 @@
 """Settings for pages that a browser fetches."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
+
+from shoal.core.lazy.dataclasses import dataclass
 
 BLOCKABLE = ("images", "fonts", "media", "trackers")
 

@@ -1,11 +1,12 @@
 """An HTTP request, its response, and what they carry."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, ZERO
 from shoal.core.request_options import POST
 
@@ -112,6 +113,21 @@ class LiveTab(Protocol):
     def release(self) -> None: ...
 
 
+class BodySink(Protocol):
+    """Receives a body in chunks, so that it is never whole in memory."""
+
+    def begin(self, status: int, headers: Headers) -> int | None:
+        """Begin with an empty body and return its size limit; None for a response that is read as usual.
+
+        Raises FetchError for a response that must not be read.
+        """
+        ...
+
+    async def write(self, data: bytes | memoryview) -> None:
+        """Take the next chunk; it is decompressed."""
+        ...
+
+
 OnOpen = Callable[[LiveTab], None]
 
 
@@ -125,7 +141,9 @@ class Request:
     `on_send` is called by a fetcher that had to wait for something else, just before it sends the request;
     an exception from it ends the fetch. `render` requests the page as a browser renders it, and is called
     with every tab that is opened for it. `once` says that the task must not return to the queue once the
-    request was sent.
+    request was sent. `fetcher` names the plugin that sends it, if one does. `save` takes the body of a
+    download, whose response then has none. `is_foreign` says that a page chose a host that links may not lead
+    to: it gets no session.
     """
 
     url: str
@@ -140,6 +158,30 @@ class Request:
     on_send: OnRequest | None = None
     render: OnOpen | None = None
     once: bool = False
+    fetcher: str = ""
+    save: BodySink | None = None
+    is_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A downloaded file, as items have it; `path` is relative to the folder or bucket of the files.
+
+    A file that its host does not have, or that was refused, has an `error` instead of a path.
+    """
+
+    url: str
+    path: str | None = None
+    sha256: str | None = None
+    size: int = 0
+    type: str = ""
+    status: int | None = None  # of the response; 304 if the file of an earlier run is unchanged
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record that is stored in an item."""
+        fields = {name: getattr(self, name) for name in ("url", "path", "sha256", "size", "type", "status")}
+        return fields if self.error is None else {**fields, "error": self.error}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,3 +211,4 @@ class Response:
     hops: tuple[Hop, ...] = ()
     from_cache: bool = False
     live: LiveTab | None = field(default=None, repr=False, compare=False)
+    file: StoredFile | None = None  # where the body was stored, if the request was a download

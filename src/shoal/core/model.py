@@ -1,12 +1,13 @@
 """The core types of Shoal as frozen dataclasses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.request_options import RequestOptions
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -15,6 +16,9 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
+# In the payload of a task that downloads a file. It may carry an item, so it is never left out because an
+# earlier run knows its key, and never expires.
+DOWNLOAD_KEY = "$download"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,8 @@ class Task:
     delay: timedelta = ZERO
     depth: int = 0
     request: RequestOptions | None = None  # for more than a plain GET
+    # Checksum of the page with the link, of a link that may be paging; 0 for all others.
+    found_on: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # A step itself stands for its name; anything else is refused when the task is queued.
@@ -189,6 +195,7 @@ class Release:
 
     lease: Lease
     after: timedelta = ZERO
+    slow_host: timedelta | None = None
     asked: bool = True
 
 
@@ -292,7 +299,8 @@ class DeadLetter:
     @property
     def traceback(self) -> str:
         """The traceback of the last attempt, empty if no code of the user's was running."""
-        return self.history[-1].traceback if self.history else ""
+        # Edits are in the history as attempt 0.
+        return next((entry.traceback for entry in reversed(self.history) if entry.attempt), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

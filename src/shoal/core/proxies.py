@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from hashlib import blake2b
 from ipaddress import IPv6Address
@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.http import Proxy
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ MIN_SECRET = 4  # characters; hiding shorter ones would hide half of every line
 # A password may contain a slash or an "@", so everything up to the last "@" of the word is hidden.
 _USERINFO = re.compile(r"(://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
 _PASSWORD = re.compile(r"(://[^\s/?#@:]*:)\S*@")
+_PASSWORD_OPTION = re.compile(r"([?&](?:ssl_?)?password=)[^&\s]+")
 _EACH_PASSWORD = re.compile(r"://[^\s/?#@:]*:([^\s@]+)@")
 _QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 _FIELDS = r"(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token"
@@ -69,8 +70,8 @@ def passwords_in(address: str) -> Iterator[str]:
 
 
 def shown_address(url: str) -> str:
-    """Return a server's address with its user, but without the password."""
-    return _PASSWORD.sub(rf"\1{HIDDEN}@", url)
+    """Return a server's address with its user, but without the password or that of its key."""
+    return _PASSWORD_OPTION.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1{HIDDEN}@", url))
 
 
 def bare_url(url: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from shoal.core.errors import InvalidInput
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.text import shorten
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
@@ -33,6 +34,7 @@ class RequestOptions:
     method: str = POST  # of a request that is no GET
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "method", str(self.method).upper())
         if self.post is None and self.method not in (POST, "GET"):
             object.__setattr__(self, "post", b"")
 
@@ -47,7 +49,7 @@ class RequestOptions:
         cls, fields: Mapping[str, Any], *, headers: Mapping[str, str] = NO_HEADERS, method: str = POST
     ) -> Self:
         """Return the POST of a form; a list as value is sent as one field per entry."""
-        return cls(post=urlencode(fields, doseq=True).encode(), headers=_named(FORM, headers), method=method)
+        return cls(post=encode_fields("form", fields).encode(), headers=_named(FORM, headers), method=method)
 
     @classmethod
     def json(cls, data: Any, *, headers: Mapping[str, str] = NO_HEADERS, method: str = POST) -> Self:
@@ -82,6 +84,18 @@ class RequestOptions:
         if word == "GET":
             return cls(headers=fields) if fields else None
         return cls(post=body or b"", headers=fields, method=word)
+
+
+def encode_fields(what: str, fields: Mapping[str, Any]) -> str:
+    """Return names and values as in a query; a list is one field per entry. Raises InvalidInput."""
+    for name, value in fields.items():
+        entries = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(one, (Mapping, list, tuple, set)) for one in entries):
+            raise InvalidInput(
+                f"{what} has a nested value at {shorten(repr(name))}, for which there is no common spelling. "
+                f"Write it as the site does: {what}={{'a[b]': 1}}, or as JSON text"
+            )
+    return urlencode(fields, doseq=True)
 
 
 def _named(kind: str, headers: Mapping[str, str]) -> dict[str, str]:

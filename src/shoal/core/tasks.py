@@ -25,6 +25,27 @@ def watched(task: asyncio.Task[T]) -> asyncio.Task[T]:
     return task
 
 
+def is_in_loop() -> bool:
+    """Return whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def forget_cancellation(before: int = 0) -> None:
+    """Forget that this task was cancelled since it had this count, whether it has noticed it or not."""
+    task = asyncio.current_task()
+    assert task is not None
+    if task.cancelling() <= before:
+        return
+    while task.cancelling() > before:
+        task.uncancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)  # where one that is still pending is raised
+
+
 async def supervise(work: Awaitable[T]) -> T:
     """Return the result of `work`; if a watched task fails meanwhile, cancel it and raise DutyFailed."""
     loop, owner = asyncio.get_running_loop(), asyncio.current_task()

@@ -2,7 +2,7 @@
 
 import atexit
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from hashlib import blake2b
 from string import ascii_letters, digits
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_URL = 8192  # bytes, before and after
 MAX_PORT = 65535
+OBJECT_SCHEMES = ("s3", "gs", "az")
 MAX_HOST = 253  # characters of a name, as in DNS; without the port
 
 _WEB = ("http://", "https://")
@@ -62,6 +63,12 @@ def canonical_with_host(url: str) -> tuple[str, str]:
     return _read(url, can_ada.parse)
 
 
+def is_object_url(text: str) -> bool:
+    """Return whether a text is the address of something in object storage, such as s3://bucket/path."""
+    scheme, colon, _ = text.partition("://")
+    return bool(colon) and scheme.lower() in OBJECT_SCHEMES
+
+
 def host_of(url: str) -> str:
     """Return a URL's politeness key: its host, and its port unless that is the default; raises InvalidUrl."""
     return canonical_with_host(url)[1]
@@ -103,6 +110,26 @@ def _suffix_list() -> "PublicSuffixList":
 def join(base: str, href: str) -> str:
     """Return the canonical URL of a link on the page `base`; raises InvalidUrl."""
     return _read(href, _base(base).__add__, scheme="https")[0]
+
+
+def join_all(base: str, hrefs: Iterable[str]) -> dict[str, None]:
+    """Return the canonical URLs of links on the page `base`, in order; what is no web address is left out."""
+    found = dict[str, None]()
+    try:
+        page = _base(base)
+    except InvalidUrl:
+        return found
+    parse, origin = page.__add__, "/".join([*str(page).split("/", 3)[:3], ""])
+    for href in hrefs:
+        try:
+            url = str(parse(href)) if len(href) <= MAX_URL // 4 else ""
+            # Most links lead to the same host, which is canonical, and have nothing to normalise.
+            if not url.startswith(origin) or "%" in url or "#" in url or url[-1] == "?" or len(url) > MAX_URL:
+                url = _read(href, parse, "https")[0]
+        except (InvalidUrl, ValueError, TypeError, AttributeError):
+            continue  # mailto:, javascript: and invalid URLs
+        found[url] = None
+    return found
 
 
 def fingerprint(url: str) -> bytes:

@@ -212,6 +212,31 @@ def _shown(value: Any) -> str:
     return shorten(repr(value), 60)
 
 
+def spelled(duration: timedelta) -> str:
+    """Return a duration as people write it, and as `read_duration` reads it: "1h30m", "250ms"."""
+    left, parts = duration, list[str]()
+    for name in ("d", "h", "m", "s"):
+        unit = _UNITS[name]
+        if name == "s" and left % unit:
+            seconds = left / unit
+            small = left / _UNITS["ms"]
+            parts.append(f"{small:g}ms" if seconds < 1 and not parts else f"{seconds:g}s")
+            break
+        count, left = divmod(left, unit)
+        parts += [f"{count}{name}"] if count else []
+    return "".join(parts) or "0s"
+
+
+def rate_of(delay: timedelta) -> str:
+    """Return the rate of a delay between two requests, as `read_rate` reads it: "5/s", "30/min"."""
+    seconds = delay.total_seconds()
+    if not seconds:
+        return "none"
+    if seconds <= 1:
+        return f"{1 / seconds:.3g}/s"
+    return f"{60 / seconds:.3g}/min" if seconds <= 60 else f"{3600 / seconds:.3g}/h"
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 page", "1,204 pages"."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

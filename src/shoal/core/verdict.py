@@ -1,7 +1,7 @@
 """Decides what happens to a failed task; other modules carry it out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Self
 
@@ -19,8 +19,10 @@ from shoal.core.errors import (
     RobotsUnavailable,
     TlsFailed,
     TooLarge,
+    WrongFileType,
 )
 from shoal.core.failures import message_of
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
@@ -33,7 +35,7 @@ PERMANENT_5XX = frozenset({501, 505})
 
 
 # Errors that no retry can change, whatever the retry policy says.
-PERMANENT = (RobotsDenied, OutOfScope, TooLarge, ParseFailed, InvalidInput, BreakpointRefused)
+PERMANENT = (RobotsDenied, OutOfScope, TooLarge, WrongFileType, ParseFailed, InvalidInput, BreakpointRefused)
 # Errors of the user's own code that are raised for every page, and those that depend on the page.
 CODE_ERRORS = (NameError, ImportError, SyntaxError, TypeError, AttributeError)
 PAGE_ERRORS = (TypeError, AttributeError, LookupError, UnboundLocalError)

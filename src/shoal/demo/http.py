@@ -1,9 +1,9 @@
-"""A minimal HTTP/1.1 server: GET and HEAD, keep-alive, malformed requests rejected."""
+"""A minimal HTTP/1.1 server: GET, HEAD and small POSTs, keep-alive, malformed requests rejected."""
 
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Self, cast
@@ -11,22 +11,38 @@ from typing import Self, cast
 from shoal.demo.routes import TEXT, ShopResponse
 
 MAX_HEAD = 32_768  # bytes of unread requests; no valid head is longer
+MAX_FORM = 4_096  # bytes
 
 _END = b"\r\n\r\n"
 _REQUEST = re.compile(rb"([A-Z]{1,20}) (?:http://[^/ ]+)?(/[!-~]*) HTTP/1\.([01])(?:\r\n|$)")
-# After these the connection is closed: as requested, or because a body follows that is not read.
+# After these the connection is closed: as requested, or because a body follows.
 _CLOSE = re.compile(rb"\r\n(?:connection: *close|content-length: *[1-9]|transfer-encoding:)", re.IGNORECASE)
-
-OnRequest = Callable[[str], ShopResponse]
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,9})(?:\r\n|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ShopRequest:
-    """The parts of a request head that the shop needs."""
+    """A request; the body is that of a POST."""
 
     method: str
     path: str
     is_last: bool
+    head: bytes = b""
+    body: bytes = b""
+
+    @property
+    def length(self) -> int:
+        """The size of the body of a POST, as the head states it."""
+        found = _LENGTH.search(self.head) if self.method == "POST" else None
+        return int(found[1]) if found else 0
+
+    def header(self, name: str) -> str:
+        """Return the first header of this name, or nothing."""
+        for line in self.head.decode("latin-1").split("\r\n")[1:]:
+            key, _, value = line.partition(":")
+            if key.lower() == name.lower():
+                return value.strip()
+        return ""
 
     @classmethod
     def read(cls, head: bytes) -> Self | None:
@@ -35,7 +51,11 @@ class ShopRequest:
         if found is None:
             return None
         method, path, minor = found.groups()
-        return cls(method.decode(), path.decode(), minor == b"0" or _CLOSE.search(head) is not None)
+        is_last = minor == b"0" or _CLOSE.search(head) is not None
+        return cls(method.decode(), path.decode(), is_last, head)
+
+
+OnRequest = Callable[[ShopRequest], ShopResponse]
 
 
 class Connection(asyncio.Protocol):
@@ -78,17 +98,24 @@ class Connection(asyncio.Protocol):
             head, found, rest = self._unread.partition(_END)
             if not found:
                 break
-            self._unread = rest
-            self._serve(ShopRequest.read(head))
+            request = ShopRequest.read(head)
+            length = request.length if request else 0
+            if length > MAX_FORM:
+                return self._reject(413)
+            if len(rest) < length:
+                break
+            self._unread = rest[length:]
+            self._serve(replace(request, body=rest[:length]) if request and length else request)
         if len(self._unread) > MAX_HEAD:
             self._reject(431)
+        return None
 
     def _serve(self, request: ShopRequest | None) -> None:
         if request is None:
             return self._reject(400)
-        if request.method not in ("GET", "HEAD"):
+        response = self._on_request(request)
+        if response.status == 405:
             return self._reject(405)
-        response = self._on_request(request.path)
         if not response.wait:
             return self._send(response, request)
         loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from shoal import Page, Scraper
 
 
-class Product(Struct):
+class DemoProduct(Struct):
     """One product; rejected without a price above zero."""
 
     sku: str
@@ -30,7 +30,7 @@ def listing(page: Page):
     yield page.follow(page.attr("a[rel=next]", "href"))
 
 
-@shop.step(item=Product)
+@shop.step(item=DemoProduct)
 def product(page: Page):
     yield {
         "sku": page.attr("table.facts", "data-sku"),

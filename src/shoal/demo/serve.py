@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+from shoal.demo.sections.practice import PLACES, practice_sections
 from shoal.demo.site import PRODUCTS, SEED, SHOPS, DemoSite
 
 TIMEOUT = 30.0  # seconds for the process to start, and again to stop
@@ -64,6 +65,19 @@ class SiteProcess:
         return found
 
 
+async def serve_practice(port: int, products: int, say: Callable[[str], object]) -> None:
+    """Serve one shop with all sections until a signal arrives; raises OSError if the port is in use."""
+    sections = practice_sections(products, SEED)
+    async with DemoSite(1, products, port=port, sections=sections) as site:
+        origin = site.seeds[0].rstrip("/")
+        width = max(map(len, PLACES))
+        for path, text in PLACES.items():
+            say(f"{origin}{path:<{width}}  {text}")
+        say("Press Ctrl-C to stop.")
+        await _stop_event().wait()
+    say(f"Stopped after {site.log.requests:,} requests.")
+
+
 def main() -> int:
     """Serve the site until stdin closes or a signal arrives."""
     options = _options()
@@ -78,10 +92,7 @@ def main() -> int:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, stop.set)
+    stop, loop = _stop_event(), asyncio.get_running_loop()
     async with DemoSite(options.shops, options.products, seed=options.seed, port=options.port) as site:
         _print(
             site.as_json() if options.json else "\n".join(["Serving:", *site.seeds, "Press Ctrl-C to stop."])
@@ -89,6 +100,14 @@ async def _serve(options: argparse.Namespace) -> None:
         _on_stdin_end(lambda: loop.call_soon_threadsafe(stop.set))
         await stop.wait()
     _print(site.log.summary() if options.json else f"Stopped after {site.log.requests:,} requests.")
+
+
+def _stop_event() -> asyncio.Event:
+    """Return an event that a signal sets."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+    return stop
 
 
 def _print(value: object) -> None:

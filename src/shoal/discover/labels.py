@@ -1,9 +1,10 @@
 """The partition and priority that an operator sets on tasks: one value for all, or from a column."""
 
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Task
 from shoal.core.values import read_priority, read_text
 from shoal.discover.source import Found, Source, iterate

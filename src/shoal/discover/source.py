@@ -1,12 +1,14 @@
 """The results of a source: tasks, and refusals with their position and reason."""
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from shoal.core.errors import InvalidUrl
-from shoal.core.model import Task
+from shoal.core.http import Request, Response
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.model import SECOND, Task
 from shoal.core.text import printable, shorten
 from shoal.core.urls import canonical
 
@@ -48,6 +50,30 @@ class AsyncSource(Positioned, AsyncIterable[Found], Protocol):
 
 
 Source = SyncSource | AsyncSource
+Fetch = Callable[[Request], Awaitable[Response]]
+Rewrite = Callable[[str, str], str | None]  # of a page's URL and the URL that the user typed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a source is opened with: its own options, and access to the network as the run has it.
+
+    `fetch` uses the proxies and limits of the run; a source leaves `delay` between two requests. `rewrite`
+    returns the URL to fetch for a listed page, or None to skip it.
+    """
+
+    step: str  # of its tasks
+    fetch: Fetch
+    since: datetime | None = None  # entries that have not changed since then are left out
+    hosts: Sequence[str] = ()  # patterns of other hosts whose pages may be listed
+    delay: timedelta = SECOND
+    rewrite: Rewrite = lambda url, origin: url
+
+
+# Opens the addresses of one kind. What it returns yields URLs and tasks; refusals too, if it has a `where`.
+OpenSource = Callable[
+    [Sequence[str], SourceOptions], "Source | Iterable[str | Task] | AsyncIterable[str | Task]"
+]
 
 
 async def iterate(source: Source) -> AsyncIterator[Found]:

@@ -1,10 +1,14 @@
-"""The interface of all writers."""
+"""The interface of all writers, and of the exporters that open them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
+
+if TYPE_CHECKING:
+    from shoal.export.target import OutputTarget
 
 
 class Writer(ABC):
@@ -48,3 +52,33 @@ class Writer(ABC):
             self.close()
         else:
             self.discard()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """How to write."""
+
+    columns: Sequence[str] | None = None  # those to write, in this order; None: all
+    key: Sequence[str] = ()  # the fields that identify a row
+    envelope: bool = False  # also write where and when each item was found
+    raw: bool = False  # leave text that a spreadsheet would run as a formula
+    live: bool = False  # what is written must be readable at once
+    appends: bool = False  # the file has content, which stays
+    by_step: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporter:
+    """How items are written to files with a suffix, or to addresses with a scheme.
+
+    `open_file` gets the open file, which appears under its name when it is committed; `open_address` gets
+    the address as typed.
+    """
+
+    open_file: "Callable[[OutputTarget, ExportOptions], Writer] | None" = None
+    open_address: Callable[[str, ExportOptions], Writer] | None = None
+    can_append: bool = False  # more items may follow those in a file
+    can_follow: bool = False  # what is written is readable at once, so a run may write while it runs
+    is_text: bool = True  # may be written to stdout
+    splits_steps: bool = False  # `open_address` obeys `by_step`
+    needs_survey: Callable[[ExportOptions], bool] = lambda options: False  # as the writer's attribute

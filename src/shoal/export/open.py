@@ -1,40 +1,23 @@
-"""Opens a writer for a file name or a table address."""
+"""Opens a writer for a file name or an address."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from shoal.core.errors import InvalidSetting
-from shoal.export.contract import Writer
-from shoal.export.steps import StepWriter, step_file, step_table
-from shoal.export.tables.address import TableAddress, is_table, read_address
+from shoal.core.urls import is_object_url
+from shoal.export.contract import Exporter, ExportOptions, Writer
+from shoal.export.exporters import EXPORTERS, FILES
+from shoal.export.steps import StepWriter, step_file
+from shoal.export.tables.address import is_table, read_address
 from shoal.export.target import STDOUT, OutputTarget, has_content, open_target
 
-if TYPE_CHECKING:
-    from shoal.export.tables.database import Table
-
 Existing = Literal["replace", "refuse", "append"]
-FORMATS = ("jsonl", "jsonl.gz", "csv", "parquet")
-APPENDABLE = ("jsonl", "jsonl.gz", "csv")
 LIVE = "jsonl"
-ALIASES = {"ndjson": "jsonl"}
-SUFFIXES = (*sorted(FORMATS, key=len, reverse=True), *ALIASES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WriterOptions:
-    """How to write."""
-
-    format: str | None
-    columns: Sequence[str] | None
-    envelope: bool
-    raw: bool
-    live: bool
-    overwrite: bool
-    existing: Existing
+ALIASES = ("ndjson",)
+SUFFIXES = sorted(FILES, key=len, reverse=True)
 
 
 def open_writer(
@@ -58,156 +41,145 @@ def open_writer(
     file that is there: it is replaced, refused, or appended to. Raises InvalidSetting.
     """
     location = str(path)
-    options = _WriterOptions(
-        format=format,
+    options = ExportOptions(
         columns=columns or None,
+        key=key,
         envelope=envelope,
         raw=raw,
         live=live,
-        overwrite=overwrite,
-        existing=existing,
+        appends=existing == "append",
+        by_step=by_step,
     )
     if is_table(location):
-        return _open_tables(read_address(location, key), options, by_step)
+        return _open_address(location, options)
     if key:
         raise InvalidSetting("--key", f"is for tables, and {location} is a file. Omit it")
-    return _open_files(location, options, by_step)
+    return _open_files(location, format, options, overwrite=overwrite, existing=existing)
 
 
-def _open_tables(address: TableAddress, options: _WriterOptions, by_step: bool) -> Writer:
-    from shoal.export.tables.upsert import TableWriter
+def can_follow(path: str) -> bool:
+    """Return whether items can be added to a file while a run stores them; raises InvalidSetting."""
+    if is_table(path) or is_object_url(path):
+        return False
+    return path == STDOUT or exporter_of(path).can_follow
 
-    table = _table_factory(address)
 
-    def open_table(address: TableAddress) -> Writer:
-        return TableWriter(
-            table(address),
-            key=address.key,
-            columns=options.columns,
-            envelope=options.envelope,
-            live=options.live,
-            may_lack_key=by_step,  # the key of one step may be missing in another
-        )
+def exporter_of(path: str, format: str | None = None) -> Exporter:
+    """Return the exporter of a file; raises InvalidSetting, or PluginFailed."""
+    return _exporter(_format(path, format))
 
-    def step_address(step: str) -> TableAddress:
-        return address.renamed(step_table(address.table, step))
 
-    if not by_step:
-        return open_table(address)
+def _open_address(location: str, options: ExportOptions) -> Writer:
+    scheme = location.partition(":")[0].lower()
+    exporter = EXPORTERS.find(scheme)
+    if exporter is None:
+        read_address(location)  # raises, with what to type
+    if exporter is None or exporter.open_address is None:
+        raise InvalidSetting(f"{scheme}://…", f"is not supported; the exporter {scheme!r} writes files")
+    if options.by_step and not exporter.splits_steps:
+        raise InvalidSetting("--by-step", f"is not supported for {scheme}://… Export each step with --step")
+    if options.live and not exporter.can_follow:
+        raise InvalidSetting(f"{scheme}://…", "cannot be written live. Export after the run")
+    return exporter.open_address(location, options)
+
+
+def _open_files(
+    path: str, format: str | None, options: ExportOptions, *, overwrite: bool, existing: Existing
+) -> Writer:
+    name = _format(path, format)
+    exporter = _exporter(name)
+    _check_options(path, name, exporter, options)
+
+    def open_file(path: str) -> Writer:
+        if is_object_url(path):
+            return _open_object(path, exporter, options, refuse=existing == "refuse")
+        if existing == "refuse" and has_content(path):
+            more = ", or --append to add to it" if exporter.can_append else ""
+            raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{more}")
+        return _open_file(path, exporter, options, overwrite=overwrite)
+
+    if not options.by_step:
+        return open_file(path)
+    suffixes = (name, *SUFFIXES)
     return StepWriter(
-        lambda step: step_address(step).location,
-        lambda step: open_table(step_address(step)),
-        survey=not options.live,
+        lambda step: step_file(path, step, suffixes),
+        lambda step: open_file(step_file(path, step, suffixes)),
+        survey=exporter.needs_survey(options),
     )
 
 
-def _table_factory(address: TableAddress) -> "Callable[[TableAddress], Table]":
-    """Return a factory for the tables of one database; they share a connection and a transaction."""
-    if address.scheme == "sqlite":
-        from shoal.export.tables.sqlite import SqliteTable
-        from shoal.export.tables.sqlite_link import SqliteLink
-
-        return partial(SqliteTable, link=SqliteLink(address.path))
-    from shoal.export.tables.postgres import PostgresTable
-    from shoal.export.tables.postgres_link import PostgresLink
-
-    return partial(PostgresTable, link=PostgresLink(address))
+def _open_file(path: str, exporter: Exporter, options: ExportOptions, *, overwrite: bool) -> Writer:
+    options = replace(options, by_step=False, appends=options.appends and has_content(path))
+    target = open_target(path, live=options.live, overwrite=overwrite, append=options.appends)
+    return _write_to(target, exporter, options)
 
 
-def _open_files(path: str, options: _WriterOptions, by_step: bool) -> Writer:
-    file_format = _format(path, options.format)
-    _check_options(path, file_format, options, by_step)
-    if not by_step:
-        return _open_file(path, file_format, options)
-    needs_survey = file_format == "parquet" or (file_format == "csv" and not options.columns)
-    return StepWriter(
-        lambda step: step_file(path, step, SUFFIXES),
-        lambda step: _open_file(step_file(path, step, SUFFIXES), file_format, options),
-        survey=needs_survey,
-    )
+def _open_object(path: str, exporter: Exporter, options: ExportOptions, *, refuse: bool) -> Writer:
+    from shoal.export.objects import open_object  # imported only if used
+
+    return _write_to(open_object(path, refuse=refuse), exporter, replace(options, by_step=False))
 
 
-def _check_options(path: str, file_format: str, options: _WriterOptions, by_step: bool) -> None:
-    if options.live and file_format != LIVE:
-        raise InvalidSetting(
-            path, "cannot be written live. Use a .jsonl file or a table, or export after the run"
-        )
-    if path == STDOUT and file_format == "parquet":
-        raise InvalidSetting("stdout", "cannot take Parquet. Use a file: items.parquet")
-    if options.existing == "append" and file_format not in APPENDABLE:
-        raise InvalidSetting(
-            "--append",
-            f"adds to .jsonl, .jsonl.gz and .csv files, and {path} is none. Choose such a file, or add "
-            "--overwrite to replace it",
-        )
-    if path == STDOUT and by_step:
-        raise InvalidSetting("stdout", "cannot be split by step. Use a file: items.jsonl")
-
-
-def _open_file(path: str, file_format: str, options: _WriterOptions) -> Writer:
-    if options.existing == "refuse" and has_content(path):
-        more = ", or --append to add to it" if file_format in APPENDABLE else ""
-        raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{more}")
-    is_appended = options.existing == "append"
-    header = None
-    if is_appended and file_format == "csv" and has_content(path):
-        from shoal.export.files.csv import read_header
-
-        header = read_header(path)
-    target = open_target(path, live=options.live, overwrite=options.overwrite, append=is_appended)
+def _write_to(target: OutputTarget, exporter: Exporter, options: ExportOptions) -> Writer:
+    assert exporter.open_file  # as _exporter has checked
     try:
-        return _make_writer(file_format, target, options, header)
+        return exporter.open_file(target, options)
     except BaseException:
         target.discard()
         raise
 
 
-def _make_writer(
-    file_format: str, target: OutputTarget, options: _WriterOptions, header: Sequence[str] | None
-) -> Writer:
-    # Imported lazily, here and for tables: a run needs only one of them.
-    match file_format:
-        case "csv":
-            from shoal.export.files.csv import CsvWriter
-
-            return CsvWriter(
-                target, columns=options.columns, envelope=options.envelope, raw=options.raw, header=header
-            )
-        case "parquet":
-            from shoal.export.files.parquet import ParquetWriter
-
-            return ParquetWriter(target, columns=options.columns, envelope=options.envelope)
-        case "jsonl.gz":
-            from shoal.export.files.jsonl import GzipJsonlWriter
-
-            return GzipJsonlWriter(target, envelope=options.envelope)
-        case _:
-            from shoal.export.files.jsonl import JsonlWriter
-
-            return JsonlWriter(target, envelope=options.envelope)
+def _check_options(path: str, name: str, exporter: Exporter, options: ExportOptions) -> None:
+    if is_object_url(path) and (options.live or options.appends):
+        raise InvalidSetting(
+            "--follow" if options.live else "--append",
+            f"adds to a file, and an object in {path.partition('://')[0]}:// is written whole. "
+            "Export when the run has ended: shoal export RUN --to URL --overwrite",
+        )
+    if options.live and not exporter.can_follow:
+        raise InvalidSetting(
+            path, "cannot be written live. Use a .jsonl file or a table, or export after the run"
+        )
+    if path == STDOUT and not exporter.is_text:
+        raise InvalidSetting("stdout", f"cannot take .{name} files. Use a file: items.{name}")
+    if options.appends and not exporter.can_append:
+        raise InvalidSetting(
+            "--append",
+            f"adds to .jsonl, .jsonl.gz and .csv files, and {path} is none. Choose such a file, or add "
+            "--overwrite to replace it",
+        )
+    if path == STDOUT and options.by_step:
+        raise InvalidSetting("stdout", "cannot be split by step. Use a file: items.jsonl")
 
 
-def _format(name: str, format: str | None) -> str:
-    """Return the chosen format; raises InvalidSetting."""
+def _exporter(name: str) -> Exporter:
+    exporter = EXPORTERS.find(name)
+    if exporter is None or exporter.open_file is None:
+        raise InvalidSetting("format", f"{name!r} is not supported. {_hint(name)}")
+    return exporter
+
+
+def _format(path: str, format: str | None) -> str:
+    """Return the name of the chosen format; raises InvalidSetting."""
     if format is not None:
-        return _check_format(format.lower())
-    if name == STDOUT:
+        return format.lower()
+    if path == STDOUT:
         return LIVE
-    lower = name.lower()
-    for known in SUFFIXES:
-        if lower.endswith(f".{known}"):
-            return ALIASES.get(known, known)
-    raise InvalidSetting(name, f"has no known suffix. {_hint(Path(lower).suffix[1:])}")
+    lower = path.lower()
+    # Plugins are looked up only for a suffix that Shoal does not have.
+    if name := _suffix(lower, FILES) or _suffix(lower, EXPORTERS.plugin_names()):
+        return name
+    raise InvalidSetting(path, f"has no known suffix. {_hint(Path(lower).suffix[1:])}")
 
 
-def _check_format(format: str) -> str:
-    file_format = ALIASES.get(format, format)
-    if file_format not in FORMATS:
-        raise InvalidSetting("format", f"{format!r} is not supported. {_hint(format)}")
-    return file_format
+def _suffix(path: str, names: Iterable[str]) -> str | None:
+    """Return the longest name that a path ends with."""
+    return max((name for name in names if path.endswith(f".{name}")), key=len, default=None)
 
 
 def _hint(given: str) -> str:
-    close = get_close_matches(given, FORMATS, n=1)
-    known = ", ".join(f".{known}" for known in FORMATS)
-    return f"Did you mean .{close[0]}?" if close else f"Supported: {known}."
+    own, plugins = [name for name in FILES if name not in ALIASES], EXPORTERS.plugin_names()
+    if close := get_close_matches(given, [*own, *plugins], n=1):
+        return f"Did you mean .{close[0]}?"
+    more = f" Plugins: {', '.join(plugins)}." if plugins else ""
+    return f"Supported: {', '.join(f'.{name}' for name in own)}.{more}"

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 

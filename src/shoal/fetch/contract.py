@@ -1,8 +1,15 @@
 """The interface of every fetcher: one request, one response."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.http import Request, Response
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.fetch.response_limits import Limits
+
+if TYPE_CHECKING:
+    from shoal.fetch.egress import Egress
+    from shoal.scrape.settings.scraper import ScraperSettings
 
 
 class Fetcher(Protocol):
@@ -15,3 +22,22 @@ class Fetcher(Protocol):
     async def close(self) -> None:
         """Close every connection; a fetch in progress may fail."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherOptions:
+    """What a fetcher is opened with.
+
+    `http` is the run's HTTP fetcher, for a fetcher that changes requests or responses. One that opens
+    connections itself connects only to what `egress` admits.
+    """
+
+    http: Fetcher
+    egress: "Egress"
+    limits: Limits
+    user_agent: str
+    settings: "ScraperSettings"
+    once: bool = False  # some tasks are attempted once at most
+
+
+OpenFetcher = Callable[[FetcherOptions], Fetcher]

@@ -20,6 +20,7 @@ Lookup = Callable[[str], Awaitable[Sequence[str]]]
 LIFETIME = MINUTE
 FAILURE_LIFETIME = 5 * SECOND
 MAX_NAMES = 10_000
+KNOWN_NAME = "example.com"  # reserved, and looked up only if the first name of a worker does not exist
 MAX_LOOKUPS = 32  # concurrent
 MAX_ADDRESSES = 16  # of one name; more are not needed
 
@@ -27,7 +28,8 @@ MAX_ADDRESSES = 16  # of one name; more are not needed
 class Resolved(NamedTuple):
     """The addresses of a name, or why it has none, and when that expires.
 
-    `exists` is False if the resolver says that there is no such name, and it has never had addresses.
+    `exists` is False if the resolver says that there is no such name, it has never had addresses, and the
+    resolver still finds another name.
     """
 
     addresses: tuple[Address, ...]
@@ -45,6 +47,8 @@ class Resolver:
         self._cached: LruCache[Resolved] = LruCache(MAX_NAMES)
         self._lookups: SingleFlight[Resolved] = SingleFlight()
         self._slots = asyncio.Semaphore(MAX_LOOKUPS)
+        self._found: str | None = None  # the last name that had addresses
+        self._works, self._works_until = False, float("-inf")  # whether the resolver still finds it
 
     async def resolve(self, name: str) -> Resolved:
         """Return the addresses of a name; raises DnsFailed, or NoSuchHost if a later lookup will not help."""
@@ -69,7 +73,26 @@ class Resolver:
             except (OSError, ValueError) as exc:
                 found, failure = (), _reason(exc)
                 exists = not (isinstance(exc, socket.gaierror) and exc.errno == socket.EAI_NONAME)
+            if found:
+                self._found = name
+            elif not exists:
+                exists = not await self._finds_another()
+                more = "; nor does the resolver find any other name, so this is tried again"
+                failure = f"{failure}{more}" if exists else failure
         return self._cache(name, found, failure, exists)
+
+    async def _finds_another(self) -> bool:
+        """Return whether the resolver finds a name that it found before, or one that surely exists.
+
+        One that is out of order may say of every name that it does not exist.
+        """
+        if self._clock() >= self._works_until:
+            try:
+                self._works = bool(await self._lookup(self._found or KNOWN_NAME))
+            except (OSError, ValueError):
+                self._works = False
+            self._works_until = self._clock() + FAILURE_LIFETIME.total_seconds()
+        return self._works
 
     def _cache(self, name: str, found: tuple[Address, ...], failure: str | None, exists: bool) -> Resolved:
         before = self._cached.get(name)

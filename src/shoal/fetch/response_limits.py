@@ -1,6 +1,6 @@
 """Limits on what a host may send."""
 
-from dataclasses import dataclass
+from shoal.core.lazy.dataclasses import dataclass
 
 KIB, MIB = 1 << 10, 1 << 20
 

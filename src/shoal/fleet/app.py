@@ -15,6 +15,7 @@ from shoal.core.errors import InvalidInput, RunConflict, UnknownRun
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
 from shoal.fleet.build_job import job_of_run, load, make_job, with_declared_hosts
+from shoal.fleet.command_hints import messages_on
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.balancer import CALL_TIMEOUT, Balancers
@@ -39,6 +40,7 @@ from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.contract import Queue, StoreSize
+from shoal.queue.open import open_queue
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.partitions import HEARTBEAT
@@ -53,6 +55,13 @@ class App:
         self._stack, self._workers = AsyncExitStack(), list[AppWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
         self.local_workers = LocalPools(queue)
+
+    @classmethod
+    async def open(cls, queue_url: str, project: Project) -> "App":
+        """Open the queue; until `close`, the commands in messages of this process select it."""
+        app = cls(await open_queue(queue_url), queue_url, project)
+        app._stack.enter_context(messages_on(queue_url))
+        return app
 
     @property
     def queue_url(self) -> str:

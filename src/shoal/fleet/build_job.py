@@ -14,6 +14,7 @@ from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.status.rows import scraper_row
 from shoal.scrape.scraper import Scraper
+from shoal.worker.fetchers.named import check_fetchers
 from shoal.worker.run_settings.stored import replaced
 
 # Loading a file changes the module search path.
@@ -48,8 +49,10 @@ def make_job(
         homes = NOTHING if named and not is_mode(named) else loaded.homes
     typed = dict(settings)
     loaded.scraper.declared_args.check(args)
+    scraper = loaded.scraper.replace(**typed)
+    check_fetchers(scraper.fetchers)
     return Job(
-        scraper=loaded.scraper.replace(**typed),
+        scraper=scraper,
         name=name,
         reference=loaded.reference,
         queue_url=queue_url,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.core.tasks import repeat
 from shoal.fleet import lock as single
@@ -237,7 +238,7 @@ class WorkerHost:
             if job.scraper.name == run.scraper:
                 return job, run
         known = ", ".join(sorted(job.scraper.name for job in self._jobs))
-        advice = f"Name it: shoal start {run.scraper} --role worker --run {run_id}"
+        advice = f"Name it: {shoal_command(f'start {run.scraper} --role worker --run {run_id}')}"
         raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}; this host serves {known}. {advice}")
 
     async def _serve_scraper(self, job: Job, endings: dict[str, PoolExit]) -> None:

@@ -3,9 +3,11 @@
 import os
 import shlex
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.core.errors.commands import commands_use
 from shoal.core.redact import is_secret_header, shown_address
 from shoal.worker.run_settings.stored import storable
 
@@ -51,18 +53,33 @@ def joined(words: Iterable[str]) -> str:
     return shlex.join(words).replace(f"'{SECRET_QUEUE}'", f'"{SECRET_QUEUE}"')
 
 
+def messages_on(url: str) -> AbstractContextManager[None]:
+    """Make the commands that messages show select this queue inside the block."""
+    return commands_use(option_text(url))
+
+
+def option_text(url: str) -> str:
+    """Return the option that selects a queue as it is typed."""
+    return joined(queue_option(url))
+
+
 def command_on(url: str, command: str) -> str:
     """Return a `shoal` command for this queue."""
-    return " ".join(["shoal", command, *([joined(option)] if (option := queue_option(url)) else [])])
+    return f"shoal {command} {option_text(url)}".rstrip()
 
 
 def export_command(url: str, run_id: str, file: str = "items.jsonl") -> str:
     """Return the command that exports the items of a run to a file that does not exist yet."""
+    return command_on(url, export_words(run_id, file))
+
+
+def export_words(run_id: str, file: str = "items.jsonl") -> str:
+    """Return that command without its queue."""
     path = Path(file)
     if path.exists():  # which `shoal export` refuses to replace
         path = path.with_name(f"{path.stem}_{run_id}{path.suffix}")
     more = ["--overwrite"] if path.exists() else []
-    return command_on(url, joined(["export", run_id, "--to", str(path), *more]))
+    return joined(["export", run_id, "--to", str(path), *more])
 
 
 def command_for_job(job: "Job", *words: str, elsewhere: bool = False) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from shoal.fleet.app import App
 from shoal.fleet.project.config import Config
-from shoal.queue.open import open_queue
 
 
 class connect:
@@ -37,4 +36,4 @@ class connect:
             await self._app.close()
 
     async def _open(self) -> App:
-        return App(await open_queue(self._url), self._url, self._project)
+        return await App.open(self._url, self._project)

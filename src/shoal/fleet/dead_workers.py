@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from shoal.core.model import Run, WorkerStatus
 from shoal.queue.contract import Queue
-from shoal.worker.process.procfs import ENDED, pid_scope, state_of_process
+from shoal.worker.process.procfs import is_process_running, pid_scope
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 from shoal.worker.settling.release import release_leases
 
@@ -39,8 +39,8 @@ def has_ended(worker_id: str, scope: str | None, silent: timedelta) -> bool:
     if host != socket.gethostname() or not pid.isdecimal():
         return False
     if scope is None or pid_scope() is None:
-        return silent > MAX_SILENCE and not _is_running(int(pid))
-    return scope == pid_scope() and not _is_running(int(pid))
+        return silent > MAX_SILENCE and not is_process_running(int(pid))
+    return scope == pid_scope() and not is_process_running(int(pid))
 
 
 async def release_leases_of(queue: Queue, run: Run) -> int:
@@ -71,14 +71,4 @@ def is_at_most_once(worker: WorkerStatus) -> bool:
 def _has_outlived_launcher(worker: WorkerStatus) -> bool:
     """Return whether a worker has outlived its launcher: then it finishes its running tasks and ends."""
     pid = worker.info.get("pid")
-    return isinstance(pid, int) and _is_running(pid)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return state_of_process(pid) not in ENDED
+    return isinstance(pid, int) and is_process_running(pid)

@@ -42,6 +42,7 @@ from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue
 from shoal.worker.failures.pages import FailedPage, read_failed_page
+from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
@@ -194,6 +195,10 @@ class RunHandle:
         """Return the pages that links led to and that do not exist, so far: the count and examples."""
         return await missing_pages(self.queue, self.id)
 
+    async def files(self) -> FileCounts:
+        """Return the files that were downloaded so far: stored, unchanged, and refused by reason."""
+        return await file_counts(self.queue, self.id)
+
     async def proxies(self) -> list[ProxyStatus]:
         """Return the proxies by name: pages, failures, and which are benched."""
         return await proxies(self.queue, self.id)
@@ -236,8 +241,8 @@ class RunHandle:
         """Edit dead letters, all of them by default, and return the counts; `replay` then tries them again.
 
         The changes are `url`, `url_replace` (old and new text), `step`, `payload` (the whole one),
-        `set_payload` (some fields), `headers` (None removes one) and `priority`. `by` is written into the
-        history of each letter.
+        `set_payload` (some fields), `headers` (None removes one), `method`, `body` and `priority`. `by` is
+        written into the history of each letter.
         """
         wanted = read_change(change)
         await check_step(self.queue, self.info, wanted.step, self.job_of)

@@ -1,12 +1,14 @@
 """A job: a scraper with the settings its workers run with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.events import Level
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, ZERO, Run
+from shoal.fleet.command_hints import option_text
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.ipc.calls import Listening
@@ -88,6 +90,7 @@ class Job:
             measure=self.metrics is not None,
             trace=self.trace,
             listening=self.listening,
+            queue_option=option_text(self.queue_url),
         )
 
     @property

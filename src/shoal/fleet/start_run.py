@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import NamedTuple
 
 from shoal.core.errors import ShoalError
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes
@@ -84,6 +85,7 @@ def _add_run_to_errors(run: Run) -> Generator[None]:
         if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
             vars(error)["run_id"] = run.id
         error.add_note(
-            f"Run {run.id} was created. Resume it: run_id={run.id!r}; or delete it: shoal purge {run.id}"
+            f"Run {run.id} was created. Resume it: run_id={run.id!r}; "
+            f"or delete it: {shoal_command(f'purge {run.id}')}"
         )
         raise

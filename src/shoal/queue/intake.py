@@ -12,7 +12,16 @@ from zlib import crc32
 import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl
-from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, NOTHING, ZERO, Run, RunSettings, Task
+from shoal.core.model import (
+    DOWNLOAD_KEY,
+    HIGHEST_PRIORITY,
+    LOWEST_PRIORITY,
+    NOTHING,
+    ZERO,
+    Run,
+    RunSettings,
+    Task,
+)
 from shoal.core.request_options import METHODS, POST, RequestOptions, asked_for
 from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host
@@ -70,6 +79,7 @@ class Intake:
         url, host = _canonical(task)
         payload = _payload(task)
         identity = task.key or _identity(task, url, payload)
+        is_download = DOWNLOAD_KEY in task.payload
         return QueuedTask(
             self.fingerprint(task.step, identity),
             host,
@@ -79,10 +89,10 @@ class Intake:
             task.priority,
             payload,
             task.key,
-            shorter(self._ttl, task.ttl),
+            None if is_download else shorter(self._ttl, task.ttl),
             task.delay,
             task.depth,
-            self._scraper_key(task.step, identity) if self._scraper_hash else None,
+            self._scraper_key(task.step, identity) if self._scraper_hash and not is_download else None,
         )
 
     def edited(self, edits: Sequence[LetterEdit]) -> list[QueuedTask]:
@@ -210,6 +220,8 @@ def _wrong_request(url: str | None, request: RequestOptions) -> str | None:
     if type(request.post) not in (bytes, type(None)):
         given = type(request.post).__name__
         return f"post must be bytes, got {given}; RequestOptions.form and RequestOptions.json make them"
+    if request.method == "HEAD" and request.post:
+        return "a HEAD sends no body; leave post out"
     if request.method not in METHODS or (request.method == "GET" and request.post is not None):
         return f"method must be one of {', '.join(METHODS[1:])}, got {shorten(repr(request.method))}"
     if any(type(text) is not str for field in request.headers.items() for text in field):
@@ -237,7 +249,7 @@ def _identity(task: Task, url: str | None, payload: str) -> str:
 
 
 def _payload(task: Task) -> str:
-    if not task.payload and task.request is None:
+    if not (task.payload or task.request or task.found_on):
         return "{}"
     try:
         text = _encode_sorted(_with_request(task)).decode()
@@ -251,23 +263,40 @@ def _payload(task: Task) -> str:
 
 
 def _with_request(task: Task) -> Any:
-    """Return what is stored as JSON: the payload, or a list of payload, body, headers, other method."""
-    if task.request is None:
+    """Return what is stored as JSON: the payload, or a list of payload, body, headers, method, `found_on`."""
+    # The payload of a task without a URL is its identity, wherever it was found.
+    found_on = task.found_on if task.url is not None else 0
+    if task.request is None and not found_on:
         return dict(task.payload)
-    stored: list[Any] = [dict(task.payload), task.request.post, dict(task.request.headers)]
-    return stored if task.request.method == POST else [*stored, task.request.method]
+    request = task.request or RequestOptions()
+    stored: list[Any] = [dict(task.payload), request.post, dict(request.headers)]
+    if found_on:
+        return [*stored, request.method, found_on]
+    return stored if request.method == POST else [*stored, request.method]
 
 
-def read_payload(text: str | bytes | None) -> tuple[Mapping[str, Any], RequestOptions | None]:
-    """Decode the stored payload of a task, and its request options."""
+class StoredFields(NamedTuple):
+    """The fields of a task that are stored as one text."""
+
+    payload: Mapping[str, Any] = NOTHING
+    request: RequestOptions | None = None
+    found_on: int = 0
+
+
+def read_payload(text: str | bytes | None) -> StoredFields:
+    """Decode the stored payload of a task, its request options, and the page that it was found on."""
     if text is None:
-        return NOTHING, None
+        return StoredFields()
     found = decode(text)
     if isinstance(found, dict):
-        return found, None
-    payload, post, headers, *method = found
+        return StoredFields(found)
+    payload, post, headers, *more = found
+    method: str = more[0] if more else POST
+    found_on: int = more[1] if len(more) > 1 else 0
+    if post is None and not headers and found_on:
+        return StoredFields(payload, None, found_on)
     body = None if post is None else b64decode(post)
-    return payload, RequestOptions(post=body, headers=headers, method=method[0] if method else POST)
+    return StoredFields(payload, RequestOptions(post=body, headers=headers, method=method), found_on)
 
 
 async def _each(tasks: Tasks) -> AsyncIterator[Task]:

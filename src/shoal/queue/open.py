@@ -1,16 +1,19 @@
 """Opens the queue at an address."""
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
-from shoal.queue.contract import Queue
+from shoal.queue.contract import OpenQueue, Queue
 from shoal.queue.namespace import take_namespace
 from shoal.queue.retry import RETRY_TIMEOUT
+from shoal.registry.registry import Registry
+from shoal.registry.signatures import check_call, is_async
 
 
 class open_queue:
@@ -41,7 +44,11 @@ class open_queue:
             await self._queue.close()
 
     async def _open(self) -> Queue:
-        return await load_backend(self._url)(self._url, self._patience)
+        opened: object = await load_backend(self._url)(self._url, self._patience)
+        if not isinstance(opened, Queue):
+            scheme, kind = self._url.partition(":")[0], type(opened).__name__
+            raise InvalidSetting("queue", f"{scheme}:// is of a plugin that returned a {kind}, no Queue")
+        return opened
 
 
 def is_there(url: str) -> bool:
@@ -55,15 +62,16 @@ def file_of(url: str) -> Path | None:
     return Path(_sqlite_file(url)[0]) if url.lower().startswith("sqlite:") else None
 
 
-Opener = Callable[[str, timedelta], Awaitable[Queue]]
-
-
-def load_backend(url: str) -> Opener:
-    """Import the backend of an address and return its opener; raises UnknownQueue or MissingDriver."""
+def load_backend(url: str) -> OpenQueue:
+    """Import the backend of an address; raises UnknownQueue, MissingDriver or PluginFailed."""
     scheme = url.partition(":")[0].lower()
-    if scheme not in BACKENDS:
-        raise UnknownQueue(scheme, sorted(BACKENDS))
-    backend = BACKENDS[scheme]
+    opener = QUEUES.find(scheme)
+    if opener is None:
+        raise UnknownQueue(scheme, sorted(QUEUES.names()))
+    return opener
+
+
+def _load(backend: "_Backend") -> OpenQueue:
     try:
         return backend.load()
     except ModuleNotFoundError as error:
@@ -72,7 +80,7 @@ def load_backend(url: str) -> Opener:
         raise MissingDriver(backend.name, backend.extra) from error
 
 
-def _sqlite() -> Opener:
+def _sqlite() -> OpenQueue:
     from shoal.queue.sqlite.queue import SqliteQueue
 
     async def open_file(url: str, patience: timedelta) -> Queue:
@@ -103,26 +111,26 @@ def _file_in(namespace: str, path: str) -> str:
     return str(file.with_name(f"{file.stem}.{namespace}{file.suffix}"))
 
 
-def _postgres() -> Opener:
+def _postgres() -> OpenQueue:
     from shoal.queue.postgres.queue import PostgresQueue
 
     return lambda url, patience: PostgresQueue.open(url, patience=patience)
 
 
-def _redis() -> Opener:
+def _redis() -> OpenQueue:
     from shoal.queue.redis.queue import RedisQueue
 
     return lambda url, patience: RedisQueue.open(url, patience=patience)
 
 
-def _rabbitmq() -> Opener:
+def _rabbitmq() -> OpenQueue:
     from shoal.queue.rabbitmq.queue import RabbitQueue
 
     return lambda url, patience: RabbitQueue.open(url, patience=patience)
 
 
 class _Backend(NamedTuple):
-    load: Callable[[], Opener]
+    load: Callable[[], OpenQueue]
     name: str
     extra: str
     drivers: frozenset[str]
@@ -140,3 +148,17 @@ BACKENDS: dict[str, _Backend] = {
     "amqp": _RABBITMQ,
     "amqps": _RABBITMQ,
 }
+
+
+def _read_opener(value: object) -> OpenQueue:
+    wanted = "it must be an async function that takes an address and a timeout, and returns a Queue"
+    check_call(value, 2, wanted)
+    if not is_async(value):
+        raise TypeError(f"{wanted}, and is not async")
+    opener: OpenQueue = value  # type: ignore[assignment]
+    return opener
+
+
+QUEUES = Registry(
+    "shoal.queues", "queue", {name: partial(_load, one) for name, one in BACKENDS.items()}, _read_opener
+)

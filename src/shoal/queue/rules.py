@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict
-from shoal.core.model import ZERO, Outcome, Run, RunSettings, RunState
+from shoal.core.errors.commands import shoal_command
+from shoal.core.model import DOWNLOAD_KEY, ZERO, Outcome, Run, RunSettings, RunState, Task
 from shoal.core.text import shorten
 from shoal.queue.contract import Fence, RunLimits
 
@@ -76,8 +77,9 @@ def steered(run: Run, wanted: RunState) -> Run:
     if run.state is wanted or wanted is RunState.PARTIAL:
         return run
     if run.state is RunState.CANCELLED:
-        raise RunConflict(run.id, "was cancelled and cannot continue. Start a new one with: shoal run")
-    raise RunConflict(run.id, f"has ended: {run.reason}. Continue it with: shoal resume {run.id}")
+        raise RunConflict(run.id, "was cancelled and cannot continue. Start a new run")
+    again = shoal_command(f"resume {run.id}")
+    raise RunConflict(run.id, f"has ended: {run.reason}. Continue it with: {again}")
 
 
 def known_ids(ids: Iterable[str]) -> list[bytes]:
@@ -102,6 +104,17 @@ def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
         first.setdefault((outcome.lease.task_id, outcome.lease.token), position)
     for run_id, positions in groupby(first.values(), key=lambda p: outcomes[p].lease.run_id):
         yield run_id, list(positions)
+
+
+def page_of(task: Task) -> str | None:
+    """Return the URL that the items of a task are stored with.
+
+    Those of a download belong to the page that asked for it, unless a step was run on the file.
+    """
+    plan = task.payload.get(DOWNLOAD_KEY)
+    if not isinstance(plan, Mapping) or plan.get("runs_step"):
+        return task.url
+    return plan.get("origin") or task.url
 
 
 def new_stamp() -> int:

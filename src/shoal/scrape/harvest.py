@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Reject, Task
-from shoal.scrape.items import Check, is_item, make_reject, validate_item
+from shoal.scrape.files.download import Download, check_not_download, item_task
+from shoal.scrape.files.in_items import HasDownloads
+from shoal.scrape.items import Check, is_item, make_reject, take_downloads, validate_item
 from shoal.scrape.node import Node
 
 Route = Callable[[Task], Task]
@@ -27,6 +30,7 @@ class Harvest:
     rejects: list[Reject] = field(default_factory=list)
     follow: list[Task] = field(default_factory=list)
     dropped: Dropped = field(default_factory=lambda: defaultdict(int))
+    downloads: list[Task] = field(default_factory=list)  # to which the rules for links do not apply
 
 
 class ResultCollector:
@@ -53,12 +57,15 @@ class ResultCollector:
             )
         if isinstance(value, Task):
             if value.payload:
+                check_not_download(value)
                 _check_payload(value)
             self.harvest.follow.append(self._route(value))
         elif isinstance(value, Reject):
             self.harvest.rejects.append(make_reject(value.data, value.reason))
         elif is_item(value):
             self._add_item(value)
+        elif isinstance(value, Download):
+            self.harvest.downloads.append(self._route(value.as_task()))
         else:
             raise InvalidItem(value, f"step {self._step!r} yielded {_describe(value)}")
 
@@ -68,11 +75,28 @@ class ResultCollector:
             self.add(value)
 
     def _add_item(self, value: Any) -> None:
-        item = validate_item(value, self._check)
+        try:
+            item = validate_item(value, self._check)
+        except HasDownloads:
+            self._add_with_files(value)
+            return
         if isinstance(item, Reject):
             self.harvest.rejects.append(item)
         else:
             self.harvest.items.append(item)
+
+    def _add_with_files(self, value: Any) -> None:
+        """Add the download of an item's first file; the item is validated when it has all of them."""
+        taken = take_downloads(value)
+        if isinstance(taken, Reject):
+            self.harvest.rejects.append(taken)
+        else:
+            try:
+                task = item_task(*taken, number=len(self.harvest.downloads))
+            except InvalidItem as error:  # the other items of the page are as good as ever
+                self.harvest.rejects.append(make_reject(taken[0], error.reason))
+            else:
+                self.harvest.downloads.append(task)
 
 
 def _check_payload(task: Task) -> None:

@@ -1,8 +1,10 @@
 """Turn a yielded value into an item: plain JSON values, validated against the step's item type."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import PurePath
 from typing import Any, is_typeddict
 
@@ -12,6 +14,8 @@ from shoal.core.errors import InvalidItem, InvalidSetting
 from shoal.core.failures import MAX_ERROR
 from shoal.core.model import Reject
 from shoal.core.text import shorten
+from shoal.scrape.files.download import Download
+from shoal.scrape.files.in_items import DownloadFinder, HasDownloads, Place
 from shoal.scrape.node import Node
 
 Check = Callable[[Any], Any]
@@ -57,19 +61,28 @@ def validate_item(value: Any, check: Check | None) -> Any:
     return make_reject(data, wrong) if wrong else data
 
 
+def take_downloads(value: Any) -> tuple[Any, list[tuple[Place, Download]]] | Reject:
+    """Return an item as plain JSON values with its downloads taken out; a Reject if it cannot be stored."""
+    finder = DownloadFinder()
+    data = plain(value, partial(_to_json_type, finder=finder))
+    found = finder.take(data)
+    wrong = _unstorable(data)
+    return make_reject(data, wrong) if wrong else (data, found)
+
+
 def make_reject(value: Any, reason: str) -> Reject:
     """Return a Reject that every backend can store."""
     try:
-        data = _clean(plain(value))
+        data = _clean(plain(value, _to_reject_type))
     except RecursionError:
         data, reason = None, f"{reason} (nested too deep to keep)"
     return Reject(data=data, reason=_clean(str(reason))[:MAX_ERROR])
 
 
-def plain(value: Any) -> Any:
-    """Return a value as plain JSON types; raises InvalidItem."""
+def plain(value: Any, convert: Callable[[Any], Any] | None = None) -> Any:
+    """Return a value as plain JSON types; raises InvalidItem, or HasDownloads."""
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_to_json_type)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=convert or _to_json_type)
     except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
         raise InvalidItem(value, f"it is not JSON: {error}") from error
 
@@ -84,7 +97,11 @@ def _is_record(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) or hasattr(kind, "model_dump") or hasattr(kind, "__attrs_attrs__")
 
 
-def _to_json_type(value: Any) -> Any:
+def _to_json_type(value: Any, finder: DownloadFinder | None = None) -> Any:
+    if isinstance(value, Download):
+        if finder is None:
+            raise HasDownloads(value, "it is a download, which only an item that a step yields may hold")
+        return finder.mark(value)
     if hasattr(type(value), "model_dump"):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
@@ -96,12 +113,36 @@ def _to_json_type(value: Any) -> Any:
     raise NotImplementedError(f"it holds a value of type {type(value).__name__}; make it text or a number")
 
 
+def _to_reject_type(value: Any) -> Any:
+    return value.url if isinstance(value, Download) else _to_json_type(value)
+
+
 def _unstorable(data: Any) -> str | None:
     try:
         text = _encode(data)
     except (UnicodeError, ValueError, RecursionError, OverflowError) as error:
         return f"it is not JSON: {error}"
-    return "it holds a NUL character" if b"\\u0000" in text and _NUL.search(text) else None
+    if b"\\u0000" in text and _NUL.search(text):
+        return "it holds a NUL character"
+    # The encoder writes them as null, which would be a value that nobody has yielded.
+    if b"null" in text and (found := _not_finite(data)):
+        place, number = found
+        return f"{place} is {number}, which JSON cannot hold. Yield None or text instead"
+    return None
+
+
+def _not_finite(data: Any, place: str = "it") -> tuple[str, float] | None:
+    """Return the first number that is infinite or not a number, and where it is."""
+    if isinstance(data, float):
+        return None if math.isfinite(data) else (place, data)
+    if isinstance(data, dict):
+        children = ((str(name), value) for name, value in data.items())
+    elif isinstance(data, list):
+        children = ((str(number), value) for number, value in enumerate(data))
+    else:
+        return None
+    prefix = "" if place == "it" else f"{place}."
+    return next((found for name, value in children if (found := _not_finite(value, f"{prefix}{name}"))), None)
 
 
 def _clean(data: Any) -> Any:

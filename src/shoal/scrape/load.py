@@ -98,7 +98,10 @@ def _only(place: str, found: dict[str, Scraper]) -> Scraper:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InvalidInput(f"There is no file {path}. Check the path, or make one with: shoal new")
+        name = path.stem if path.stem.isidentifier() else "shop"
+        raise InvalidInput(
+            f"There is no file {path}. Check the path, or make a project with: shoal new {name}"
+        )
     path = path.resolve()
     # The same name in every process, so that a class of the file has one qualified name.
     name = f"shoal_scraper_{path.stem}_{blake2b(str(path).encode(), digest_size=4).hexdigest()}"

@@ -1,13 +1,12 @@
 """A page as a step sees it: the response, and methods to extract data from it."""
 
-import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol
-from urllib.parse import urlencode
 
 import msgspec
 from turbohtml import Document
@@ -16,17 +15,21 @@ from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
 from shoal.core.http import Headers, LiveTab, Response
 from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
+from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
-from shoal.core.urls import join
-from shoal.scrape.charset import read_text
+from shoal.core.urls import join, join_all
+from shoal.scrape.extract.article import read_article, read_markdown
 from shoal.scrape.extract.feed import read_feed
 from shoal.scrape.extract.structured import read_jsonld, read_metadata, read_microdata, read_opengraph
 from shoal.scrape.extract.table import read_table
+from shoal.scrape.files.page_files import PageFiles
 from shoal.scrape.forms import fields_of
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
 from shoal.scrape.other_tools import missing_attribute, refuse_options
+from shoal.scrape.parsing.charset import read_text
+from shoal.scrape.parsing.tree import parse_html
+from shoal.scrape.requests import Send, add_params, send_request
 from shoal.scrape.text import text_of
-from shoal.scrape.tree import parse_html
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
@@ -40,7 +43,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class Page:
+class Page(PageFiles):
     """One fetched page. It is parsed once, on first access to its contents."""
 
     __slots__ = (
@@ -54,6 +57,7 @@ class Page:
         "dropped",
         "resources",
         "response",
+        "send",
         "task",
     )
 
@@ -63,6 +67,7 @@ class Page:
         self.args = args  # the arguments of the run, as the scraper declares them
         self.resources = resources  # what the worker's on_start hooks have put there
         self.dropped = defaultdict[str, int](int)  # number of links of this page that gave no task, by reason
+        self.send: Send | None = None  # sends the requests of `request`
         self._html: str | None = None
         self._encoding = ""
         self._document: Document | None = None
@@ -97,7 +102,7 @@ class Page:
             raise InvalidInput(
                 f"{shorten(self.url)} was not fetched by a browser. Set fetch='browser' on its step"
             )
-        if not _is_in_loop():
+        if not is_in_loop():
             raise InvalidInput("page.browser needs a step that is defined with 'async def'")
         return self.response.live
 
@@ -150,18 +155,14 @@ class Page:
 
     def links(self, selector: str = "a[href]") -> list[str]:
         """Return the URLs of matching links: absolute, canonical, http(s) only, unique, in document order."""
-        hrefs = dict.fromkeys(raw.attr("href") for raw in select(self._tree(), selector))
-        base, found = self.base, dict[str, None]()
-        for href in list(hrefs)[:MAX_LINKS]:
-            try:
-                if href is not None:
-                    found[join(base, href)] = None
-            except InvalidUrl:
-                continue  # mailto:, javascript: and invalid URLs
+        found = (raw.attr("href") for raw in select(self._tree(), selector))
+        # On real pages half of the links differ from others in the fragment only.
+        hrefs = dict.fromkeys(href.partition("#")[0] for href in found if href is not None)
+        urls = join_all(self.base, islice(hrefs, MAX_LINKS))
         if len(hrefs) > MAX_LINKS:
             self.dropped[TOO_MANY] += len(hrefs) - MAX_LINKS
-        self._links.update(found)
-        return list(found)
+        self._links.update(urls)
+        return list(urls)
 
     def urljoin(self, url: str) -> str:
         """Return a link of this page as an absolute URL; what is no web address is returned as it is."""
@@ -201,8 +202,16 @@ class Page:
         return [] if raw is None else read_table(raw)
 
     def feed(self) -> dict[str, Any]:
-        """Return the RSS or Atom feed that the page is: its title, and its entries; raises ParseFailed."""
+        """Return the RSS, Atom or JSON feed that the page is: its title and entries; raises ParseFailed."""
         return read_feed(self.html, self.url, self._tree)
+
+    def article(self) -> dict[str, Any]:
+        """Return the title, author, date, language and main text of the page, without navigation."""
+        return read_article(self._tree())
+
+    def markdown(self, selector: str | None = None) -> str:
+        """Return the first match as Markdown with absolute links; the main content of the page by default."""
+        return read_markdown(self._tree(), self.base, selector)
 
     def follow(
         self,
@@ -267,6 +276,8 @@ class Page:
             href = self._with_params(href, params)
         return self._task(href, step, priority, merge_payload(payload, more), options)
 
+    request = send_request
+
     def form(self, selector: str = "form") -> dict[str, Any]:
         """Return the fields of the first form that matches, as a browser would submit it unchanged."""
         found = self.css_first(selector)
@@ -298,14 +309,7 @@ class Page:
         )
 
     def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:
-        if not isinstance(params, Mapping):
-            raise InvalidInput("params must be names and values, such as params={'page': 2}")
-        # Like other clients: a list is sent as one parameter per entry, and None is left out.
-        query = urlencode({name: value for name, value in params.items() if value is not None}, doseq=True)
-        if href is None or not query:
-            return href
-        url, _, _ = self.urljoin(href).partition("#")
-        return f"{url}{'&' if '?' in url else '?'}{query}"
+        return None if href is None else add_params(self.urljoin(href), params)
 
     @property
     def is_long(self) -> bool:
@@ -349,8 +353,7 @@ class Page:
         if self._failure is not None:
             raise ParseFailed(self._failure)
         try:
-            text = self.html
-            return parse_html(text, self.body if self._encoding == "utf-8" else None)
+            return parse_html(self.html)
         except ParseFailed as failure:
             # Stored, so that the next access does not take as long again. Not the error itself: its traceback
             # refers to frames that refer to this page, and a page in a reference cycle stays in memory.
@@ -372,14 +375,6 @@ class Page:
             return json.loads(self.html)
         except (ValueError, RecursionError) as error:
             raise ParseFailed(f"{shorten(self.url)} is not JSON: {error}") from error
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def merge_payload(payload: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:

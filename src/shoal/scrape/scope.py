@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.patterns import regular
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, site_of

@@ -23,6 +23,7 @@ from shoal.scrape.items import validator_for
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login
 from shoal.scrape.page import Named, Page, step_name
+from shoal.scrape.requests import send_without_page
 from shoal.scrape.seeds import SeedFunction, check_seed_function, read_start
 from shoal.scrape.settings.args import DeclaredArgs
 from shoal.scrape.settings.scraper import ScraperSettings, read_delivery, read_fetch
@@ -159,6 +160,24 @@ class Scraper:
         """Register a hook that closes what the steps of a worker share, after its last task."""
         return self.hooks.add("on_finish", function, example="async def disconnect(resources)")
 
+    def on_run_start(self, function: HookFunction | None = None, /, *, timeout: Any = None) -> Any:
+        """Register a hook that is called once in the fleet, before the first task of a run."""
+        return self._on_run("on_run_start", function, timeout, "def prepare(run)")
+
+    def on_run_finish(self, function: HookFunction | None = None, /, *, timeout: Any = None) -> Any:
+        """Register a hook that is called once in the fleet when a run has ended, with its counts."""
+        return self._on_run("on_run_finish", function, timeout, "def report(run)")
+
+    def _on_run(self, kind: str, function: HookFunction | None, timeout: Any, example: str) -> Any:
+        limit = None if timeout is None else read_positive_duration("timeout", timeout)
+
+        def add(function: HookFunction) -> HookFunction:
+            return self.hooks.add(kind, function, example=example, limit=limit)
+
+        return add if function is None else add(function)
+
+    request = staticmethod(send_without_page)
+
     @property
     def has_seeds(self) -> bool:
         """Whether the scraper itself has seeds."""
@@ -214,6 +233,12 @@ class Scraper:
     def at_most_once(self, step: Step) -> bool:
         """Tell whether a task of a step is claimed at most once, whatever its outcome."""
         return self.settings.at_most_once if step.delivery is None else step.delivery == "at_most_once"
+
+    @property
+    def fetchers(self) -> set[str | None]:
+        """The names of the fetchers that its steps and sites use."""
+        sites = {site.fetch for site in self.settings.sites.rules.values() if site.fetch}
+        return {step.fetch for step in self.steps.values()} | sites
 
     @property
     def has_at_most_once(self) -> bool:

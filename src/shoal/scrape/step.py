@@ -3,14 +3,16 @@
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from types import AsyncGeneratorType, FrameType, GeneratorType, TracebackType
 from typing import Any, TypeVar
 
 from shoal.core.errors import InvalidInput, InvalidItem
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Reject, Task
+from shoal.scrape.files.download import Download
 from shoal.scrape.harvest import Harvest, ResultCollector
 from shoal.scrape.hooks.hooks import ScraperHooks
 from shoal.scrape.items import Check, is_item
@@ -52,12 +54,13 @@ class Step:
 
     def harvest(self, subject: Subject) -> Harvest:
         """Run the function to completion and return its results; an exception discards them all."""
-        collector, has_hooks = self._new_collector(subject), bool(self.hooks.item)
+        collector = self._new_collector(subject)
+        start_item = self.hooks.start_item if self.hooks.item else None
         result = self.function(subject)
         try:
             for value in self._iterate(result):
-                if has_hooks and _goes_through_hooks(value):
-                    collector.add_all(self.hooks.change_item(value, subject))
+                if start_item and type(value) is not Task and (rest := start_item(value, subject)):
+                    collector.add_all(self.hooks.finish_item(rest))
                 else:
                     collector.add(value)
         except InvalidInput as error:
@@ -66,7 +69,8 @@ class Step:
 
     async def harvest_async(self, subject: Subject) -> Harvest:
         """Run the async function to completion and return its results; an exception discards them all."""
-        collector, has_hooks = self._new_collector(subject), bool(self.hooks.item)
+        collector = self._new_collector(subject)
+        start_item = self.hooks.start_item if self.hooks.item else None
         result = self.function(subject)
         if isinstance(result, Awaitable):
             result = await result
@@ -74,8 +78,8 @@ class Step:
             async with aclosing(result):
                 try:
                     async for value in result:
-                        if has_hooks and _goes_through_hooks(value):
-                            collector.add_all(await self.hooks.change_item_async(value, subject))
+                        if start_item and type(value) is not Task and (rest := start_item(value, subject)):
+                            collector.add_all(await self.hooks.finish_item_async(rest))
                         else:
                             collector.add(value)
                 except InvalidInput as error:
@@ -83,8 +87,8 @@ class Step:
         else:
             try:
                 for value in self._iterate(result):
-                    if has_hooks and _goes_through_hooks(value):
-                        collector.add_all(await self.hooks.change_item_async(value, subject))
+                    if start_item and type(value) is not Task and (rest := start_item(value, subject)):
+                        collector.add_all(await self.hooks.finish_item_async(rest))
                     else:
                         collector.add(value)
             except InvalidInput as error:
@@ -105,7 +109,7 @@ class Step:
         if inspect.isawaitable(result) or isinstance(result, AsyncIterable):
             raise InvalidItem(None, f"step {self.name!r} returned an awaitable; define it with 'async def'")
         if (
-            isinstance(result, (Task, Reject, str, bytes))
+            isinstance(result, (Task, Download, Reject, str, bytes))
             or is_item(result)
             or not isinstance(result, Iterable)
         ):
@@ -119,12 +123,11 @@ class Step:
                 harvest.dropped.update(subject.dropped)
             tasks = map(subject.resolve, tasks)
         parent = subject.task if isinstance(subject, Page) else subject
-        harvest.follow = self.link_filter.filter(tasks, parent, harvest.dropped)
+        harvest.follow = [
+            *self.link_filter.filter(tasks, parent, harvest.dropped),
+            *harvest.downloads,
+        ]
         return harvest
-
-
-def _goes_through_hooks(value: Any) -> bool:
-    return is_item(value) and not isinstance(value, (Task, Reject))
 
 
 def _at_yield(error: E, result: Any, function: Callable[..., Any]) -> E:

@@ -11,6 +11,9 @@ from shoal.core.values import counted
 from shoal.discover.source import Refusal
 from shoal.fleet.run.launch import Summary
 from shoal.queue.contract import Queue
+from shoal.worker.files.counts import FileCounts
+from shoal.worker.left_out.last_counts import LOST
+from shoal.worker.run_hooks.record import HookRecord
 from shoal.worker.skipped_links import SkippedLinks
 
 if TYPE_CHECKING:
@@ -38,13 +41,16 @@ class RunResult:
     dead: list[DeadLetter] = field(default_factory=list)
     left_out: Mapping[str, SkippedLinks] = field(default_factory=dict)  # links not followed, by reason
     missing: Sequence[str] = ()  # examples of pages that links led to and that do not exist
+    files: FileCounts = field(default_factory=FileCounts)  # downloads
     refused: Sequence[Refusal] = ()  # the first seeds that could not be queued
+    hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind: how they ended
     notes: Sequence[str] = ()  # what the reader of the result should know
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything was done, and no page is a dead letter."""
-        return self.state == "finished" and not self.counts.get("dead")
+        """Whether everything was done, no page is a dead letter, and no hook of the run has failed."""
+        has_failed = any(record.has_failed for record in self.hooks.values())
+        return self.state == "finished" and not self.counts.get("dead") and not has_failed
 
     def __repr__(self) -> str:
         return f"<RunResult {self.headline}>"
@@ -56,8 +62,8 @@ class RunResult:
     def headline(self) -> str:
         """The scraper, the state and the counts in one line."""
         counts = self.counts
-        parts = [counted(counts["completed"], "page"), counted(counts["items"], "item")]
-        words = {"rejected": "rejected", "missing": "missing", "expired": "expired", "invalid": "invalid"}
+        parts = [counted(counts["pages"], "page"), counted(counts["items"], "item")]
+        words = {name: name for name in ("files", "rejected", "missing", "expired", "invalid")}
         parts += [f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name)]
         parts += [counted(counts["dead"], "dead letter")] if counts["dead"] else []
         parts += [f"{counts['remaining']:,} left"] if counts["remaining"] else []
@@ -67,6 +73,8 @@ class RunResult:
     def lines(self) -> list[str]:
         """What else there is to say, a line each."""
         lines = [f"Not complete: {self.reason}."] if self.reason else []
+        failed = [record for record in self.hooks.values() if record.has_failed]
+        lines += [f"Hook failed: {record.hook}: {record.error}" for record in failed]
         errors: dict[str, str] = {}
         for letter in self.dead:
             errors.setdefault(letter.error.partition(":")[0], f"{letter.task.url or ''} {letter.error}")
@@ -136,6 +144,7 @@ async def read_result(
     run, snapshot = summary.run, summary.snapshot
     counts = {name: value for name, value in summary.as_json().items() if type(value) is int}
     counts["missing"] = snapshot.missing.count
+    counts["files"] = snapshot.files.stored
     rejects = [one async for one in _up_to(queue.rejects(run.id), MAX_LISTED)]
     dead = [one async for one in _up_to(queue.dead(run.id), MAX_LISTED)]
     cut = [
@@ -155,8 +164,10 @@ async def read_result(
         dead=dead,
         left_out=dict(snapshot.not_followed),
         missing=list(snapshot.missing.examples),
+        files=snapshot.files,
         refused=list(refused),
-        notes=[*cut, *notes],
+        hooks=dict(snapshot.hooks),
+        notes=[*cut, *([LOST] if snapshot.lost_counts else []), *notes],
     )
 
 

@@ -21,6 +21,7 @@ from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.load import is_loading
 from shoal.scrape.scraper import Scraper
 from shoal.script.inline_pool import InlinePool
+from shoal.script.keyword_errors import named_as_keywords
 from shoal.script.options import RunOptions
 from shoal.script.progress import ScriptProgress
 from shoal.script.result import ItemDecoder, RunResult, read_result
@@ -41,13 +42,14 @@ async def run(
     progress = ScriptProgress(scraper.name, options.progress)
     closing = ""
     try:
-        async with open_script_run(scraper, options, progress) as opened:
-            if on_open:
-                on_open(opened)
-            summary = await opened.work()
-            decode = ItemDecoder(opened.job.scraper).decode
-            items = [decode(stored) async for stored in opened.queue.items(opened.run.id)]
-            result = await _result(opened, summary, options, items)
+        with named_as_keywords():
+            async with open_script_run(scraper, options, progress) as opened:
+                if on_open:
+                    on_open(opened)
+                summary = await opened.work()
+                decode = ItemDecoder(opened.job.scraper).decode
+                items = [decode(stored) async for stored in opened.queue.items(opened.run.id)]
+                result = await _result(opened, summary, options, items)
         closing = str(result)
         return result
     finally:
@@ -203,21 +205,22 @@ async def _stream_items(
         return opened is not None and cursor.is_behind(opened)
 
     try:
-        async with open_script_run(scraper, options, progress, is_held=is_held) as opened:
-            decode = ItemDecoder(opened.job.scraper).decode
-            await cursor.begin(opened)
-            working = asyncio.create_task(opened.work())
-            try:
-                # Closed with this generator, so that no cursor of the queue outlives it.
-                async with aclosing(cursor.read(opened, working)) as stored:
-                    async for one in stored:
-                        yield decode(one)
-                summary = await working
-            finally:
-                working.cancel()
-                await asyncio.wait([working])
-            outcome.result = await _result(opened, summary, options, [])
-            closing = str(outcome.result)
+        with named_as_keywords():
+            async with open_script_run(scraper, options, progress, is_held=is_held) as opened:
+                decode = ItemDecoder(opened.job.scraper).decode
+                await cursor.begin(opened)
+                working = asyncio.create_task(opened.work())
+                try:
+                    # Closed with this generator, so that no cursor of the queue outlives it.
+                    async with aclosing(cursor.read(opened, working)) as stored:
+                        async for one in stored:
+                            yield decode(one)
+                    summary = await working
+                finally:
+                    working.cancel()
+                    await asyncio.wait([working])
+                outcome.result = await _result(opened, summary, options, [])
+                closing = str(outcome.result)
     finally:
         progress.close(closing)
 

@@ -1,7 +1,7 @@
 """One run of a scraper from a program: opens the queue, works, and hands tasks back if it is cancelled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
 from shoal.core.model import Run, Task
+from shoal.fleet.command_hints import messages_on
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.project.file import Project
@@ -45,12 +46,14 @@ class ScriptRun:
         known: list[Task],
         refusals: Refusals,
         progress: ScriptProgress,
+        close_sources: Callable[[], Awaitable[None]],
         *,
         is_inline: bool,
         is_held: Callable[[], bool] | None,
     ) -> None:
         self.queue, self.job, self.run, self.refusals = queue, job, run, refusals
         self._lock, self._feed, self._known, self._progress = lock, feed, known, progress
+        self._close_sources = close_sources
         self._make_pool: Callable[..., WorkerPool] = WorkerPool
         if is_inline:
             self._make_pool = partial(InlinePool, run=run, scraper=job.scraper, is_held=is_held)
@@ -73,13 +76,15 @@ class ScriptRun:
             raise _in_python(error) from error
         if summary.ending.failed:
             raise ShoalError(f"The workers of run {self.run.id} have stopped: {summary.ending.failures[0]}")
-        if self._feed.refused and not summary.snapshot.stats.tasks:
+        await self._close_sources()  # which reports those that could not be read
+        summary = replace(summary, refused=self.refusals.count)
+        if summary.queued_nothing:
             first = self.refusals.first[0]
             raise InvalidInput(
-                f"Nothing could be queued ({self._feed.refused:,} invalid). "
+                f"Nothing could be queued ({summary.refused:,} invalid). "
                 f"{first.where}: {first.text}: {first.reason}"
             )
-        return replace(summary, refused=self._feed.refused)
+        return summary
 
     def finish(self) -> int:
         """Finish the tasks in progress and stop; returns how many they are, or -1 if nothing has started."""
@@ -139,6 +144,8 @@ async def open_script_run(
     project = Project.find(Path.cwd())
     async with AsyncExitStack() as stack:
         url = options.queue or stack.enter_context(temporary_queue())
+        if options.queue:
+            stack.enter_context(messages_on(url))
         job = options.job(scraper, project, url)
         seeds = options.seeds(project, job)
         queue = await stack.enter_async_context(open_queue(url))
@@ -164,7 +171,8 @@ async def open_script_run(
         known = list(await recrawl_tasks(queue, job.scraper, but=run.id))
         await lock.name_run(run.id)
         refusals = Refusals()
-        feed = await stack.enter_async_context(_open_feed(queue, job, seeds, project, options, refusals))
+        sources = await stack.enter_async_context(AsyncExitStack())
+        feed = await sources.enter_async_context(_open_feed(queue, job, seeds, project, options, refusals))
         yield ScriptRun(
             queue,
             job,
@@ -174,6 +182,7 @@ async def open_script_run(
             known,
             refusals,
             progress,
+            sources.aclose,
             is_inline=options.workers is None,
             is_held=is_held,
         )

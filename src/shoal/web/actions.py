@@ -217,6 +217,8 @@ async def start(
     settings: Mapping[str, Any] | None = None,
     args: Mapping[str, Any] = NOTHING,
     sitemaps: Sequence[str] = (),
+    feeds: Sequence[str] = (),
+    feed_hosts: Sequence[str] = (),
     run_id: str | None = None,
     invalid: InvalidPolicy = "skip",
     workers: int = 0,
@@ -224,7 +226,7 @@ async def start(
 ) -> dict[str, Any]:
     """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
 
-    Without URLs, tasks and sitemaps the run gets the seeds that the project or the scraper declares. An
+    Without any of these sources the run gets the seeds that the project or the scraper declares. An
     existing run id is continued: tasks that are already in the run are not added again. `workers` start on
     this machine; with them, or with `needs_tasks`, a new run that gets no task is deleted, and InvalidInput
     says why.
@@ -234,7 +236,8 @@ async def start(
     check_workers(context, workers)
     app = context.app
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
-    seeds = read_sources(urls, tasks, {"sitemap": list(sitemaps)}) or seeds_of_job(app.project, job)
+    others = {"sitemap": list(sitemaps), "feed": list(feeds), "feed_hosts": list(feed_hosts)}
+    seeds = read_sources(urls, tasks, others) or seeds_of_job(app.project, job)
     opened = await open_job(app.queue, job, run_id=run_id)
     job, run, is_new = opened.job, opened.run, opened.is_new
     async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
@@ -292,23 +295,25 @@ async def enqueue(
 async def forget(context: WebContext, principal: Principal, scraper: str) -> int:
     """Forget what runs of a project scraper with `dedup` have queued; return how many tasks."""
     check_operator(context, principal)
-    project = context.app.project
-    if scraper not in project.scrapers:
-        raise UnknownScraper(scraper, list(project.scrapers))
+    check_scraper(context, scraper)
     count = await context.app.forget(scraper)
     await record_action(context.app.queue, principal, "forget", scraper, tasks=count)
     return count
 
 
 async def scrape(
-    context: WebContext, principal: Principal, scraper: str, task: Task, *, timeout: timedelta
+    context: WebContext,
+    principal: Principal,
+    scraper: str,
+    task: Task,
+    *,
+    timeout: timedelta,
+    strategy: str = "least_loaded",
 ) -> Scraped:
     """Have an on-demand worker handle a task of a project scraper now."""
     check_operator(context, principal)
-    project = context.app.project
-    if scraper not in project.scrapers:
-        raise UnknownScraper(scraper, list(project.scrapers))
-    scraped = await context.app.call(scraper, task, timeout=timeout)
+    check_scraper(context, scraper)
+    scraped = await context.app.call(scraper, task, timeout=timeout, strategy=strategy)
     about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
     await record_action(context.app.queue, principal, "scrape", scraper, **about)
     return scraped
@@ -330,6 +335,13 @@ def _first_refusal(report: RunEnqueueReport) -> str:
     return f"{first.where} {bare_url(first.text)}: {first.reason}"
 
 
+def check_scraper(context: WebContext, scraper: str) -> None:
+    """Raise UnknownScraper if the project has no scraper of this name."""
+    known = context.app.project.scrapers
+    if scraper not in known:
+        raise UnknownScraper(scraper, list(known))
+
+
 def check_workers(context: WebContext, workers: int) -> None:
     """Raise InvalidSetting if this server may not run that many workers more."""
     most, running = context.settings.max_workers, context.app.local_workers.count()
@@ -346,7 +358,7 @@ def seeds_of_job(project: Project, job: Job) -> Seeds:
     seeds = declared_seeds(project, job)
     if not seeds:
         raise InvalidInput(
-            f"Give URLs or a sitemap, or add seeds to {project.scrapers[job.name].where}: "
+            f"Give URLs, a sitemap or a feed, or add seeds to {project.scrapers[job.name].where}: "
             f'[scrapers.{job.name}.seeds] and url = ["https://…"]'
         )
     return seeds

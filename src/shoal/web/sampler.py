@@ -126,7 +126,8 @@ class Sampler:
     def keep_watched(self, run_id: str) -> None:
         """Mark that an existing run has a viewer: it may become too old for the overview."""
         progress, _ = self._watched.get(run_id, (None, 0.0))
-        self._watched[run_id] = progress or ProgressReader(self._queue, run_id), time.monotonic()
+        progress = progress or ProgressReader(self._queue, run_id, with_hosts=False)
+        self._watched[run_id] = progress, time.monotonic()
 
     async def run(self) -> None:
         """Sample the queue while there are viewers, until closed or cancelled."""

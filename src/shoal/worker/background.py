@@ -53,6 +53,7 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failed = asyncio.Event()
         self._error: BaseException | None = None
+        self.is_closing = False  # whether `run` cancels what is left
 
     def start(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
         """Run a task in the background; if it fails, `run` raises its error."""
@@ -74,6 +75,7 @@ class Background:
                 raise self._error
             return working.result()
         finally:
+            self.is_closing = True
             await _cancel({working, failing, *self._tasks})
             loop.set_exception_handler(before)
 

@@ -3,11 +3,13 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.core.failures import error_text
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
 from shoal.core.redact import bare_url
+from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.missing import MissingPages
 
 # The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
@@ -69,6 +71,7 @@ class WorkerCounters:
     postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
     missing: MissingPages = field(default_factory=MissingPages)  # that links led to
+    files: FileCounts = field(default_factory=FileCounts)
     measures: MetricCounters | None = None  # only if metrics are on
 
     def count(self, outcome: Outcome, fate: Fate) -> None:
@@ -115,6 +118,7 @@ class WorkerCounters:
             postponed=Counter(self.postponed) + Counter(other.postponed),
             dropped=Counter(self.dropped) + Counter(other.dropped),
             missing=self.missing + other.missing,
+            files=self.files + other.files,
             measures=_add(self.measures, other.measures),
         )
 

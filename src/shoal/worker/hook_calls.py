@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from shoal.core.failures import message_of
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Bury, Outcome, Release, Retry, Task
 from shoal.core.request_options import RequestOptions
+from shoal.core.tasks import forget_cancellation
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.deadlines import Deadlines
 from shoal.scrape.hooks.arguments import ErrorAction, ErrorDecision, FailedTask, OutgoingRequest
@@ -21,6 +23,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.step_markers import StepMarkers
 
 START_TIMEOUT = timedelta(minutes=4)  # of all `on_start` hooks
+SLOW_START = timedelta(seconds=5)  # then the `on_start` hook that is running is named
 FINISH_TIMEOUT = timedelta(seconds=8)  # of all `on_finish` hooks: a worker that takes longer is killed
 
 log = logging.getLogger(__name__)
@@ -29,17 +32,21 @@ log = logging.getLogger(__name__)
 class HookCalls:
     """Calls the hooks of one scraper; a hook that hangs or ends the program costs its own task only."""
 
-    def __init__(self, hooks: ScraperHooks, markers: StepMarkers, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        hooks: ScraperHooks,
+        markers: StepMarkers,
+        deadlines: Deadlines,
+        may_cancel: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Call hooks; `may_cancel` says whether the worker itself cancels tasks at this moment."""
         self._hooks, self._markers, self._deadlines = hooks, markers, deadlines
+        self._may_cancel = may_cancel
 
     @property
     def changes_requests(self) -> bool:
         """Whether a request or its response depends on hooks: then no page is looked up before its turn."""
         return bool(self._hooks.request or self._hooks.response)
-
-    def use_loop(self) -> None:
-        """Run async hooks of items on this event loop if their step runs in a thread."""
-        self._hooks.loop = asyncio.get_running_loop()
 
     async def change_request(
         self, request: Request, task: Task, number: int, limit: timedelta
@@ -47,13 +54,17 @@ class HookCalls:
         """Return the request as the hooks change it, or the response that one of them gives instead."""
         method = "GET" if request.post is None else request.method
         draft = OutgoingRequest(request.url, dict(request.headers), request.post, task, method)
+        is_changed = False
         for hook in self._hooks.request:
             result = await self._call(hook, draft, task, number, limit)
             if isinstance(result, Response):
                 return _check_response(hook, result)
             if result is not None and result is not draft:
                 _refuse(hook, result, "nothing, or request.answer(…) to answer without a request")
-            _check(hook, draft, request.url)
+            if is_changed := not _is_same(draft, request, method):
+                _check(hook, draft, request.url)
+        if not is_changed:
+            return request
         sent = _read_options(draft)
         return replace(
             request, url=canonical(draft.url), headers=draft.headers, post=sent.post, method=sent.method
@@ -82,20 +93,43 @@ class HookCalls:
         return None
 
     async def _call(self, hook: Hook, first: Any, task: Task, number: int, limit: timedelta) -> Any:
+        owner = asyncio.current_task()
+        assert owner is not None
+        before, markers = owner.cancelling(), self._markers
+        try:
+            markers.set_loop(number)
+            try:
+                result = hook.function(first, task) if hook.takes_both else hook.function(first)
+            finally:
+                markers.set_loop(0)
+            if result is not None and hasattr(result, "__await__"):
+                result = await self._wait_for(hook, result, number, limit)
+        except (SystemExit, GeneratorExit) as error:
+            raise StepEnded(str(hook), error) from error
+        except asyncio.CancelledError as error:
+            if owner.cancelling() > before and self._may_cancel():
+                raise
+            await forget_cancellation(before)
+            raise StepEnded(str(hook), error) from error
+        if owner.cancelling() > before and not self._may_cancel():
+            await forget_cancellation(before)
+            raise StepEnded(str(hook), asyncio.CancelledError())
+        return result
+
+    async def _wait_for(self, hook: Hook, result: Any, number: int, limit: timedelta) -> Any:
         deadline = self._deadlines.within(limit)
         try:
             with deadline:
-                return await self._markers.run_marked(number, hook.call_async(first, task))
+                return await self._markers.run_marked(number, await_result(result))
         except TimeoutError as error:
             if not deadline.has_expired:
                 raise
             raise StepTimeout(str(hook), limit.total_seconds()) from error
-        except (SystemExit, GeneratorExit) as error:
-            raise StepEnded(str(hook), error) from error
-        except asyncio.CancelledError as error:
-            if is_cancelled():
-                raise
-            raise StepEnded(str(hook), error) from error
+
+
+async def await_result(result: Any) -> Any:
+    """Return what a hook's awaitable gives: it need not be a coroutine."""
+    return await result
 
 
 def is_cancelled() -> bool:
@@ -125,33 +159,84 @@ def _what_follows(usual: Retry | Bury) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_resources(scraper: Scraper) -> AsyncIterator[None]:
-    """Call the `on_start` hooks, and the `on_finish` hooks at the end; raises HookFailed."""
+async def open_resources(
+    scraper: Scraper,
+    report: Callable[[str], None] = log.warning,
+    may_cancel: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[None]:
+    """Call the `on_start` hooks, and the `on_finish` hooks at the end; raises HookFailed.
+
+    `report` is called in another thread with the name of a hook that takes long to start; `may_cancel` says
+    whether the caller itself cancels this.
+    """
     hooks = scraper.hooks
-    await _call_all(hooks.start, scraper, START_TIMEOUT)
+    await call_all(hooks.start, START_TIMEOUT, report, may_cancel, scraper.resources)
     try:
         yield
     finally:
         try:
-            await _call_all(hooks.finish, scraper, FINISH_TIMEOUT)
+            await call_all(hooks.finish, FINISH_TIMEOUT, report, may_cancel, scraper.resources)
         except HookFailed as error:
             log.warning("%s", error)
 
 
-async def _call_all(hooks: Sequence[Hook], scraper: Scraper, limit: timedelta) -> None:
+async def call_all(
+    hooks: Sequence[Hook],
+    limit: timedelta,
+    report: Callable[[str], None],
+    may_cancel: Callable[[], bool],
+    *arguments: Any,
+) -> None:
+    """Call hooks that belong to no task, one after the other, within a time; raises HookFailed."""
     at = asyncio.get_running_loop().time() + limit.total_seconds()
     for hook in hooks:
-        deadline = asyncio.timeout_at(at)
+        deadline, owner = asyncio.timeout_at(at), asyncio.current_task()
+        assert owner is not None
+        before = owner.cancelling()
         try:
-            async with deadline:
-                await hook.call_async(scraper.resources)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                raise
-            reason = f"{type(error).__name__}: {message_of(error)}"
+            with _named_if_slow(hook, limit, report):
+                async with deadline:
+                    await hook.call_async(*arguments)
+            if owner.cancelling() > before and not may_cancel():
+                raise asyncio.CancelledError  # by the hook, which then went on
+        except (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError):
+                if owner.cancelling() > before and may_cancel():
+                    raise
+                await forget_cancellation(before)
+            reason = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
             if deadline.expired():
                 reason = f"it took longer than {limit.total_seconds():g} s"
             raise HookFailed(str(hook), reason) from error
+
+
+@contextmanager
+def _named_if_slow(hook: Hook, limit: timedelta, report: Callable[[str], None]) -> Iterator[None]:
+    """Report a hook that takes long; from a thread, since it may block the event loop."""
+    if limit <= SLOW_START:
+        yield
+        return
+    text = (
+        f"The hook {hook} has been running for {SLOW_START.total_seconds():g} s; nothing is scraped until it "
+        f"returns. It fails after {limit.total_seconds():g} s, unless it blocks the event loop."
+    )
+    timer = threading.Timer(SLOW_START.total_seconds(), report, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _is_same(draft: OutgoingRequest, request: Request, method: str) -> bool:
+    """Tell whether hooks have left a request as it was."""
+    return (
+        draft.url == request.url
+        and draft.body is request.post
+        and draft.method == method
+        and draft.headers == request.headers
+    )
 
 
 def _check(hook: Hook, draft: OutgoingRequest, url: str) -> None:

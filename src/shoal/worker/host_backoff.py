@@ -39,10 +39,10 @@ class HostBackoff:
                 del self._complaints[next(iter(self._complaints))]
 
     def after_success(
-        self, host: str | None, known: timedelta, crawl_delay: timedelta | None, now: float
+        self, host: str | None, known: timedelta, floor: timedelta | None, now: float
     ) -> timedelta | None:
-        """Return the new slowdown of a host after a success; None if it does not change."""
-        floor = crawl_delay or ZERO
+        """Return the new slowdown of a host after a success, at least `floor`; None if it does not change."""
+        floor = floor or ZERO
         if host is None or known == floor:
             return None
         if known < self._last_complaint(host, now)[1]:

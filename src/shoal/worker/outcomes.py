@@ -10,7 +10,7 @@ from datetime import timedelta
 from shoal.core.errors import NotNow, OutOfScope, ShoalError
 from shoal.core.failures import error_text, message_of
 from shoal.core.http import Response
-from shoal.core.model import Bury, Lease, Release, Retry, Run, Task
+from shoal.core.model import ZERO, Bury, Lease, Release, Retry, Run, Task
 from shoal.core.redact import Redact
 from shoal.core.secrets import hidden
 from shoal.core.verdict import RetryPolicy, judge
@@ -23,6 +23,8 @@ from shoal.worker.failures.repeated import RepeatedFailures
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
 from shoal.worker.prefetch import host_of
+
+NEARLY = 0.99  # a store may round a gap
 
 
 class OutcomeJudge:
@@ -55,7 +57,8 @@ class OutcomeJudge:
             name: scraper.retry_policy(step) for name, step in scraper.steps.items()
         }
         self._policy = RetryPolicy(max_attempts=run.settings.max_attempts)
-        self._backoff = HostBackoff(run.settings.host_delay)
+        self._gap = run.settings.host_delay
+        self._backoff = HostBackoff(self._gap)
 
     def count_if_left_out(self, task: Task, error: Exception) -> bool:
         """Count a page that is skipped, missing or forbidden, and return whether it is one."""
@@ -65,7 +68,23 @@ class OutcomeJudge:
         """Return the new slowdown of a host after a success; None if it does not change."""
         robots, url = self._robots, lease.task.url
         crawl_delay = robots.crawl_delay(url) if robots and url else None
-        return self._backoff.after_success(host_of(lease), lease.host_slowdown, crawl_delay, time.monotonic())
+        floor = max(crawl_delay or ZERO, self._site_delay(url))
+        return self._backoff.after_success(host_of(lease), lease.host_slowdown, floor, time.monotonic())
+
+    def slow_site(self, lease: Lease) -> timedelta | None:
+        """Return the gap of a task's site if its start was planned with a shorter one, and must be again."""
+        delay = self._site_delay(lease.task.url)
+        return delay if delay and lease.host_slowdown < NEARLY * delay else None
+
+    def _site_delay(self, url: str | None) -> timedelta:
+        """Return the gap of a URL's site, zero unless it is longer than that of all hosts."""
+        delay = self._settings.sites.find(url).delay
+        return delay if delay and delay > self._gap and not self._settings.replay else ZERO
+
+    def _is_by_proxies(self, url: str | None) -> bool:
+        """Return whether the requests to a URL's host leave by proxies or Tor."""
+        own = self._settings.sites.find(url).proxies
+        return bool(own if own is not None else self._settings.proxies or self._settings.tor)
 
     def postpone(self, lease: Lease, reason: NotNow) -> Release:
         """Release a task that cannot be fetched now, through no fault of its own."""
@@ -77,8 +96,13 @@ class OutcomeJudge:
         """Return whether some error class leaves a task another attempt."""
         return lease.attempt < self._policies.get(lease.task.step, self._policy).most_attempts
 
-    def judge_error(self, lease: Lease, error: Exception, response: Response | None = None) -> Retry | Bury:
-        """Return the outcome of a task whose attempt failed, with the error as text and without secrets."""
+    def judge_error(
+        self, lease: Lease, error: Exception, response: Response | None = None, *, also: str = ""
+    ) -> Retry | Bury:
+        """Return the outcome of a task whose attempt failed, with the error as text and without secrets.
+
+        `also` is added to the text.
+        """
         host, trace = host_of(lease), self._tracebacks.format(error)
         if isinstance(error, BdbQuit):
             step = self._scraper.handler(lease.task)
@@ -97,7 +121,7 @@ class OutcomeJudge:
             policy,
             jitter=random.random(),
             host_delay=delay,
-            by_proxies=bool(self._settings.proxies or self._settings.tor),
+            by_proxies=self._is_by_proxies(lease.task.url),
             in_own_code=in_own_code,
             is_repeated=in_own_code and self._failures.is_repeated(lease, kind + place, response),
         )
@@ -108,7 +132,7 @@ class OutcomeJudge:
         # As text: an error references the frames that it passed through, and they hold the page. Without
         # secrets: it is stored in the queue, and shown to anyone who may read it.
         # Truncated after that, because half a secret is not recognized as one.
-        message = " ".join(hidden(f"{kind}: {message_of(error)}").split())
+        message = " ".join(hidden(f"{kind}: {message_of(error)}{also}").split())
         text = error_text(self._redact(hidden(message))) + place
         outcome = replace(outcome, error=text, traceback=trace)
         self._tally.note_error(kind, outcome)

@@ -3,79 +3,41 @@
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 
 from shoal.core.errors import NotNow, StepEnded, StepTimeout
-from shoal.core.http import LiveTab, OnHop, Request, Response
+from shoal.core.failures import message_of
+from shoal.core.http import OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
-from shoal.core.redact import Redact, redacted
 from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets
+from shoal.core.tasks import forget_cancellation
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.deadlines import Deadlines
-from shoal.fetch.robots.robots import Robots
 from shoal.fetch.status import accepted
 from shoal.fetch.task_context import begin_task
+from shoal.scrape.files.download import is_download, payload_for_step, read_plan
 from shoal.scrape.harvest import Dropped, Harvest
 from shoal.scrape.hooks.arguments import FailedTask
+from shoal.scrape.hooks.hooks import STEP_THREAD, StepThread
 from shoal.scrape.page import Page
+from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.files.downloads import UNCHANGED, Downloads, as_download, headers_for
+from shoal.worker.files.sink import FileSink
 from shoal.worker.hook_calls import HookCalls, apply_decision, is_cancelled
-from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.recrawl.store import VisitStore
+from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate
+from shoal.worker.requests.sender import StepRequests
 from shoal.worker.task_waits import TaskWaits
-
-
-class NothingKnown(Exception):
-    """Whether robots.txt allows a page is not known without a request to its host."""
-
-
-class TooLate(Exception):
-    """No request may be sent to the host now: its turn has passed, or was used for robots.txt."""
-
-
-# Called with every error of a task; may return the outcome in place of the usual one.
-OnError = Callable[[Lease, Exception], Outcome | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessorTools:
-    """The fetchers and other resources that tasks are processed with."""
-
-    fetchers: Mapping[str, Fetcher]
-    robots: Robots | None
-    threads: Executor
-    markers: StepMarkers
-    revisits: VisitStore | None = None
-    redact: Redact = redacted
-    on_begin: Callable[[Lease], None] | None = None
-    on_error: OnError | None = None
-    failed_pages: FailedPageStore | None = None
-    on_private: Callable[[Lease, str], None] | None = None  # its host is private, and not allowed
-
-
-@dataclass(slots=True)
-class TaskAttempt:
-    """One attempt at a task, and whether a request was sent to its host."""
-
-    start: ScheduledLease
-    number: int
-    lookup: CacheLookup | None = None  # what the cache lookup before its start has found
-    asked: bool = False
-    turn_used: bool = False  # for robots.txt, so that the page has to wait for another turn
-    live: LiveTab | None = None  # the browser tab that shows the page
-    response: Response | None = None
-
-    @property
-    def task(self) -> Task:
-        return self.start.lease.task
 
 
 class TaskProcessor:
@@ -90,8 +52,9 @@ class TaskProcessor:
         *,
         waits: TaskWaits,
         note_cuts: Callable[[Iterable[str]], Awaitable[None]] | None = None,
+        may_cancel: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._note_cuts = note_cuts
+        self._note_cuts, self._may_cancel = note_cuts, may_cancel
         self._scraper, self._tools, self._tally, self._waits = scraper, tools, tally, waits
         self._judge = OutcomeJudge(
             scraper,
@@ -101,12 +64,13 @@ class TaskProcessor:
             redact=tools.redact,
             on_private=tools.on_private,
         )
-        self.read_settings(run)
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
         self._deadlines = Deadlines()
-        self._hooks = HookCalls(scraper.hooks, tools.markers, self._deadlines)
+        self._hooks = HookCalls(scraper.hooks, tools.markers, self._deadlines, may_cancel)
+        self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
+        self.read_settings(run)
         self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
         )
@@ -115,7 +79,7 @@ class TaskProcessor:
         """Read the settings of the scraper and its run; again when they have changed."""
         self._settings = self._scraper.settings
         self._judge.read_settings(run)
-        self._gap = run.settings.host_delay
+        self._gap = self._requests.gap = run.settings.host_delay
 
     def at_most_once(self, task: Task) -> bool:
         """Return whether a task is attempted once only, whatever its outcome."""
@@ -147,7 +111,7 @@ class TaskProcessor:
 
     async def _look_up(self, task: Task, number: int) -> CacheLookup | None:
         step = self._scraper.handler(task)
-        fetcher = self._tools.fetchers[step.fetch] if step.fetch else None
+        fetcher = self._tools.fetchers[self._fetcher_of(step, task.url)] if step.fetch else None
         if not isinstance(fetcher, CachingFetcher) or task.url is None:
             return None
         await self._check_known_robots(task.url)
@@ -182,11 +146,13 @@ class TaskProcessor:
         skip, url = self._settings.skip, lease.task.url
         if skip and url and skip.allows(url, origin=None):
             return Bury(lease, "Skipped: its URL matches the setting skip")
+        if slow := self._judge.slow_site(lease):
+            return Release(lease, slow_host=slow)
         begin_task()
         begin_secrets()
         try:
             step = self._scraper.handler(lease.task)
-            harvest = await self._fetch_and_run_step(step, attempt)
+            harvest = await self._try(step, attempt)
         except TooLate:
             # Its turn is used all the same: else a machine that is always late would claim without end.
             attempt.asked = True
@@ -202,6 +168,7 @@ class TaskProcessor:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
         finally:
+            attempt.is_over = True
             self._waits.release_memory(attempt.number)
             if attempt.live:
                 attempt.live.release()
@@ -216,6 +183,20 @@ class TaskProcessor:
             slow_host=self._judge.ease_host(lease) if attempt.asked else None,
         )
 
+    def _fetcher_of(self, step: Step, url: str | None) -> str:
+        site = self._settings.sites.find(url) if step.as_scraper else NO_SETTINGS
+        return site.fetch or step.fetch or ""
+
+    async def _try(self, step: Step, attempt: TaskAttempt) -> Harvest:
+        """Return what a task yields; code of the user that cancels its own task fails it."""
+        try:
+            return await self._fetch_and_run_step(step, attempt)
+        except asyncio.CancelledError as error:
+            if self._may_cancel():
+                raise
+            await forget_cancellation()  # else its task would be released, and claimed again, for ever
+            raise StepEnded(step.name, error) from error
+
     async def _decide(self, attempt: TaskAttempt, error: Exception) -> Outcome:
         """Return the outcome of an error: the usual one, or what a hook decides."""
         lease = attempt.start.lease
@@ -225,9 +206,10 @@ class TaskProcessor:
         try:
             decision = await self._hooks.decide(failed, attempt.number, self._settings.lease)
         except Exception as hook_error:
-            # It was raised while the error was handled, so its traceback shows both.
+            # It was raised while the error was handled, so its traceback and its text show both.
             hook_error.__context__ = error
-            return self._judge.judge_error(lease, hook_error, attempt.response)
+            also = f" (on_error was called for {type(error).__name__}: {message_of(error)})"
+            return self._judge.judge_error(lease, hook_error, attempt.response, also=also)
         usual = self._judge.judge_error(lease, error, attempt.response)
         if self.at_most_once(lease.task):
             return usual
@@ -235,22 +217,42 @@ class TaskProcessor:
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a task yields; nothing if it was queued before its section proved to be a maze."""
+        if self._tools.downloads and is_download(attempt.task):
+            return await self._download(self._tools.downloads, step, attempt)
         if maze := self._scraper.first.link_filter.find_maze(attempt.task):
             return Harvest(dropped=Dropped(int, {maze: 1}))
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
-            return await self._run_step(step, attempt.task, attempt.number)
+            with sending_without_page(attempt.task, partial(self._send_for_page, attempt)):
+                return await self._run_step(step, attempt.task, attempt.number)
         if self._tools.revisits and attempt.task.request is None:
             return await self._revisit(self._tools.revisits, step, attempt)
-        response = await self._fetch(step.fetch, step, attempt, self._settings.headers)
+        response = await self._fetch(
+            self._fetcher_of(step, attempt.task.url), step, attempt, self._settings.headers
+        )
         return await self._run_step(step, self._make_page(response, attempt), attempt.number)
+
+    async def _download(self, downloads: Downloads, step: Step, attempt: TaskAttempt) -> Harvest:
+        """Return what follows from the file of a task, which is stored."""
+
+        async def fetch(conditions: Mapping[str, str], sink: FileSink) -> Response:
+            attempt.sink = sink
+            headers = {**headers_for(self._settings, attempt.task), **conditions}
+            response = await self._fetch("http", step, attempt, headers)
+            return accepted(response, also=frozenset({UNCHANGED}), block=self._settings.block)
+
+        async def run_step(response: Response) -> Harvest:
+            page = self._new_page(response, attempt, payload_for_step(attempt.task))
+            return await self._run_step(step, page, attempt.number)
+
+        return await downloads.carry_out(attempt.task, step, self._tally.files, fetch, run_step)
 
     async def _revisit(self, revisits: VisitStore, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
         task = attempt.task
         past = await revisits.read(task)
         headers = {**self._settings.headers, **past.conditions}
-        response = await self._fetch(step.fetch or "", step, attempt, headers)
+        response = await self._fetch(self._fetcher_of(step, task.url), step, attempt, headers)
         if revisits.is_gone(past, response) and response.status not in self._settings.statuses:
             await revisits.record_gone(task, past)
             return Harvest()
@@ -268,8 +270,13 @@ class TaskProcessor:
         with self._tools.markers.mark_loop(attempt.number):
             return self._new_page(accepted(response, also=also, block=block), attempt)
 
-    def _new_page(self, response: Response, attempt: TaskAttempt) -> Page:
-        return Page(response, attempt.task, self._scraper.args, self._scraper.resources)
+    async def _send_for_page(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Page:
+        return self._new_page(await self._requests.send(attempt, task, timeout), attempt, task)
+
+    def _new_page(self, response: Response, attempt: TaskAttempt, task: Task | None = None) -> Page:
+        page = Page(response, task or attempt.task, self._scraper.args, self._scraper.resources)
+        page.send = partial(self._requests.send, attempt)
+        return page
 
     async def _fetch(
         self, fetch: str, step: Step, attempt: TaskAttempt, headers: Mapping[str, str]
@@ -278,6 +285,10 @@ class TaskProcessor:
         url = task.url
         assert url is not None, "handler() has checked it"
         request = self._build_request(task, step, number, headers, lambda url: self._check_hop(attempt, url))
+        if attempt.sink:
+            origin = read_plan(task).origin
+            is_foreign = not self._settings.scope.allows(url, origin=origin)
+            request = as_download(request, attempt.sink, is_foreign=is_foreign)
         if self._scraper.hooks.request:
             changed = await self._hooks.change_request(request, task, number, self._settings.lease)
             if isinstance(changed, Response):
@@ -285,7 +296,8 @@ class TaskProcessor:
                 attempt.response = changed
                 return changed
             request, url = changed, changed.url
-            attempt.start = attempt.start._replace(may_be_late=True)
+            lease, due, is_cached, _ = attempt.start
+            attempt.start = ScheduledLease(lease, due, is_cached, True)
         self._waits.wait_for_host(number)
         await self._check_robots(attempt, url)
         if fetch != "http":
@@ -305,10 +317,13 @@ class TaskProcessor:
         self, task: Task, step: Step, number: int, headers: Mapping[str, str], on_hop: OnHop
     ) -> Request:
         assert task.url is not None, "handler() has checked it"
+        site = self._settings.sites.find(task.url)
+        if site.headers:
+            headers = {**headers, **site.headers}
         return Request(
             url=task.url,
             headers={**headers, **task.request.headers} if task.request else headers,
-            timeout=step.timeout or self._settings.timeout,
+            timeout=step.timeout or site.timeout or self._settings.timeout,
             on_hop=on_hop,
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=task.request.post if task.request else None,
@@ -342,7 +357,8 @@ class TaskProcessor:
         attempt.asked = True
 
     async def _check_hop(self, attempt: TaskAttempt, url: str) -> None:
-        self._settings.scope.check(url, origin=attempt.task.url)
+        if attempt.sink is None:
+            self._settings.scope.check(url, origin=attempt.task.url)
         await self._check_robots(attempt, url)
 
     async def _check_robots(self, attempt: TaskAttempt, url: str) -> None:
@@ -371,7 +387,7 @@ class TaskProcessor:
                         # Parsing takes long enough to delay everything else on the loop.
                         await asyncio.to_thread(subject.prepare)
                     return await self._tools.markers.run_marked(number, step.harvest_async(subject))
-                return await self._run_step_in_thread(step, subject, number)
+                return await self._run_step_in_thread(step, subject, number, time_limit.total_seconds())
         except TimeoutError as error:
             raise StepTimeout(step.name, time_limit.total_seconds()) from error
         except (SystemExit, GeneratorExit) as error:
@@ -383,7 +399,9 @@ class TaskProcessor:
         finally:
             self._waits.end_step(number)
 
-    async def _run_step_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
+    async def _run_step_in_thread(
+        self, step: Step, subject: Page | Task, number: int, seconds: float
+    ) -> Harvest:
         def harvest() -> Harvest:
             with self._tools.markers.mark_thread(number):
                 try:
@@ -393,6 +411,6 @@ class TaskProcessor:
                     raise StepEnded(step.name, error) from error
 
         # In the task's context, so that what the step logs is attributed to its task.
-        context = contextvars.copy_context()
-        self._hooks.use_loop()
-        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, context.run, harvest)
+        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        context.run(STEP_THREAD.set, StepThread(loop, loop.time() + seconds, seconds))
+        return await loop.run_in_executor(self._tools.threads, context.run, harvest)

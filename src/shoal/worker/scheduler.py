@@ -5,21 +5,28 @@ Only decisions: no I/O, no asyncio, no clock. Times are the worker's clock in se
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Grant, Lease, Outcome
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
 POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
+# A worker that has long found nothing polls less often each time, up to this. The polls of thousands of them
+# would otherwise be most of the store's work. One worker of a pool finds new tasks soon, and the others rest.
+MAX_POLL_INTERVAL, MAX_RESTING_INTERVAL, POLL_GROWTH = 2.0, 30.0, 1.1  # seconds, seconds, factor
 MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
 MIN_WAIT = 0.001  # seconds
-MAX_DOUBLINGS = 10  # of the poll interval; so many exceed any
+MAX_GROWTHS = 100  # of the poll interval; so many exceed any
+FULL_INTERVAL_AFTER = 6  # polls: from here on the interval is POLL_INTERVAL, and grows
 CLAIM_JITTER = 0.05  # seconds
+# Idle workers that wait for the same host all claim when it is free, and one gets it. After some defeats in
+# a row a worker comes later than that, by a random time that grows with them.
+MAX_DEFEATS, DEFEAT_GROWTH, MAX_DEFEAT_POWER = 5, 1.5, 20
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
 
 Pause = tuple[timedelta, timedelta]  # the shortest and the longest between two tasks
@@ -79,6 +86,7 @@ class Scheduler:
         memory: int = MAX_PAGE_BYTES,
         pause: Pause | None = None,
         share: OwnPartitions | None = None,
+        may_rest: bool = False,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         # A worker that pauses between tasks handles one at a time.
@@ -90,8 +98,11 @@ class Scheduler:
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
+        self._max_interval = MAX_RESTING_INTERVAL if may_rest else MAX_POLL_INTERVAL
         self._rest_until = 0.0
         self._idle_polls = 0  # polls in a row that found nothing while no lease was held
+        self._defeats = 0  # those among them that came when a task was due, which others took
+        self._awaits_task = False  # the next poll is at such a moment
         self._stop: Stop | None = None
 
     # What the worker holds
@@ -144,13 +155,32 @@ class Scheduler:
         if grant.outdated:
             return NextClaim(refresh_plan=True)
         if grant.leases:
-            self._idle_polls = 0
+            self.poll_soon()
             return NextClaim()
-        self._idle_polls = 0 if self._numbers else self._idle_polls + 1
+        if self._numbers:
+            self.poll_soon()
+        else:
+            self._idle_polls += 1
+            self._defeats += self._awaits_task
         # Where many workers wait for the same hosts, all of them claim when one is free, and one gets it.
         # A worker that has prefetched leases can wait a little.
         yield_for = self._uniform(0, CLAIM_JITTER) if self._prefetch else 0.0
-        return NextClaim(wait=next_poll_delay(grant, self._idle_polls), yield_for=yield_for)
+        wait = next_poll_delay(grant, self._idle_polls, self._max_interval)
+        self._awaits_task = grant.next_due is not None and wait >= grant.next_due.total_seconds()
+        if self._awaits_task and self._defeats > MAX_DEFEATS:
+            longest = MIN_POLL_INTERVAL * DEFEAT_GROWTH ** min(self._defeats - MAX_DEFEATS, MAX_DEFEAT_POWER)
+            wait += self._uniform(0, min(longest, self._max_interval))
+        return NextClaim(wait=wait, yield_for=yield_for)
+
+    def poll_soon(self) -> None:
+        """Forget that nothing was found: there is, or may be, something to do."""
+        self._idle_polls = self._defeats = 0
+        self._awaits_task = False
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the worker has long found nothing to do, and polls rarely."""
+        return self._idle_polls > FULL_INTERVAL_AFTER and not self._numbers
 
     def may_accept_call(self, lease: Lease) -> bool:
         """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
@@ -266,10 +296,18 @@ class Scheduler:
         return self.take_prefetched()
 
 
-def next_poll_delay(grant: Grant, idle_polls: int) -> float:
+def next_poll_delay(grant: Grant, idle_polls: int, most: float = MAX_POLL_INTERVAL) -> float:
     """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
-    if grant.next_due is not None and grant.next_due.total_seconds() < POLL_INTERVAL:
+    interval = min(_poll_interval(idle_polls), most)
+    if grant.next_due is not None and grant.next_due.total_seconds() < max(interval, POLL_INTERVAL):
         return max(grant.next_due.total_seconds(), MIN_WAIT)
+    return interval
+
+
+def _poll_interval(idle_polls: int) -> float:
     if not idle_polls:
         return POLL_INTERVAL
-    return min(MIN_POLL_INTERVAL * 2.0 ** min(idle_polls, MAX_DOUBLINGS), POLL_INTERVAL)
+    if idle_polls <= FULL_INTERVAL_AFTER:
+        return min(MIN_POLL_INTERVAL * 2.0**idle_polls, POLL_INTERVAL)
+    growth = POLL_GROWTH ** min(idle_polls - FULL_INTERVAL_AFTER, MAX_GROWTHS)
+    return POLL_INTERVAL * growth

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shoal.core.proxies import ProxyRules
 from shoal.core.redact import passwords_in
-from shoal.core.secrets import header_secrets
+from shoal.core.secrets import header_secrets, secret_headers
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.tokens import TokenSettings
 
@@ -23,10 +23,20 @@ def all_secrets(queue_url: str, settings: ScraperSettings, environment: Mapping[
     """Return every secret of a run that is known before it starts."""
     return [
         *secrets_of(queue_url, settings.headers),
+        *(secret for site in settings.sites.rules.values() for secret in header_secrets(site.headers)),
         *(_tokens(settings.tokens, environment) if settings.tokens else ()),
         *(_proxies(settings.proxies) if settings.proxies else ()),
+        *(secret for rules in settings.sites.proxies.values() for secret in _proxies(rules)),
         *_variables(environment),
     ]
+
+
+def headers_towards(settings: ScraperSettings, url: str, *, origin: str | None) -> Mapping[str, str]:
+    """Return the scraper's headers for a URL; its secrets only where a link from `origin` carries them."""
+    secrets, scope = secret_headers(settings.headers), settings.scope
+    if not secrets or (scope.allows(url, origin=origin) and scope.secure_url(url, origin=origin) == url):
+        return settings.headers
+    return {name: value for name, value in settings.headers.items() if name.lower() not in secrets}
 
 
 def _tokens(settings: TokenSettings, environment: Mapping[str, str]) -> list[str]:

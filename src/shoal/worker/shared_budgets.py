@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
@@ -95,8 +95,17 @@ MAZES = "mazes"  # the key of the sections that are mazes; no kind of link is ca
 class TrapBudgetSync:
     """Exchanges with the other workers what was spent on each kind of link."""
 
-    def __init__(self, queue: SharedNotes, link_filter: LinkFilter, run_id: str) -> None:
+    def __init__(
+        self,
+        queue: SharedNotes,
+        link_filter: LinkFilter,
+        run_id: str,
+        *,
+        is_resting: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """While the worker rests, it meets no links, and nothing is exchanged."""
         self._queue, self._link_filter, self._topic = queue, link_filter, spent_topic(run_id)
+        self._is_resting = is_resting
         self._due = 0.0  # by the event loop's clock
         link_filter.set_shared_key(run_id.encode()[:64])
         self._shared_mazes: set[Section] = set()
@@ -108,7 +117,7 @@ class TrapBudgetSync:
     async def _exchange_if_due(self) -> None:
         now = asyncio.get_running_loop().time()
         is_urgent = self._link_filter.is_urgent or self._link_filter.mazes != self._shared_mazes
-        if now >= self._due or is_urgent:
+        if (now >= self._due and not self._is_resting()) or is_urgent:
             self._due = now + SYNC_INTERVAL.total_seconds() * random.uniform(0.8, 1.2)
             await self.exchange()
 

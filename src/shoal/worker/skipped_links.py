@@ -3,22 +3,25 @@
 Each worker writes one note with its own counts. Readers add them up.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from shoal.core.errors import QueueError
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND
 from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue, SharedNotes
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.files.counts import write_file_counts
+from shoal.worker.left_out.last_counts import mark_counted, mark_counting
 from shoal.worker.left_out.missing import write_missing
-from shoal.worker.left_out.reasons import cut_of, note_cuts, option_for
+from shoal.worker.left_out.reasons import ROBOTS, SKIPPED, cut_of, note_cuts, option_for
 
 if TYPE_CHECKING:
     from shoal.scrape.links.filter import (
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     )
 
 WRITE_INTERVAL = 5 * SECOND
+PAGES_INTERVAL = SECOND  # of the counts of pages and files, which change seldom
 COUNTS_TTL = timedelta(days=365)
 
 
@@ -71,19 +75,41 @@ class SkippedLinkCounts:
         self._queue, self._link_filter, self._tally = queue, link_filter, tally
         self._topic, self._run_id, self._worker_id = topic_of(run_id), run_id, worker_id
         self._written: dict[str, int] = {}
-        self._missing_written = 0
+        self._missing_written = self._files_written = 0
         self._cuts_noted: set[str] = set()
+        self._is_marked = self.is_complete = False
 
     async def run(self) -> None:
         """Write the counts periodically if they have changed, until cancelled."""
-        await repeat(self.write, WRITE_INTERVAL)
+        pages = repeat(self._write_pages, PAGES_INTERVAL, at_once=True)
+        await asyncio.gather(pages, repeat(self._write_links, WRITE_INTERVAL))
 
-    async def write(self) -> None:
-        """Write the counts if they have changed."""
+    async def write_last(self) -> None:
+        """Write the counts if they have changed, and that they are the last ones."""
+        await self._write_pages()
+        await self._write_links()
+        await mark_counted(self._queue, self._run_id, self._worker_id)
+        self.is_complete = True
+
+    async def _write_pages(self) -> None:
+        if not self._is_marked:
+            await mark_counting(self._queue, self._run_id, self._worker_id)
+            self._is_marked = True
         missing = self._tally.missing
         if missing.count != self._missing_written:
             await write_missing(self._queue, self._run_id, self._worker_id, missing)
             self._missing_written = missing.count
+        if self._tally.files.total != self._files_written:
+            await write_file_counts(self._queue, self._run_id, self._worker_id, self._tally.files)
+            self._files_written = self._tally.files.total
+        if any(self._written.get(reason) != self._tally.dropped[reason] for reason in self._left_out_pages()):
+            await self._write_links()
+
+    def _left_out_pages(self) -> list[str]:
+        """Return the reasons that concern pages: unlike links, they are part of the number of pages."""
+        return [reason for reason in self._tally.dropped if reason == ROBOTS or reason.startswith(SKIPPED)]
+
+    async def _write_links(self) -> None:
         counts = dict(self._tally.dropped)
         if counts == self._written:
             return

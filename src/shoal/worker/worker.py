@@ -4,7 +4,7 @@ What to do when is decided in scheduler.py; this does it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,8 +23,10 @@ from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.processor import ProcessorTools, TaskProcessor
+from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
+from shoal.worker.requests.attempt import ProcessorTools
+from shoal.worker.run_hooks.calls import RunHookCalls
 from shoal.worker.scheduler import POLL_INTERVAL, NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
@@ -57,8 +59,10 @@ class Worker:
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         share: PartitionShare | None = None,
+        may_rest: bool = False,
         channel: SupervisorChannel | None = None,
         standby: bool = False,
+        run_hooks: RunHookCalls | None = None,
     ) -> None:
         self.tally = WorkerCounters()
         self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
@@ -71,6 +75,7 @@ class Worker:
             memory=memory,
             pause=self._settings.pause,
             share=share,
+            may_rest=may_rest,
         )
         self._skipped_links = SkippedLinkCounts(
             queue, scraper.first.link_filter, run.id, worker_id, self.tally
@@ -83,6 +88,7 @@ class Worker:
             self.tally,
             waits=TaskWaits(self._scheduler, self._on_slot_free),
             note_cuts=self._skipped_links.note_cuts_early,
+            may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
         self._share = share
         self._claims = TaskClaims(
@@ -96,12 +102,16 @@ class Worker:
             max_pages=self._settings.max_pages,
         )
         self._claim_retry = QueueRetry("claim tasks", lease)
-        self._trap_budgets = TrapBudgetSync(queue, scraper.first.link_filter, run.id)
+        self._trap_budgets = TrapBudgetSync(
+            queue, scraper.first.link_filter, run.id, is_resting=lambda: self.is_resting
+        )
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
+        self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
         self._standby, self._callers = standby, WaitingCallers()
+        self._run_hooks = run_hooks
         self._running: set[asyncio.Task[None]] = set()
         self._lookups: dict[int, asyncio.Task[CacheLookup | None]] = {}  # before the start, by number
         self._wake = asyncio.Event()
@@ -117,9 +127,21 @@ class Worker:
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
+        if self._run_hooks:
+            self._run_hooks.stop(how)
         self._settlements.stop()
         self._stopped.set()
         self._wake.set()
+
+    def wake_up(self) -> None:
+        """Look for work now: another worker has found more than it takes, or that the run has ended."""
+        self._scheduler.poll_soon()
+        self._wake.set()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it has long found nothing to do, and polls rarely."""
+        return self._scheduler.is_resting
 
     @property
     def in_hand(self) -> int:
@@ -172,6 +194,8 @@ class Worker:
         try:
             return await self._background.run(self._work())
         finally:
+            if not self._skipped_links.is_complete:  # after an error, too
+                await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
             self._channel.send(WorkerProgress(self.tally, self.in_hand))
 
     async def _work(self) -> ExitReason:
@@ -183,6 +207,8 @@ class Worker:
             share = self._share
             following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
             self.start(following, "following the partition plan")
+        if self._run_hooks:
+            await self._run_hooks.start()
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
         while self._running:
             await asyncio.wait(self._running)
@@ -191,7 +217,9 @@ class Worker:
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
-        await exchange_last(self._skipped_links.write, LAST_WRITE_TIMEOUT)
+        await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
+        if self._run_hooks and reason in (ExitReason.DRAINED, ExitReason.BUDGET):
+            await self._run_hooks.finish()
         return reason
 
     async def _stand_by(self) -> ExitReason:
@@ -252,14 +280,20 @@ class Worker:
         if limit <= 0:
             return Grant() if self.in_hand else await self._claims.end_at_budget()
         claimed = await self._claims.claim(limit)
-        if claimed.grant.leases:
-            self._accept(claimed.grant.leases, claimed.at, is_valid=claimed.is_valid)
+        leases = claimed.grant.leases
+        if leases:
+            if self.is_resting and self.before_work:
+                with suppress(QueueError):
+                    await self.before_work()
+            self._accept(leases, claimed.at, is_valid=claimed.is_valid, is_full=len(leases) >= limit)
         return claimed.grant
 
-    def _accept(self, leases: Sequence[Lease], claimed_at: float, *, is_valid: bool = True) -> None:
+    def _accept(
+        self, leases: Sequence[Lease], claimed_at: float, *, is_valid: bool = True, is_full: bool = False
+    ) -> None:
         unwanted = self._scheduler.accept(
             leases,
-            self._channel.report_claimed(leases),
+            self._channel.report_claimed(leases, is_full=is_full),
             claimed_at,
             _now(),
             is_valid=is_valid,

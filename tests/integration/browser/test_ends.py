@@ -100,6 +100,19 @@ async def test_browsers_are_recycled_and_nothing_grows(browse, origin, context):
     assert folders() == set()
 
 
+async def test_a_browser_that_is_replaced_is_in_the_log_with_the_reason(browse, origin, caplog):
+    caplog.set_level("INFO", "shoal.fetch.browser")
+    browser = browse(max_pages=2)
+    url = origin.on("/", html("<p>"))
+    for _ in range(3):
+        await fetch(browser, url)
+        pids = browser.pids
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The browser (pid {caplog.records[0].args[0]}) is replaced: it has opened 2 pages, max_pages=2"
+    ]
+    assert caplog.records[0].args[0] not in pids[:1]
+
+
 @pytest.mark.long
 @in_both
 async def test_after_a_crowd_of_pages_one_tab_is_ready_and_no_other_is_open(browse, origin):

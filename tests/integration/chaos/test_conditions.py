@@ -61,6 +61,24 @@ def test_a_failover_loses_what_the_replica_missed_and_can_be_done_again(redis):
         wait_until(lambda old=old: "role:slave" in old.cli("INFO", "replication"), "the old one", TIMEOUT)
 
 
+@pytest.mark.long
+def test_a_failover_of_postgresql_loses_what_the_standby_missed_and_can_be_done_again(postgres):
+    (first,) = postgres.servers
+    first.sql("CREATE TABLE kept (word text)")
+    for turn in range(2):
+        (old,) = postgres.servers
+        old.sql(f"INSERT INTO kept VALUES ('early {turn}')")
+        promote = postgres.conditions["failover"].begin()
+        old.sql(f"INSERT INTO kept VALUES ('late {turn}')")
+        promote()
+        (new,) = postgres.servers
+        assert new is not old
+        assert new.sql("SELECT string_agg(word, ', ' ORDER BY word) FROM kept").split(", ") == [
+            f"early {number}" for number in range(turn + 1)
+        ]
+        assert old.sql("SELECT pg_is_in_recovery()") == "t"
+
+
 def test_postgresql_refuses_writes_while_it_is_read_only(postgres):
     (server,) = postgres.servers
     undo = postgres.conditions["readonly"].begin()

@@ -21,7 +21,7 @@ def built(name):
     return by_kind_and_name(render(DEPLOY / "kubernetes" / name))
 
 
-@pytest.mark.parametrize("name", ["base", "keda", "pgbouncer"])
+@pytest.mark.parametrize("name", ["base", "keda", "keda-metrics", "pgbouncer"])
 def test_kubectl_renders_the_same_where_it_is_installed(name):
     if KUBECTL is None:
         pytest.skip("kubectl is not installed; the other tests render the manifests without it")
@@ -69,3 +69,13 @@ def test_with_keda_nobody_else_says_how_many_workers_there_are():
         ("ScaledObject", "shoal-worker"),
         ("TriggerAuthentication", "shoal-queue"),
     }
+
+
+def test_keda_reads_the_metrics_of_any_queue_from_their_service():
+    base, keda = built("base"), built("keda-metrics")
+    assert "replicas" not in keda["Deployment", "shoal-worker"]["spec"]
+    (scaled,) = set(keda) - set(base)
+    (trigger,) = keda[scaled]["spec"]["triggers"]
+    assert keda[scaled]["spec"]["scaleTargetRef"] == {"name": "shoal-worker"}
+    (port,) = base["Service", "shoal-metrics"]["spec"]["ports"]
+    assert trigger["metadata"]["url"] == f"http://shoal-metrics.shoal.svc:{port['port']}/metrics"

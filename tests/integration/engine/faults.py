@@ -13,7 +13,8 @@ from shoal.core.http import Response
 from shoal.core.model import Task
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, SupervisorChannel
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
-from shoal.worker.processor import ProcessorTools
+from shoal.worker.requests.attempt import ProcessorTools
+from shoal.worker.requests.turns import HostTurns
 from shoal.worker.worker import Worker
 
 LEASE = timedelta(seconds=2)
@@ -142,7 +143,7 @@ async def scene(queue, scraper, urls=(), *, tasks=(), web=None, lease=LEASE, run
             faulty,
             run,
             scraper,
-            ProcessorTools({"http": web}, None, threads, markers),
+            ProcessorTools({"http": web}, None, threads, markers, turns=HostTurns(faulty)),
             worker_id=options.pop("worker_id", "worker-1"),
             lease=lease,
             channel=ledger,

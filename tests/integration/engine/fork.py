@@ -19,6 +19,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
+from tests.integration.fork_workers import reap
+
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
 MODULES = (
     *("typer", "rich.console", "rich.live", "rich.progress", "rich.table", "uvloop"),
@@ -129,6 +131,6 @@ if __name__ == "__main__":
         import_module(module)
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes between
+    signal.signal(signal.SIGCHLD, reap)
     sys.argv = ["shoal", *serve(socket.socket(fileno=int(sys.argv[1])))]
     runpy.run_module("shoal", run_name="__main__", alter_sys=True)

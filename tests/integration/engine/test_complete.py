@@ -9,7 +9,6 @@ from shoal.worker.left_out.reasons import ROBOTS
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 
-PAGES = 300
 MANUAL = """
 from shoal import Page, Scraper
 
@@ -35,11 +34,15 @@ LOCAL = ("--allow-private", "127.0.0.0/8")
 REASON = "links deeper than max_depth were not followed"
 
 
-def manual(path):
+def manual(pages):
     """A manual whose sections link to the next one only."""
-    number = int(path.strip("/").removesuffix(".html") or 0)
-    following = f'<link rel="next" href="/{number + 1}.html">' if number + 1 < PAGES else ""
-    return Answer(f"<html><head>{following}</head><body>section</body></html>")
+
+    def answer(path):
+        number = int(path.strip("/").removesuffix(".html") or 0)
+        following = f'<link rel="next" href="/{number + 1}.html">' if number + 1 < pages else ""
+        return Answer(f"<html><head>{following}</head><body>section</body></html>")
+
+    return answer
 
 
 def deep(path):
@@ -47,13 +50,16 @@ def deep(path):
     return Answer("".join(f"<a href='{path.rstrip('/')}/{name}'>x</a>" for name in "123"))
 
 
-@pytest.mark.short_for(workers=4)
-@pytest.mark.parametrize("workers", [1, 4])
-async def test_every_page_of_two_mirrors_of_a_manual_is_fetched_on_every_backend(any_bench, origin, workers):
-    origin.answer = manual
+# Both are longer than any depth that a crawl has by default. One section leads to one other: workers wait.
+@pytest.mark.short_for(workers=4, any_bench="redis")
+@pytest.mark.parametrize(("workers", "pages"), [(1, 300), (4, 120)])
+async def test_every_page_of_two_mirrors_of_a_manual_is_fetched_on_every_backend(
+    any_bench, origin, workers, pages
+):
+    origin.answer = manual(pages)
     seeds = [f"{origin.url}/", f"{origin.url.replace('127.0.0.1', 'localhost')}/"]
     done = await any_bench.run(MANUAL, seeds, workers=workers, run_id="r")
-    assert (done.snapshot.stats.completed, done.snapshot.stats.items) == (2 * PAGES, 2 * PAGES)
+    assert (done.snapshot.stats.completed, done.snapshot.stats.items) == (2 * pages, 2 * pages)
     assert (done.snapshot.state, done.as_json()["not_followed"]) == ("finished", {})
 
 
@@ -122,6 +128,13 @@ async def test_missing_pages_are_counted_and_missing_seeds_are_dead_letters_on_e
         assert await app.queue.notes("missing pages r") == {}
 
 
+async def from_script(source, url):
+    """Run a scraper as the program that defines it does."""
+    names = {}
+    exec(source, names)
+    return await names["pages"].run([url], progress=False, allow_private=["127.0.0.0/8"])
+
+
 async def test_missing_pages_do_not_change_the_exit_code_unless_asked_for(tmp_path, origin):
     origin.answer = broken
     (tmp_path / "pages.py").write_text(EVERYTHING)
@@ -132,6 +145,12 @@ async def test_missing_pages_do_not_change_the_exit_code_unless_asked_for(tmp_pa
     assert "Missing: 2 pages that links led to (404, 410), for example" in done.err
     status = await typed("status", "--json", folder=tmp_path)
     assert status.row["missing"]["count"] == 2
+    as_json = await typed(*words, "--json", folder=tmp_path)
+    assert (status.row["pages"], as_json.row["pages"], as_json.row["completed"]) == (2, 2, 4)
+    result = await from_script(EVERYTHING, f"{origin.url}/")
+    assert result.counts["pages"] == 2 and "2 pages, 2 items, 2 missing" in str(result)
+    debugged = await typed(*words, "--debug", folder=tmp_path)
+    assert "Done: 2 pages, 2 items" in debugged.err
     strict = await typed(*words, "--set", "missing=dead", folder=tmp_path)
     assert strict.code == Exit.PARTIAL and "2 dead letters" in strict.err
 

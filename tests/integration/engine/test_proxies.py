@@ -4,17 +4,18 @@ import asyncio
 import os
 import time
 from contextlib import AsyncExitStack
-from itertools import cycle, islice, pairwise
+from itertools import cycle, islice
 
 import pytest
 
+from shoal.fleet.sources.kinds import open_sources
 from shoal.fleet.sources.seeds import Seeds
-from shoal.fleet.sources.sitemap_walk import open_walk
 from shoal.fleet.status.proxies import proxies as known_proxies
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
 from tests.conftest import or_skip
 from tests.integration.engine.origin import Answer, Origin
+from tests.integration.engine.sends import BY_EXIT, gaps_of, read_sends
 from tests.integration.engine.shell import typed
 from tests.servers.process import free_port
 from tests.servers.proxies import MicroSocks, SlowLine, TinyProxy
@@ -216,12 +217,12 @@ async def test_sitemaps_come_by_proxies_too_or_not_at_all(rack, origin):
     rack.write()
     settings = {"proxies": {"from": str(rack.file)}, "rate": None, "allow_private": "127.0.0.0/8"}
     shop, seeds = Scraper("shop", **settings), Seeds(sitemaps=[f"{origin.url}/sitemap.xml"])
-    async with open_walk(seeds, shop, "page") as walk:
+    async with open_sources(seeds, shop, "page") as (walk,):
         assert [found async for found in walk] == []
     assert origin.visits.total() == 0
     rack.add_good(1)
     rack.write()
-    async with open_walk(seeds, shop, "page") as walk:
+    async with open_sources(seeds, shop, "page") as (walk,):
         assert [found.url async for found in walk] == [f"{origin.url}/1"]
     assert rack.good[0].visits()
 
@@ -229,14 +230,14 @@ async def test_sitemaps_come_by_proxies_too_or_not_at_all(rack, origin):
 @pytest.mark.long
 async def test_a_hosts_gap_may_be_kept_for_each_exit_by_itself(bench, rack, origin):
     rack.good = rack.start(*or_skip(lambda: [TinyProxy() for _ in range(6)]))
-    code = scraper(rack.write(), rate="2/s", per_host=4, per_exit=True)
+    code = BY_EXIT + scraper(rack.write(), rate="2/s", per_host=4, per_exit=True)
     # Few at a time, so that neither worker has all of them in its hands.
     summary = await bench.run(code, urls(origin, 30), workers=2, at_once=3, batch=3)
     assert_all_came(summary, 30)
+    sends = read_sends(bench.folder)
     for proxy in rack.good:
-        moments = proxy.visits()
-        assert len(moments) > 1
-        assert all(later - sooner >= 0.45 for sooner, later in pairwise(moments))
+        assert len(sends[proxy.shown]) == len(proxy.visits()) > 1
+        assert min(gaps_of(sends[proxy.shown])) > 0.499
     moments = [at for at, _ in origin.moments]
     assert moments[-1] - moments[0] < 30 * 0.5 / 2  # by one exit it would take twice as long at least
 

@@ -79,11 +79,13 @@ async def test_a_run_begins_with_what_died_in_another_or_with_its_items(folder, 
 
 async def test_routes_of_the_project_decide_and_explain(folder, origin):
     (folder / "shoal.toml").write_text(
-        '[[routes]]\nmatch = "*/urgent/*"\npriority = 9\n\n[[routes]]\npath = "*"\npartition = "rest"\n'
+        '[[routes]]\nmatch = "*/urgent/*"\npriority = 9\nttl = "30m"\n\n'
+        '[[routes]]\npath = "*"\npartition = "rest"\n'
     )
     shown = (await typed("route", f"{origin.url}/urgent/1", "--json", folder=folder)).rows
     assert {(row["rule"], row["sets"], row["to"]) for row in shown} == {
         (1, "priority", "9"),
+        (1, "ttl", "30m"),
         (2, "partition", "rest"),
     }
     queued = await enqueue(folder, f"--url={origin.url}/urgent/1", f"--url={origin.url}/2")

@@ -21,7 +21,7 @@ from shoal.queue.open import open_queue
 from tests.integration.engine.conftest import Witness
 from tests.integration.engine.origin import Answer
 
-RECORDS = int(os.environ.get("SHOAL_STAGE_RECORDS", "600"))
+RECORDS = int(os.environ.get("SHOAL_STAGE_RECORDS", "400"))
 LONGEST = 150 + RECORDS / 20  # seconds
 KILLS = 6
 PARTS = 2  # enhanced tasks of one profile
@@ -93,6 +93,7 @@ PAIRS = (
 )
 
 
+@pytest.mark.short_for(pools="dedicated", any_bench="postgres")
 @pytest.mark.parametrize(("any_bench", "pools"), PAIRS, indirect=["any_bench"])
 async def test_every_stage_counts_every_record_once_while_workers_are_killed(any_bench, origin, pools):
     origin.answer = lambda path: Answer(f"<title>{path}</title>", after=0.005)
@@ -150,6 +151,7 @@ NAIVE = """
 """
 
 
+@pytest.mark.long
 async def test_a_step_that_queues_the_next_stage_itself_is_seen_to_enter_it_by_halves(bench):
     path, reaper = bench.write(NAIVE), Reaper(kills=0)
     async with open_queue(bench.queue_url) as queue:

@@ -6,6 +6,7 @@ import pty
 import re
 import signal
 import sys
+import termios
 from contextlib import suppress
 
 import pytest
@@ -84,7 +85,9 @@ class Terminal:
                 await asyncio.sleep(0.005)
 
     async def ended(self):
-        return await asyncio.wait_for(self._process.wait(), 30)
+        code = await asyncio.wait_for(self._process.wait(), 30)
+        await asyncio.sleep(0.05)  # its last words may not have been read
+        return code
 
 
 @pytest.fixture
@@ -94,6 +97,10 @@ async def terminal(folder):
 
     async def type_in(*words):
         screen, theirs = pty.openpty()
+        # Else a Ctrl-C also discards what the command has written and nobody has read yet.
+        modes = termios.tcgetattr(theirs)
+        modes[3] |= termios.NOFLSH
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
 
         def take():
             os.setsid()

@@ -98,6 +98,8 @@ async def test_every_command_prints_what_is_shown(terminal, tmp_path):
         elif language == "python":
             old = re.search(r'.*"price": .*\n', (tmp_path / "shop.py").read_text())[0]
             (tmp_path / "shop.py").write_text((tmp_path / "shop.py").read_text().replace(old, text))
+        elif language == "bash":  # the installation, which CI does with `make demo`
+            continue
         elif language == "sh":
             printed = ""
             for command in text.splitlines():
@@ -107,7 +109,7 @@ async def test_every_command_prints_what_is_shown(terminal, tmp_path):
                 assert "Traceback (most recent call last)" not in printed, printed
         else:
             check(printed, text)
-    assert count == 16
+    assert count == 17
     assert len((tmp_path / "products.csv").read_text().splitlines()) == 120
     assert (tmp_path / "products.parquet").stat().st_size > 1_000
     assert len((tmp_path / "lamps.csv").read_text().splitlines()) == 25

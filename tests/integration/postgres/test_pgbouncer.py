@@ -31,6 +31,17 @@ async def test_the_pooler_is_noticed(pooled, queue):
     assert not await queue._server._uses_pooler()
 
 
+async def test_the_pooler_sends_the_server_only_queries(postgres, postgres_database, pgbouncer_url):
+    postgres.sql(f"ALTER DATABASE {postgres_database} SET log_statement = 'all'")
+    before = len(postgres.log.read_text())
+    async with await PostgresQueue.open(pgbouncer_url) as queue:
+        run = await start(queue, page(1))
+        assert (await queue.stats(run.id)).pending == 1
+    logged = postgres.log.read_text()[before:]
+    assert "The counts of a run" in logged
+    assert "SET client_encoding" not in logged
+
+
 async def test_an_empty_database_is_migrated_through_the_pooler(pgbouncer, empty_postgres_url):
     database = empty_postgres_url.rpartition("/")[2]
     async with await PostgresQueue.open(pgbouncer.url(database)) as queue:

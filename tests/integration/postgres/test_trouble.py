@@ -126,7 +126,8 @@ async def test_a_password_among_the_options_is_not_told(guarded):
     ],
 )
 async def test_an_address_that_cannot_be_read_is_invalid_at_once(url):
-    await refusal(url, InvalidSetting)
+    said = await refusal(url, InvalidSetting)
+    assert ("unknown sslmode" in said) is ("sslmode" in url)
 
 
 # The store

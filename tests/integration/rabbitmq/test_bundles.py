@@ -34,6 +34,11 @@ def dying(queue, monkeypatch):
     return queue
 
 
+async def size_of_keys(direct):
+    """Return the bytes that Redis takes for all its keys, with their tables."""
+    return sum([await direct.memory_usage(key, samples=0) or 0 async for key in direct.scan_iter()])
+
+
 # Waiting in the broker
 
 
@@ -48,17 +53,17 @@ async def test_tasks_wait_in_the_broker_in_bundles_a_queue_for_each_priority(que
 @pytest.mark.long
 async def test_a_url_in_the_broker_takes_less_than_30_bytes_of_redis(queue, direct):
     tasks = [page(n, f"www.shop-{n % 300}.example.com") for n in range(30_300)]
-    # What the scripts, the run and its hosts take is not measured. Whether Redis has the scripts already
-    # depends on the tests before, and `used_memory` holds the buffers of connections too.
+    # What the run and its hosts take is not measured, nor what the server takes for itself: scripts, buffers
+    # of connections and what it frees in the background differ from run to run by several bytes for each URL.
     run = await start(queue, *tasks[:300])
-    before = (await direct.info("memory"))["used_memory_dataset"]
+    before = await size_of_keys(direct)
     await queue.enqueue(run.id, tasks[300:])
     async with asyncio.timeout(30):
         while await direct.hlen("{shoal:0}:outgoing"):  # kept until the broker has confirmed them
             await asyncio.sleep(0.01)
-    used = ((await direct.info("memory"))["used_memory_dataset"] - before) / 30_000
+    used = (await size_of_keys(direct) - before) / 30_000
     print(f"{used:.1f} bytes")
-    assert used < 30, f"{used:.0f} bytes"
+    assert used < 20, f"{used:.0f} bytes"  # the server itself takes up to 8 more
 
 
 async def test_a_host_with_a_long_delay_leaves_its_tasks_in_the_broker(queue, depths):

@@ -50,6 +50,7 @@ def run_file(file, *words, code=0):
     return ended
 
 
+@pytest.mark.short_for(options=", workers=2")
 @pytest.mark.parametrize("options", ["", ", workers=2"])
 def test_a_script_holds_the_items_in_a_list(shop_site, tmp_path, options):
     lines = (f"result = shop.run_sync(sys.argv[1:]{options})", "print(len(result.items), result.state)")
@@ -75,12 +76,18 @@ def test_main_gives_the_file_the_whole_command(shop_site, tmp_path):
     urls = [word for seed in shop_site.seeds for word in ("--url", seed)]
     run_file(file, "run", *urls, "--out", "items.jsonl", "--json")
     assert len((tmp_path / "items.jsonl").read_text().splitlines()) == PRODUCTS
+    assert "Did you mean 'run'" in run_file(file, "rn", code=2).stderr
+
+
+@pytest.mark.long
+def test_the_file_has_the_other_commands_and_their_help(shop_site, tmp_path):
+    file = write_script(tmp_path, "shop.main()")
+    run_file(file, "run", "--url", shop_site.seeds[0])
     listed = run_file(file, "--help").stdout
     assert "python shop.py" in listed
     assert "Inspect" in listed
     assert "shop" in run_file(file, "runs").stdout
     assert "No URLs to start with" in run_file(file, "run", code=2).stderr
-    assert "Did you mean 'run'" in run_file(file, "rn", code=2).stderr
 
 
 def interrupt(tmp_path, site, step, presses):
@@ -115,6 +122,7 @@ def _wait_for_line(process):
         process.stderr.readline()
 
 
+@pytest.mark.long
 def test_the_first_ctrl_c_finishes_what_is_running_and_returns_it(shop_site, tmp_path):
     code, output, errors = interrupt(tmp_path, shop_site, "await asyncio.sleep(1)", 1)
     assert (code, output) == (0, "finished 1 0\n")
@@ -128,6 +136,7 @@ def test_after_a_ctrl_c_the_rest_stays_in_the_queue(shop_site, tmp_path):
     assert "Finishing 1 task" in errors
 
 
+@pytest.mark.long
 def test_the_second_ctrl_c_stops_at_once(shop_site, tmp_path):
     code, output, errors = interrupt(tmp_path, shop_site, "await asyncio.sleep(60)", 2)
     assert (code, output) == (-signal.SIGINT, "")
@@ -146,6 +155,7 @@ def test_the_second_ctrl_c_stops_a_step_that_blocks_the_loop(shop_site, tmp_path
     assert "KeyboardInterrupt" in run_file(file, *shop_site.seeds, code=-signal.SIGINT).stderr
 
 
+@pytest.mark.short_for(kind="async def")
 @pytest.mark.parametrize("kind", ["async def", "def"])
 def test_a_debugger_opens_in_a_step(shop_site, tmp_path, kind):
     file = tmp_path / "home.py"
@@ -183,6 +193,7 @@ def _shown(output):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
+@pytest.mark.long
 def test_a_notebook_scrapes_the_shop(shop_site, tmp_path):
     ran = run_notebook(
         [

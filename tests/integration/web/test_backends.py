@@ -46,6 +46,8 @@ async def test_every_page_works_on_every_queue(tmp_path, url):
             f"{base}/dead/{letter}": "Attempt 1",
             f"{base}/tasks": "shop5.example",
             f"{base}/proxies": "No proxies used",
+            f"{base}/tokens": "No API tokens used",
+            f"{base}/enqueue": "Add URLs",
             f"{base}/replay?all=1": "Replay 1 dead letter?",
         }
         for path, words in expected.items():

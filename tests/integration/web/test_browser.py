@@ -11,7 +11,7 @@ from tests.integration.web.conftest import OPERATOR, Dashboard, all_paths
 
 HIDE = """Object.defineProperty(document, "hidden", {{ value: {}, configurable: true }});
 document.dispatchEvent(new Event("visibilitychange"));"""
-PAGES = ("", "/items", "/rejects", "/dead", "/tasks", "/proxies")
+PAGES = ("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/tokens")
 
 
 async def make_run(dashboard: Dashboard, pages: int = 6) -> str:
@@ -67,6 +67,7 @@ async def test_counts_and_title_are_updated_live(dashboard, tab):
     await tab.until("document.querySelector('#head dd').innerText === '2'")
 
 
+@pytest.mark.short_for(role="operator")
 @pytest.mark.parametrize("role", ["operator", "reader"])
 async def test_the_pause_and_resume_buttons(dashboard, tab, role):
     run_id = await make_run(dashboard)
@@ -142,6 +143,7 @@ async def test_every_page_works_without_scripts(dashboard, tab):
         assert word in found["outerHTML"], path
 
 
+@pytest.mark.short_for(width=400)
 @pytest.mark.parametrize("width", [1280, 400])
 async def test_no_page_is_wider_than_the_screen(dashboard, tab, width):
     run_id = await make_run(dashboard)

@@ -230,6 +230,9 @@ async def paths_of(dashboard, run):
         "dead",
         "tasks",
         "proxies",
+        "tokens",
+        "enqueue",
+        "purge",
         "cancel",
         "replay?all=1",
     )

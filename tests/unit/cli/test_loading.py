@@ -65,6 +65,18 @@ def test_a_read_only_command_does_not_import_the_parser():
     assert told.stdout == "False\n"
 
 
+def test_a_command_looks_for_no_garbage_among_what_it_has_imported():
+    looks = (
+        "import atexit, gc, sys; sys.argv = ['shoal', '--version']\n"
+        "young = lambda: gc.get_stats()[0]['collections']\n"
+        "from shoal.__main__ import start; before = young()\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000, young() - before))\n"
+        "start()"
+    )
+    told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert told.stdout.endswith("True 0\n")
+
+
 def test_no_command_is_missing_from_the_help():
     help = subprocess.run(
         [sys.executable, "-m", "shoal", "--help"], capture_output=True, text=True, check=True

@@ -57,6 +57,7 @@ FACTS = {
     errors.UnknownLetter: ("20260215_120000_ab12", "0" * 32),
     errors.UnknownTask: ("20260215_120000_ab12", ["0" * 32]),
     errors.UnknownScraper: ("boks", ["books"]),
+    errors.PluginFailed: ("exporter", "md", "shoal-extras 1.0", "ImportError: no such module"),
     RunConflict: ("20260215_120000_ab12", "belongs to scraper 'books'"),
     SchemaTooNew: (7, 6),
     QueueUnavailable: (ADDRESS, "connection refused"),
@@ -65,6 +66,7 @@ FACTS = {
     QueueFull: (ADDRESS, "no space left on device"),
     errors.SettleFailed: (3, "QueueError: XX000"),
     ExportFailed: ("items.csv", "No space left on device", "Make room, and export again"),
+    errors.StorageFailed: ("files/a.jpg", "No space left on device", "Free disk space"),
     HttpStatus: (404,),
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
     StepTimeout: ("listing", 300.0),
@@ -155,3 +157,8 @@ def test_the_error_of_a_dead_task_shows_the_traceback_of_its_step_and_can_be_pic
         assert one.traceback == '  File "books.py", line 7'
         assert '  File "books.py", line 7' in "".join(traceback.format_exception(one))
     assert not hasattr(TaskDied("r", "l", None, "HttpStatus: 404"), "__notes__")
+
+
+def test_a_reason_that_ends_with_a_stop_gives_one():
+    said = str(QueueUnavailable("redis://a:1/0", "Connect call failed: Connection refused."))
+    assert "Connection refused. Nothing was lost" in said

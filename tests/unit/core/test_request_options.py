@@ -101,3 +101,14 @@ def test_every_method_has_its_own_identity_and_words(method):
 )
 def test_a_redirect_changes_the_method_as_in_browsers(method, status, then):
     assert after_redirect(method, status) == then
+
+
+def test_a_method_may_be_written_in_lower_case_everywhere():
+    assert RequestOptions(method="put", post=b"x") == RequestOptions(method="PUT", post=b"x")
+    assert RequestOptions(method="put") == RequestOptions.read(method="put")
+
+
+@pytest.mark.parametrize("value", [{"b": 1}, [{"b": 1}], [[1]]])
+def test_nested_values_are_refused_instead_of_sent_as_python(value):
+    with pytest.raises(InvalidInput, match="form has a nested value at 'a'"):
+        RequestOptions.form({"a": value})

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidUrl
-from shoal.core.urls import MAX_URL, canonical, canonical_with_host, fingerprint, host_of, join
+from shoal.core.urls import MAX_URL, canonical, canonical_with_host, fingerprint, host_of, join, join_all
 
 BASE = "https://example.com/a/b?q=1"
 UNRESERVED = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -325,6 +325,26 @@ def test_a_joined_link_is_canonical_or_invalid(base, href):
     except InvalidUrl:
         return
     assert canonical(url) == url
+
+
+@settings(deadline=None, max_examples=3 * settings.default.max_examples, database=None)
+@given(WEB, st.lists(ANYTHING, max_size=5))
+def test_links_joined_together_are_what_each_is_alone(base, hrefs):
+    alone = dict.fromkeys(url for href in hrefs if (url := joined_or_none(base, href)) is not None)
+    assert list(join_all(base, hrefs)) == list(alone)
+
+
+def joined_or_none(base, href):
+    try:
+        return join(base, href)
+    except InvalidUrl:
+        return None
+
+
+def test_links_of_any_length_are_joined_within_the_limit():
+    long = [f"/{'a' * size}" for size in (MAX_URL // 4 - 1, MAX_URL // 4, MAX_URL - 200, MAX_URL)]
+    assert [url.rpartition("/")[2] for url in join_all(BASE, long)] == [href[1:] for href in long[:3]]
+    assert join_all(BASE, ["ü" * (MAX_URL // 4)]) == {}  # six characters each, once they are escaped
 
 
 @settings(deadline=None, max_examples=3 * settings.default.max_examples, database=None)

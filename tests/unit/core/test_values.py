@@ -7,6 +7,7 @@ import pytest
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import (
     hint,
+    rate_of,
     read_choice,
     read_duration,
     read_flag,
@@ -212,3 +213,9 @@ def test_a_hint_suggests_the_nearest_word_or_lists_the_known_ones():
     assert hint("stat", ["state", "city"]) == "Did you mean 'state'?"
     assert hint("zzz", ["state", "city"]) == "Known: 'state', 'city'."
     assert hint("zzz", [f"a{number}" for number in range(50)]).endswith("'a19', ….")
+
+
+@pytest.mark.parametrize("text", ["5/s", "30/min", "1/h", "0.5/h", "90/h"])
+def test_a_rate_that_is_shown_is_read_as_the_same_delay(text):
+    delay = read_rate("rate", text)
+    assert read_rate("rate", rate_of(delay)) == delay

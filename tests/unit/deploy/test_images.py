@@ -94,6 +94,14 @@ def test_a_secret_in_a_file_becomes_a_variable(tmp_path):
     assert not [line for line in lines if line.startswith("SHOAL_QUEUE_FILE")]
 
 
+def test_secrets_of_any_name_become_variables(tmp_path):
+    (tmp_path / "GITHUB_TOKENS").write_text("a$(id),b\n")
+    told = entered("printenv", SHOAL_SECRETS="GITHUB_TOKENS", SHOAL_SECRETS_FOLDER=str(tmp_path))
+    assert "GITHUB_TOKENS=a$(id),b" in told.stdout.splitlines() and "SHOAL_SECRETS" not in told.stdout
+    missing = entered("true", SHOAL_SECRETS="OTHER", SHOAL_SECRETS_FOLDER=str(tmp_path))
+    assert missing.returncode == 2 and "SHOAL_SECRETS names OTHER" in missing.stderr
+
+
 def test_a_secret_that_cannot_be_read_ends_it_with_what_to_do(tmp_path):
     told = entered("true", SHOAL_QUEUE_FILE=str(tmp_path / "nowhere"))
     assert told.returncode == 2

@@ -24,7 +24,7 @@ def test_every_manifest_is_as_the_api_wants_it(version):
 
 
 def test_each_base_names_what_lies_beside_it():
-    for folder in ("base", "keda", "pgbouncer"):
+    for folder in ("base", "keda", "keda-metrics", "pgbouncer"):
         (plan,) = documents(FOLDER / folder / "kustomization.yaml")
         for name in plan["resources"]:
             assert (FOLDER / folder / name).exists(), name
@@ -128,6 +128,7 @@ def test_the_ecs_task_has_its_secret_from_a_store_and_writes_nowhere_but_where_i
     assert not re.search(r"SHOAL_QUEUE|PASSWORD", json.dumps(TASK["environment"]))
     assert TASK["readonlyRootFilesystem"] and TASK["user"] == "10001:10001"
     assert [mount["containerPath"] for mount in TASK["mountPoints"]] == ["/tmp"]
+    assert TASK["logConfiguration"]["options"]["awslogs-create-group"] == "true"
 
 
 def test_workers_say_on_stdout_what_they_do():

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import typed
 from tests.unit.docs.pages import DOCS, blocks
@@ -55,16 +53,26 @@ def test_the_recipe_with_an_api_sends_a_header_with_some_requests():
     ]
 
 
-@pytest.mark.parametrize("url", ["https://cdn.example.com/a.png?size=2", "https://cdn.example.com/../../etc"])
-def test_the_recipe_with_files_writes_each_into_its_folder(tmp_path, monkeypatch, url):
-    monkeypatch.chdir(tmp_path)
-    photos = recipe("photos = Scraper")[0]["photos"]
-    gallery = photos.parse(f"<img class=photo src={url} alt=Lamp>", url="https://photos.example.com/")
-    (task,) = gallery.follow
-    (item,) = photos.parse(b"\x89PNG", url=task.url, step=task.step, payload=task.payload).items
-    assert (item["title"], item["size"]) == ("Lamp", 4)
-    (file,) = (tmp_path / "images").iterdir()
-    assert file.read_bytes() == b"\x89PNG" and item["file"] == f"images/{file.name}"
+async def test_the_recipe_with_files_stores_each_with_its_item(tmp_path):
+    _, code = recipe("photos = Scraper")
+    picture = Answer(b"\x89PNG", headers={"Content-Type": "image/png"})
+    async with Origin(
+        lambda path: picture if path == "/a.png" else Answer("<img class=photo src=/a.png alt=Lamp>")
+    ) as site:
+        code = code.replace("https://photos.example.com", site.url)
+        code = code.replace('rate="2/s"', f'rate=None, robots=False, allow_private="127.0.0.1:{site.port}"')
+        (tmp_path / "photos.py").write_text(code)
+        ran = await typed("run", "photos.py", "--out", "photos.jsonl", folder=tmp_path)
+    assert ran.code == 0, ran.err
+    (item,) = [json.loads(line) for line in (tmp_path / "photos.jsonl").read_text().splitlines()]
+    assert (item["title"], item["photo"]["size"]) == ("Lamp", 4)
+    assert (tmp_path / "files" / item["photo"]["path"]).read_bytes() == b"\x89PNG"
+
+
+def test_the_recipe_with_sites_has_their_settings():
+    sites = recipe("*.slow.example")[0]["prices"].settings.sites
+    assert sites.find("https://www.slow.example/").delay.total_seconds() == 10
+    assert sites.find("https://api.example.com/a").headers == {"Accept": "application/json"}
 
 
 def test_the_recipe_for_a_notebook_is_a_coroutine():

@@ -8,6 +8,7 @@ import shoal
 from shoal.core.model import Task
 from shoal.fleet.app import App
 from shoal.fleet.handle import RunHandle
+from shoal.web import pages
 from tests.unit.docs.commands import in_span, parse_mention
 from tests.unit.docs.pages import DOCS, blocks, rows
 
@@ -47,7 +48,7 @@ def test_the_table_has_every_deed():
 
 @pytest.mark.parametrize("row", WAYS, ids=lambda row: row[0])
 def test_every_deed_is_there_by_every_way_or_it_says_why_not(row, paths):
-    _, command, http, python, pages = row
+    _, command, http, python, cell = row
     found = list(in_span(named(command)))
     assert found
     for words in found:
@@ -55,7 +56,36 @@ def test_every_deed_is_there_by_every_way_or_it_says_why_not(row, paths):
     assert http.startswith("no: ") or tuple(named(http).split()) in paths
     owner = {"run": RunHandle, "app": App}[named(python).partition(".")[0]]
     assert hasattr(owner, named(python).partition(".")[2])
-    assert pages in ("yes", "later") or pages.startswith("no: ")
+    assert cell == "yes" or cell.startswith("no: ")
+
+
+# The page or form of each row; rows without an entry have one at their HTTP path without `/api`.
+PAGES = {
+    "start a run from URLs": ("POST", "/start/run"),
+    "from a sitemap": ("POST", "/start/run"),
+    "start workers": ("POST", "/runs/{run_id}/start-workers"),
+    "change its settings": ("POST", "/runs/{run_id}/settings"),
+    "list its settings": ("GET", "/runs/{run_id}"),
+    "delete": ("POST", "/runs/{run_id}/purge"),
+    "replay them": ("POST", "/runs/{run_id}/replay"),
+    "drop them": ("POST", "/runs/{run_id}/drop"),
+    "edit one": ("POST", "/runs/{run_id}/dead/{letter}/edit"),
+    "edit many": ("POST", "/runs/{run_id}/edit"),
+    "pause a host": ("POST", "/hosts"),
+    "slow a host": ("POST", "/hosts"),
+    "resume a host": ("POST", "/hosts"),
+    "partitions": ("GET", "/runs/{run_id}"),
+    "records": ("GET", "/runs/{run_id}/tasks"),
+}
+
+
+@pytest.mark.parametrize("row", [row for row in WAYS if row[4] == "yes"], ids=lambda row: row[0])
+def test_what_the_pages_do_has_a_page(row):
+    what, _, http, _, _ = row
+    method, path = PAGES.get(what) or named(http).split()
+    routers = [part.router for part in vars(pages).values() if hasattr(part, "router")]
+    there = {(one, route.path) for router in routers for route in router.routes for one in route.methods}
+    assert (method, path.removeprefix("/api")) in there
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from shoal.cli.main import add_queue_option
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options.job import read_job
 from shoal.core.errors import UnknownLetter, UnknownRun
-from shoal.fleet.command_hints import command_on, needs_secret, worker_command
+from shoal.core.errors.commands import commands_use, run_command
+from shoal.fleet.command_hints import command_on, messages_on, needs_secret, worker_command
 
 OTHER = "sqlite:///other folder/other.db"
 SECRET = "postgresql://me:hush@db/shoal"
@@ -21,18 +21,23 @@ def test_a_command_names_its_queue_unless_it_is_the_default(monkeypatch):
     assert "hush" not in command_on(SECRET, "runs")
 
 
-@pytest.mark.parametrize("typed", [["--queue", OTHER], [f"--queue={OTHER}"]])
-@pytest.mark.parametrize("error", [UnknownRun("nope", []), UnknownLetter("run", "letter")])
-def test_the_command_at_the_end_of_an_error_names_the_queue_too(error, typed):
-    message = add_queue_option(str(error), ["shoal", "status", "nope", *typed, "--json"])
-    assert message == f"{error} --queue 'sqlite:///other folder/other.db'"
+@pytest.mark.parametrize("make", [lambda: UnknownRun("nope", []), lambda: UnknownLetter("run", "letter")])
+def test_the_command_of_an_error_names_the_queue_in_use(make, monkeypatch):
+    monkeypatch.delenv("SHOAL_QUEUE", raising=False)
+    plain = str(make())
+    with messages_on("sqlite:///shoal.db"):
+        assert str(make()) == plain
+    with messages_on(OTHER):
+        assert str(make()) == f"{plain} --queue 'sqlite:///other folder/other.db'"
+        with messages_on(SECRET):  # nobody can say which of the two is meant
+            assert str(make()) == plain
+    assert str(make()) == plain
 
 
-def test_other_errors_are_unchanged():
-    typed = ["shoal", "status", "nope", "--queue", OTHER]
-    near = str(UnknownRun("nop", ["nope"]))
-    assert add_queue_option(near, typed) == near
-    assert add_queue_option("List the runs with: shoal runs", typed[:3]) == "List the runs with: shoal runs"
+def test_a_command_of_a_worker_names_its_run():
+    assert run_command("dead replay") == "shoal dead replay newest"
+    with commands_use("--queue redis://db/0", "r1"):
+        assert run_command("dead replay") == "shoal dead replay r1 --queue redis://db/0"
 
 
 def test_reading_a_missing_queue_finds_it_empty_and_creates_no_file(tmp_path):

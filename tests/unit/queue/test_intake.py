@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidItem, InvalidTask
-from shoal.core.model import MINUTE, RunSettings, Task
+from shoal.core.model import DOWNLOAD_KEY, MINUTE, RunSettings, Task
 from shoal.queue.intake import Intake, decode, encode_item, shorter
 
 INTAKE = Intake("run", RunSettings())
@@ -104,3 +104,13 @@ def test_a_nul_is_found_exactly_where_one_is(text):
 def test_the_smaller_time_to_live_wins():
     assert shorter(None, None) is None
     assert shorter(MINUTE, None) == shorter(None, MINUTE) == shorter(2 * MINUTE, MINUTE) == MINUTE
+
+
+def test_a_download_which_may_carry_an_item_neither_expires_nor_is_left_out():
+    settings = RunSettings(ttl=timedelta(seconds=5), dedup=timedelta(days=1))
+    page = Intake("run", settings, "books").entry(Task(url="https://example.com/"))
+    file = Intake("run", settings, "books").entry(
+        Task(url="https://example.com/", payload={DOWNLOAD_KEY: {}})
+    )
+    assert page.ttl and page.scraper_key
+    assert file.ttl is None and file.scraper_key is None

@@ -9,6 +9,7 @@ from shoal import Page, Reject, Scraper
 from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.model import Task
 from shoal.scrape.hooks.arguments import OutgoingRequest
+from shoal.scrape.hooks.hooks import STEP_THREAD, StepThread
 
 
 def scraper_with(*hooks, is_async=True, item=None):
@@ -56,7 +57,8 @@ async def test_a_step_in_a_thread_waits_for_an_async_hook_on_the_loop_of_its_wor
         loops.append(asyncio.get_running_loop())
 
     shop = scraper_with(record, is_async=False)
-    shop.hooks.loop = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
+    STEP_THREAD.set(StepThread(loop, loop.time() + 60, 60))
     page = Page(
         OutgoingRequest("https://a.test/", {}, None, Task()).answer("<b>1</b>"), Task(url="https://a.test/")
     )

@@ -207,3 +207,10 @@ def test_a_type_that_cannot_be_checked_is_an_error_of_the_step_and_not_of_the_da
 
     with pytest.raises(InvalidItem, match="the step's item type cannot be checked"):
         validate_item({"title": "A"}, validator_for(Odd))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_cannot_hold_is_rejected_with_its_place(number):
+    found = validate_item({"title": None, "prices": [{"now": 1.5}, {"now": number}]}, None)
+    assert found.reason == f"prices.1.now is {number}, which JSON cannot hold. Yield None or text instead"
+    assert validate_item({"title": None, "price": 1.5}, None) == {"title": None, "price": 1.5}

@@ -138,6 +138,11 @@ def test_links_are_absolute_canonical_and_each_once_in_document_order(page):
     assert page.links("h3") == []
 
 
+def test_links_that_differ_in_their_fragment_are_one():
+    page = page_of("<a href=a#1></a><a href=a#2></a><a href='#top'></a><a href=b></a><a></a>")
+    assert page.links("a") == [f"https://example.com/shop/{name}" for name in ("a", "list?page=2", "b")]
+
+
 def test_more_links_than_a_page_can_hold_are_counted_as_dropped(monkeypatch):
     monkeypatch.setattr(module, "MAX_LINKS", 3)
     page = page_of("".join(f"<a href=/{number}>" for number in range(10)))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.scrape import page, tree
+from shoal.scrape import page
 from shoal.scrape.links import budgets, mazes, traps
+from shoal.scrape.parsing import tree
 from shoal.scrape.settings.scraper import ScraperSettings
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "scraper.md").read_text()
@@ -19,7 +20,7 @@ def test_the_examples_run():
     scope = {"__name__": "example"}
     for example in EXAMPLES:
         exec(example, scope)
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
     quotes = scope["quotes"]
     assert quotes.has_seeds and quotes.parse("<div class=quote>").items == [{"tag": "love", "text": ""}]
     assert [task.step for task in scope["books"].parse("<h3><a href=/1>x</a></h3>").follow] == ["book"]

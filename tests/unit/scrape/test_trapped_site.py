@@ -98,7 +98,7 @@ def crawl(scraper, order):
     return Counter(fetched.values()), dropped
 
 
-@pytest.mark.short_for(order="oldest first")
+@pytest.mark.short_for(make=shop_with_two_steps, order="oldest first")
 @pytest.mark.parametrize(
     ("make", "order"),
     [

@@ -62,3 +62,17 @@ def test_a_test_may_choose_and_a_long_one_is_left_out(chosen):
 def test_a_choice_that_names_nothing_is_an_error(run_pytest):
     told = run_pytest("import pytest\n@pytest.mark.short_for(word=1)\ndef test_one(): pass\n")
     assert "short_for names word, which it has not" in told
+
+
+def test_a_choice_that_leaves_nothing_is_an_error(run_pytest):
+    case = "@pytest.mark.short_for(word='c')\n@pytest.mark.parametrize('word', ['a', 'b'])\n"
+    told = run_pytest(f"import pytest\n{case}def test_one(word): pass\n")
+    assert "short_for leaves no case to the short tier" in told
+
+
+def test_a_function_is_chosen_by_itself(run_pytest):
+    case = "@pytest.mark.short_for(make=one)\n@pytest.mark.parametrize('make', [one, two])\n"
+    told = run_pytest(
+        f"import pytest\ndef one(): pass\ndef two(): pass\n{case}def test_one(make): pass\n", "-m", "not long"
+    )
+    assert "1 passed, 1 deselected" in told

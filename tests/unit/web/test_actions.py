@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.core.errors import UnknownRun
+from shoal.core.errors import NobodyListens, UnknownRun
 from shoal.fleet.command_hints import worker_command
 from shoal.queue.run_args import stored_args
 from shoal.web import actions
@@ -177,7 +177,7 @@ async def test_a_run_without_urls_gets_the_seeds_and_arguments_of_its_scraper(da
     nothing = await operator.post("/api/runs", json={"scraper": "books"})
     assert (nothing.status_code, nothing.json()["message"]) == (
         422,
-        'Give URLs or a sitemap, or add seeds to shoal.toml: [scrapers.books.seeds] and url = ["https://…"]',
+        'Give URLs, a sitemap or a feed, or add seeds to shoal.toml: [scrapers.books.seeds] and url = ["https://…"]',
     )
     file = dashboard.folder / "books.py"
     declared = """
@@ -266,7 +266,7 @@ async def test_a_setting_that_names_a_file_a_secret_or_a_private_network_is_reje
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({"scraper": "books"}, "URLs or a sitemap"),
+        ({"scraper": "books"}, "URLs, a sitemap or a feed"),
         ({"scraper": "books", "urls": ["https://a.example/"], "file": "x"}, "file is not known"),
         ({"scraper": "books", "tasks": [{"url": "https://a.example/", "priority": 10}]}, "tasks[0].priority"),
         ({"scraper": "books", "tasks": [{"url": "https://a.example/", "proirity": 1}]}, "tasks[0].proirity"),
@@ -298,6 +298,20 @@ async def test_a_body_must_be_json_with_a_json_content_type(operator):
 async def test_scrape_fails_without_an_on_demand_worker(operator):
     response = await operator.post("/api/scrape", json={"scraper": "books", "url": "https://a.example.com/"})
     assert (response.status_code, response.json()["error"]) == (503, "NobodyListens")
+
+
+async def test_a_call_passes_its_strategy_on_and_refuses_an_unknown_one(operator, dashboard, monkeypatch):
+    asked = []
+
+    async def call(scraper, task, *, timeout, strategy):
+        asked.append((scraper, task.payload, strategy))
+        raise NobodyListens(scraper)
+
+    monkeypatch.setattr(dashboard.web.state.context.app, "call", call)
+    body = {"scraper": "books", "payload": {"user": "ann"}, "strategy": "round_robin"}
+    assert (await operator.post("/api/scrape", json=body)).status_code == 503
+    assert (await operator.post("/api/scrape", json=body | {"strategy": "robin"})).status_code == 422
+    assert asked == [("books", {"user": "ann"}, "round_robin")]
 
 
 async def test_an_action_checks_the_role_itself(dashboard):

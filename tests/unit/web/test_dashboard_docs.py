@@ -6,11 +6,11 @@ from pathlib import Path
 from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import sampler, stream
 from shoal.web.audit import AUDIT_TTL
-from shoal.web.pages import dead, fleet, local_workers, overview, records, runs, start, tasks
+from shoal.web.pages import dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks
 from shoal.web.views import models
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/dashboard.md").read_text()
-PARTS = (dead, fleet, local_workers, overview, records, runs, start, tasks)
+PARTS = (dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks)
 CONFIRMATIONS = {
     f"/runs/{{run_id}}/{verb}" for verb in ("cancel", "replay", "drop", "start-workers", "stop-workers")
 }

@@ -125,9 +125,25 @@ async def test_the_form_of_a_letter_shows_it_and_changes_what_differs(dashboard,
     assert (edited.task.url, edited.task.payload) == ("https://y.example/", {"a": 2})
     assert edited.task.request.headers == {"accept": "x"}
     assert "<strong>Edit</strong>" in (await operator.get(f"/runs/{run.id}/dead/{edited.id}")).text
-    same = form | {"headers": ""}
+    same = form | {"headers": "", "method": "GET", "body": ""}
     await operator.post(f"/runs/{run.id}/dead/{edited.id}/edit", data=same, headers={"Origin": HERE})
     assert edited in await dead(dashboard, run)
+
+
+async def test_the_form_of_a_letter_changes_its_method_and_body(dashboard, operator, run):
+    async def edit(**form):
+        letter = (await dead(dashboard, run))[0]
+        path = f"/runs/{run.id}/dead/{letter.id}/edit"
+        assert (await operator.post(path, data=form, headers={"Origin": HERE})).status_code == 303
+        return next(one.task.request for one in await dead(dashboard, run) if one.task.url == letter.task.url)
+
+    sent = await edit(method="", body="s3cret\r\nline")
+    assert (sent.method, sent.post) == ("POST", b"s3cret\nline")
+    letter = next(one for one in await dead(dashboard, run) if one.task.request)
+    page = (await operator.get(f"/runs/{run.id}/dead/{letter.id}")).text
+    assert 'name="method" value="POST"' in page and "11 bytes now" in page and "s3cret" not in page
+    assert (await edit(method="put", body="")).method == "PUT"
+    assert (await edit(method="GET", body="")) is None
 
 
 @pytest.mark.parametrize(
@@ -190,6 +206,35 @@ async def test_old_runs_are_deleted_through_the_page_after_a_confirmation(dashbo
     done = await operator.post("/purge", data=form, headers={"Origin": HERE})
     assert done.headers["location"].endswith("/runs?done=purged&count=1")
     assert [run.id for run in await dashboard.queue.runs()] == ["b"]
+
+
+async def test_a_run_is_deleted_through_its_page_after_a_confirmation(dashboard, operator, run):
+    assert f'href="/runs/{run.id}/purge"' in (await operator.get(f"/runs/{run.id}")).text
+    refused = await operator.get(f"/runs/{run.id}/purge")
+    assert refused.status_code == 409 and "1 worker runs on it" in refused.text
+    await dashboard.queue.cancel(run.id)
+    page = unescape((await operator.get(f"/runs/{run.id}/purge")).text)
+    assert "Delete this run of books?" in page and "With 5 tasks, 3 items and 1 dead letter" in page
+    assert f"shoal purge {run.id}" in page
+    done = await operator.post(f"/runs/{run.id}/purge", headers={"Origin": HERE})
+    assert done.headers["location"] == "/runs?done=purged&count=1"
+    assert await dashboard.queue.runs() == []
+    assert (await operator.get(f"/runs/{run.id}")).status_code == 404
+
+
+async def test_what_runs_with_dedup_have_queued_is_forgotten_through_the_page(dashboard_with):
+    project = '[scrapers.books]\nmodule = "books.py:books"\ndedup = "30d"\n'
+    async with dashboard_with(project=project) as dashboard, dashboard.client(OPERATOR) as client:
+        await dashboard.app.start("books", urls=["https://a.example/1", "https://a.example/2"], workers=0)
+        assert 'href="/scrapers/books/forget"' in (await client.get("/scrapers")).text
+        page = (await client.get("/scrapers/books/forget")).text
+        assert "shoal forget books" in page and "queues all of it again" in page
+        done = await client.post("/scrapers/books/forget")
+        assert done.headers["location"] == "/scrapers?done=forgotten&count=2"
+        assert (await client.get("/scrapers/nothing/forget")).status_code == 404
+        async with dashboard.client(READER) as reader:
+            assert "/forget" not in (await reader.get("/scrapers")).text
+            assert (await reader.post("/scrapers/books/forget")).status_code == 403
 
 
 async def test_the_size_of_the_store_is_in_the_api_and_on_the_overview(operator, run):

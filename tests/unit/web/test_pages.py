@@ -18,11 +18,11 @@ from shoal.worker.failures.pages import FailedPageStore
 from tests.unit.web.tokens import HERE, OPERATOR, READER
 
 RUN_PATHS = (
-    *("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/cancel", "/replay?all=1"),
-    *("/start-workers", "/stop-workers"),
+    *("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/tokens", "/cancel", "/replay?all=1"),
+    *("/start-workers", "/stop-workers", "/enqueue"),
 )
 GLOBAL_PATHS = ("/", "/runs", "/scrapers", "/start", "/workers", "/hosts", "/actions")
-BUTTONS = ("Pause", "Cancel", "Replay", "Drop")
+BUTTONS = ("Pause", "Cancel", "Replay", "Drop", "Add URLs", "Delete")
 
 
 def paths_of(run):

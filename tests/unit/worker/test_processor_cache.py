@@ -14,7 +14,8 @@ from shoal.fetch.cache.store import DiskStore
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.processor import ProcessorTools, TaskProcessor
+from shoal.worker.processor import TaskProcessor
+from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import MemoryLimit
 from shoal.worker.task_waits import TaskWaits

@@ -53,13 +53,13 @@ class Racer:
     survives: str
     processes: int = 1
     store: str | None = None
-    tasks: str = "AB"
+    only_task: str | None = None
     is_checked: bool = True
 
 
 def racers() -> list[Racer]:
     """Return everybody, in the order of the table."""
-    return [*_shoals(), *_scrapies(), *_crawlees(), _bare(), _wrk()]
+    return [*_shoals(), _hooked_shoal(), *_scrapies(), *_crawlees(), _bare(), _wrk()]
 
 
 def _shoals() -> list[Racer]:
@@ -78,9 +78,18 @@ def _shoals() -> list[Racer]:
     ]
 
 
-def _shoal(workers: int) -> Command:
+def _hooked_shoal() -> Racer:
+    return Racer(
+        name="shoal-hooks-1",
+        label="Shoal, SQLite, 1 worker, a hook of each kind",
+        command=_shoal(1, kind="_with_hooks"),
+        survives="tasks and items",
+    )
+
+
+def _shoal(workers: int, kind: str = "") -> Command:
     def command(heat: Heat) -> Words:
-        scraper = f"{RUNNERS / 'shoal_manual.py'}:{'known' if heat.task == 'A' else 'linked'}"
+        scraper = f"{RUNNERS / 'shoal_manual.py'}:{'linked' if heat.task == 'B' else 'known'}{kind}"
         queue = heat.store or f"sqlite:///{heat.folder / 'queue.db'}"
         places: Words = ["--urls-file", heat.urls, "--queue", queue, "--out", heat.out]
         crew = ["--workers", str(workers), "--at-once", str(AT_ONCE)]
@@ -157,6 +166,6 @@ def _wrk() -> Racer:
         label="wrk, which only fetches",
         command=lambda heat: ["wrk", *options, RUNNERS / "every_page.lua", f"http://{heat.host}"],
         survives="nothing",
-        tasks="A",
+        only_task="A",
         is_checked=False,
     )

@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -47,14 +48,15 @@ class Visits:
 
 
 class Nginx(ServerProcess):
-    """Serves a folder of pages on 127.0.0.1."""
+    """Serves folders of pages on 127.0.0.1, each at its place."""
 
     name = "nginx"
 
-    def __init__(self, pages: Path, core: int) -> None:
+    def __init__(self, pages: Mapping[str, Path], core: int) -> None:
         self._program = find_program("nginx", "nginx-light")
         super().__init__()
-        copy(pages, self.folder / "pages")
+        for place, folder in pages.items():
+            copy(folder, self.folder / "pages" / place)
         self._core = core
         self._log = self.folder / "access.log"
         self._config = self.folder / "nginx.conf"

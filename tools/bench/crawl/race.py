@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +36,11 @@ class Result:
 
 
 class Race:
-    """The track: the pages, their server, and the stores."""
+    """The track: the pages of each task, their server, and the stores."""
 
-    def __init__(self, nginx: Nginx, stores: Stores, truths: Sequence[Truth], peers: Path) -> None:
+    def __init__(
+        self, nginx: Nginx, stores: Stores, truths: Mapping[str, Sequence[Truth]], peers: Path
+    ) -> None:
         self._nginx, self._stores, self._truths, self._peers = nginx, stores, truths, peers
 
     def heat(self, task: str, racer: Racer) -> Result:
@@ -54,8 +56,10 @@ class Race:
             spent = [late - soon for late, soon in zip(self._clocks(racer), before, strict=True)]
             visits = self._nginx.visits()
             if racer.is_checked:
-                check(heat.out.read_text(encoding="utf-8").splitlines(), self._truths, self._nginx.origin)
-        pages = len(self._truths) if racer.is_checked else visits.statuses.total()
+                check(
+                    heat.out.read_text(encoding="utf-8").splitlines(), self._truths[task], self._nginx.origin
+                )
+        pages = len(self._truths[task]) if racer.is_checked else visits.statuses.total()
         return _result(task, racer, pages, usage, visits, spent)
 
     def _clocks(self, racer: Racer) -> tuple[float, float, float]:
@@ -67,7 +71,7 @@ class Race:
     def _prepared(self, task: str, store: str) -> Iterator[Heat]:
         folder = Path(tempfile.mkdtemp(prefix="shoal-crawl-"))
         try:
-            paths = [INDEX] if task == "B" else [truth.path for truth in self._truths]
+            paths = [INDEX] if task == "B" else [truth.path for truth in self._truths[task]]
             urls = folder / "urls.txt"
             urls.write_text("".join(f"{self._nginx.origin}{path}\n" for path in paths))
             host = self._nginx.origin.removeprefix("http://")

@@ -5,7 +5,7 @@ An index leads to the sections, a section to its pages, and pages to one another
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from posixpath import dirname, relpath
 
@@ -28,6 +28,10 @@ class Truth:
     path: str
     title: str
     links: int
+
+    def below(self, folder: str) -> "Truth":
+        """Return the same page in a folder."""
+        return replace(self, path=f"/{folder}{self.path}")
 
 
 class Manual:

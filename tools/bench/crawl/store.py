@@ -38,7 +38,7 @@ def _write(folder: Path, pages: int) -> list[Truth]:
 
 def copy(folder: Path, to: Path) -> None:
     """Copy the pages where a server of another user may read them."""
-    shutil.copytree(folder, to)
+    shutil.copytree(folder, to, dirs_exist_ok=True)
     for place, _, files in os.walk(to):
         Path(place).chmod(0o755)
         for name in files:

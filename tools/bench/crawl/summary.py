@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tools.bench.crawl.corpora import CORPORA
 from tools.bench.crawl.field import Racer
 from tools.bench.crawl.race import Result
 from tools.bench.report import Bar, Figure, at_least, at_most
 
 CALM = 0.3  # cores that others may use without a heat being thought disturbed
-TASKS = {"A": "known pages", "B": "follow all links from an index"}
+TASKS = {"A": "known pages", "B": "follow all links from an index"} | {
+    corpus.name: f"known pages of {corpus.about}" for corpus in CORPORA
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,22 @@ _RATIOS: tuple[tuple[str, str, str, Bar], ...] = (
     ("A", "shoal-sqlite-1", "bare", at_least(0.9)),
     ("A", "shoal-postgres-1", "bare", at_least(0.8)),
     ("A", "shoal-sqlite-2", "shoal-sqlite-1", at_least(1.7)),
+    ("A", "shoal-hooks-1", "shoal-sqlite-1", at_least(0.95)),
     ("A", "shoal-postgres-2", "shoal-postgres-1", at_least(1.7)),
     ("B", "shoal-sqlite-1", "scrapy", at_least(5)),
+    *(
+        (corpus.name, f"shoal-{store}-1", rival, bar)
+        for corpus in CORPORA
+        for store, rival, bar in (
+            ("sqlite", "bare", at_least(1)),
+            ("postgres", "bare", at_least(0.95)),
+            ("redis", "bare", at_least(0.95)),
+            ("sqlite", "scrapy", at_least(6.5)),
+            ("postgres", "scrapy", at_least(6)),
+            ("redis", "scrapy", at_least(6)),
+            ("sqlite", "crawlee-memory", at_least(5)),
+        )
+    ),
 )
 _MEMORY = at_most(150)  # MB a worker
 

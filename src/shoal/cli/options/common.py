@@ -5,13 +5,23 @@ from typing import Annotated
 import typer
 
 from shoal.fleet.command_hints import DEFAULT_QUEUE as DEFAULT_QUEUE
+from shoal.fleet.command_hints import messages_on
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT as DEFAULT_HEARTBEAT
 from shoal.fleet.project.config import DEFAULT_MEMORY as DEFAULT_MEMORY
+
+
+def use_queue(context: typer.Context, value: str | None) -> str | None:
+    """Make the commands of all messages select the queue that this command uses."""
+    if value is not None:
+        context.with_resource(messages_on(value))
+    return value
+
 
 Queue = Annotated[
     str,
     typer.Option(
         "--queue",
+        callback=use_queue,
         envvar="SHOAL_QUEUE",
         help="Queue for tasks and results (sqlite:///FILE, postgresql://…, redis://…, amqp://…). "
         "Add ?namespace=NAME to keep several queues in one store.",
@@ -60,7 +70,7 @@ Out = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")]
 Append = Annotated[
     bool,
-    typer.Option("--append", help="Add to the output file if it exists: .jsonl; in an export also .csv."),
+    typer.Option("--append", help="Add to the output file if it exists: .jsonl, .jsonl.gz or .csv."),
 ]
 Resume = Annotated[
     str | None,
@@ -214,6 +224,14 @@ Warc = Annotated[
     str | None,
     typer.Option("--warc", help="Record every request and response: crawl.warc.gz.", metavar="FILE"),
 ]
+Files = Annotated[
+    str | None,
+    typer.Option(
+        "--files",
+        help="Where downloaded files are stored: a folder, or s3://BUCKET/PATH. [default: files]",
+        metavar="FOLDER|URL",
+    ),
+]
 Again = Annotated[
     str | None,
     typer.Option(
@@ -250,8 +268,8 @@ Fetch = Annotated[
     typer.Option(
         "--fetch",
         help="Default fetcher for steps that don't set one: http, browser, or auto (HTTP first, a browser if "
-        "the page needs JavaScript).",
-        metavar="http|browser|auto",
+        "the page needs JavaScript), or a plugin's.",
+        metavar="http|browser|auto|NAME",
     ),
 ]
 Engine = Annotated[

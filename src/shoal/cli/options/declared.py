@@ -1,5 +1,7 @@
 """Chooses the seeds of a command: the typed sources, or those that the scraper or its project declares."""
 
+from dataclasses import replace
+
 from shoal.cli.configuration import current_project
 from shoal.cli.console import say
 from shoal.fleet.job import Job
@@ -17,12 +19,14 @@ def choose_seeds(typed: Seeds, job: Job, *, again: bool = False, resume: bool = 
         return typed
     if declared and not resume:
         say(f"Seeds: {declared.declared_in}")
-    return declared
+    return replace(declared, step=typed.step) if typed.step else declared
 
 
 async def resumed_seeds(queue: Queue, run_id: str, seeds: Seeds) -> Seeds:
-    """Return the seeds to enqueue when a run is resumed, and say if declared ones are enqueued again."""
+    """Return the seeds to enqueue when a run is resumed, and say if any are enqueued again."""
     left = await seeds_left(queue, run_id, seeds)
     if left.declared_in:
         say(f"Seeds: {left.declared_in}. Enqueueing them was interrupted; duplicates are not added.")
+    elif left and left is not seeds:
+        say("The sources of the run were not read to the end, and are read again; duplicates are not added.")
     return left

@@ -21,6 +21,9 @@ SECTIONS = {
         "seed_step",
         "sitemap",
         "sitemap_hosts",
+        "feed",
+        "feed_hosts",
+        "source",
         "since",
         "combine",
         "axis",
@@ -31,7 +34,7 @@ SECTIONS = {
         "dedup",
     ),
     "Fetching": ("fetch", "engine", "proxies", "tor", "tokens", "allow_private"),
-    "Caching and recording": ("again", "cache", "warc", "replay"),
+    "Caching and recording": ("again", "cache", "warc", "replay", "files"),
     "Workers": (
         "batch_size",
         "at_once",

@@ -8,10 +8,11 @@ from shoal.cli.configuration import current_project
 from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import read_positive_duration, read_size
-from shoal.fleet.build_job import load, make_job
+from shoal.fleet.build_job import is_mode, load, make_job
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
+from shoal.fleet.project.file import Project
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.queue.open import load_backend
@@ -52,12 +53,18 @@ def read_job(
         settings=typed,
         args=read_args(args or []),
         memory=read_size("--memory", memory),
-        partitions=partitions,
+        partitions=partitions or _sharing_mode(project),
         homes=read_table_file(Path(partition_table)) if partition_table else None,
         heartbeat=read_positive_duration("--heartbeat", heartbeat),
         span=read_positive_duration("--for", span) if span else None,
         **more,
     )
+
+
+def _sharing_mode(project: Project) -> list[str] | None:
+    """Return how the project's workers share all partitions; names are for the machines of a cluster only."""
+    found = list(project.cluster.workers.partitions or ())
+    return found if is_mode(found) else None
 
 
 def fork_server_for(queue: str) -> ForkServer:

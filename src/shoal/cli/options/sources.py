@@ -85,11 +85,31 @@ def _sources(
             metavar="HOST",
         ),
     ] = None,
+    feed: Annotated[
+        list[str] | None,
+        typer.Option("--feed", help="Read URLs from this RSS, Atom or JSON feed; repeatable.", metavar="URL"),
+    ] = None,
+    feed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feed-hosts",
+            help="Accept feed entries on these other hosts too: *.example.com.",
+            metavar="HOST",
+        ),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            help="Read URLs from a source of a plugin; list plugins with: shoal plugins.",
+            metavar="KIND:ADDRESS",
+        ),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
             "--since",
-            help="Only sitemap URLs changed since this date or within this time: 2026-01-31, 7d.",
+            help="Only sitemap URLs and feed entries changed since this time: 2026-01-31, 7d.",
             metavar="TIME",
         ),
     ] = None,

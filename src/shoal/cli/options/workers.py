@@ -1,11 +1,11 @@
 """The worker options, defined once for every command that starts workers."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.options import common
 from shoal.cli.options.groups import Command, group
+from shoal.core.lazy.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job

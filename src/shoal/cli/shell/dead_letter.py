@@ -11,6 +11,7 @@ from shoal.cli.shell.failed_page import describe_page, find_failure
 from shoal.cli.shell.interact import interact
 from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, UnknownScraper
+from shoal.core.errors.commands import shoal_command
 from shoal.fleet.build_job import job_of_run, load
 from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page
@@ -76,7 +77,7 @@ def _load(queue_url: str, run: "Run", letter_id: str, reference: str | None) -> 
     except UnknownScraper as error:
         raise InvalidInput(
             f"This folder has no shoal.toml with scraper {run.scraper!r}. Name its file: "
-            f"shoal dead shell {run.id} {letter_id} FILE.py"
+            f"{shoal_command(f'dead shell {run.id} {letter_id} FILE.py')}"
         ) from error
 
 

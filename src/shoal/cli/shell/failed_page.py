@@ -1,6 +1,7 @@
 """The page of a dead letter, for commands."""
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -26,15 +27,15 @@ def describe_page(page: FailedPage | None) -> str:
     return f"status {page.status}, {page.size:,} bytes{cut}"
 
 
-def write_page(page: FailedPage | None, letter_id: str) -> Path:
+def write_page(page: FailedPage | None, letter: DeadLetter) -> Path:
     """Write a page to a file that only this user can read, and return its path; raises if none was kept."""
     if page is None:
         raise InvalidInput(
-            f"The page of dead letter {letter_id} was not kept. Pages are kept for as long as the setting "
+            f"The page of dead letter {letter.id} was not kept. Pages are kept for as long as the setting "
             f"failed_pages says, {MAX_PER_KIND} of each error class and worker. To fetch it again, run: "
-            "shoal shell URL"
+            f"shoal shell {shlex.quote(letter.task.url or 'URL')}"
         )
-    return write_file(page.body, page.response.headers.get("content-type", ""), f"shoal-{letter_id[:12]}-")
+    return write_file(page.body, page.response.headers.get("content-type", ""), f"shoal-{letter.id[:12]}-")
 
 
 def write_file(body: bytes, media_type: str, prefix: str) -> Path:

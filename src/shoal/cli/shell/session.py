@@ -28,6 +28,7 @@ from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import library_of
 from shoal.worker.fetchers.chain import open_fetcher
+from shoal.worker.fetchers.named import FETCHERS
 from shoal.worker.process.main import USER_AGENT
 
 # In front of a page that a browser shows: links and pictures are found, and no script of the page runs.
@@ -145,6 +146,7 @@ class ShellSession:
                     headers={**settings.headers, **headers},
                     timeout=settings.timeout,
                     render=(lambda live: None) if self._fetcher == "browser" else None,
+                    fetcher="" if self._fetcher in FETCHERS.builtin else self._fetcher,
                 )
             )
             return Page(replace(response, live=None), task or Task(url=url))

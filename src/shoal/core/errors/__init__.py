@@ -7,7 +7,8 @@ ShoalError
 │   ├── InvalidItem
 │   ├── InvalidNote
 │   ├── InvalidSetting
-│   └── UnknownScraper        the project has no such scraper
+│   ├── UnknownScraper        the project has no such scraper
+│   └── PluginFailed          a plugin cannot be imported, or its name is taken
 ├── QueueError
 │   ├── UnknownQueue          the URL scheme belongs to no backend
 │   ├── MissingDriver         the backend's extra is not installed
@@ -19,11 +20,13 @@ ShoalError
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
 │   ├── QueueUnavailable      the server cannot be reached; a later retry may help
 │   ├── QueueRefused          the server rejects this user or password
+│   │   └── HandshakeFailed   no encrypted connection is possible with these certificates
 │   ├── QueueReadOnly         the store cannot be written to
 │   ├── QueueFull             the store is full
 │   └── SettleFailed          a worker could not store the outcomes of its tasks
 ├── ExportFailed              results could not be written: a full disk, a table constraint
 │   └── ExportUnavailable     the target's server cannot be reached; a later retry may help
+├── StorageFailed             a downloaded file could not be stored: a full disk, no permission
 ├── CallFailed                an on-demand call failed
 │   ├── NobodyListens         no worker is listening for the scraper
 │   └── NotAnswered           the call timed out
@@ -35,7 +38,7 @@ ShoalError
 ├── StepEnded                 a step raised SystemExit or CancelledError
 ├── RetryLater                a step wants another attempt, after a time
 ├── SkipTask                  a step has no use for its page
-├── HookFailed                a function for the start or end of a worker failed
+├── HookFailed                a function for the start or end of a worker or run failed
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
 ├── BrowserMissing            a browser is needed, but none is installed
@@ -64,6 +67,7 @@ ShoalError
     ├── HttpStatus
     │   └── Blocked           429, 403, 503 or a block page
     ├── TooLarge
+    ├── WrongFileType         the file has a type that the download does not accept
     ├── RobotsDenied
     ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
     ├── OutOfScope
@@ -91,6 +95,7 @@ from shoal.core.errors.fetch import (
     RobotsUnavailable,
     TlsFailed,
     TooLarge,
+    WrongFileType,
 )
 from shoal.core.errors.input import (
     InvalidInput,
@@ -99,6 +104,7 @@ from shoal.core.errors.input import (
     InvalidSetting,
     InvalidTask,
     InvalidUrl,
+    PluginFailed,
     UnknownScraper,
 )
 from shoal.core.errors.not_now import (
@@ -116,6 +122,7 @@ from shoal.core.errors.not_now import (
     TorDown,
 )
 from shoal.core.errors.queue import (
+    HandshakeFailed,
     MissingDriver,
     QueueError,
     QueueFull,
@@ -147,6 +154,7 @@ from shoal.core.errors.run import (
     SkipTask,
     StepEnded,
     StepTimeout,
+    StorageFailed,
     TaskDied,
     TaskExpired,
 )
@@ -166,6 +174,7 @@ __all__ = [
     "ExportUnavailable",
     "FetchError",
     "FetchTimeout",
+    "HandshakeFailed",
     "HookFailed",
     "HttpStatus",
     "InvalidInput",
@@ -189,6 +198,7 @@ __all__ = [
     "OutOfScope",
     "PageCrashed",
     "ParseFailed",
+    "PluginFailed",
     "ProxyFailed",
     "ProxyRefused",
     "ProxyTrouble",
@@ -209,6 +219,7 @@ __all__ = [
     "SkipTask",
     "StepEnded",
     "StepTimeout",
+    "StorageFailed",
     "TaskDied",
     "TaskExpired",
     "TlsFailed",
@@ -221,4 +232,5 @@ __all__ = [
     "UnknownRun",
     "UnknownScraper",
     "UnknownTask",
+    "WrongFileType",
 ]

@@ -68,6 +68,10 @@ class TooLarge(FetchError):
     """The page is larger than the size limit."""
 
 
+class WrongFileType(FetchError):
+    """The file has a type that the download does not accept."""
+
+
 class RobotsDenied(FetchError):
     """robots.txt does not allow this page."""
 
@@ -96,7 +100,7 @@ class NotRecorded(OutOfScope):
         self.url, self.record = url, record
         super().__init__(
             f"{shorten(url)} is not in {record}, and a replay makes no network requests. "
-            f"Record it with: shoal run … --warc NEW_FILE, without --replay"
+            f"Record it with: shoal run … --warc NEW_FILE.warc.gz, without --replay"
         )
 
 

@@ -59,3 +59,14 @@ class UnknownScraper(InvalidInput):
         close = get_close_matches(name, known, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(known) or 'none'}."
         super().__init__(f"The project has no scraper {shorten(name)!r}. {hint}")
+
+
+class PluginFailed(InvalidInput):
+    """A plugin cannot be used."""
+
+    def __init__(self, kind: str, name: str, package: str, reason: str) -> None:
+        self.kind, self.name, self.package, self.reason = kind, name, package, reason
+        super().__init__(
+            f"The {kind} {name!r} of the package {package} cannot be used: {reason}. "
+            "List all plugins with: shoal plugins"
+        )

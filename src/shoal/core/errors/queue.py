@@ -3,6 +3,7 @@
 from difflib import get_close_matches
 
 from shoal.core.errors.base import ShoalError
+from shoal.core.errors.commands import shoal_command
 from shoal.core.text import shorten
 
 
@@ -36,7 +37,7 @@ class UnknownRun(QueueError):
     def __init__(self, run_id: str, known: list[str] | None = None) -> None:
         self.run_id = run_id
         close = get_close_matches(run_id, known or [], n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else "List the runs with: shoal runs"
+        hint = f"Did you mean {close[0]!r}?" if close else f"List the runs with: {shoal_command('runs')}"
         super().__init__(f"No run is called {run_id!r} in this queue. {hint}")
 
 
@@ -46,7 +47,8 @@ class UnknownLetter(QueueError):
     def __init__(self, run_id: str, letter_id: str) -> None:
         self.run_id, self.letter_id = run_id, letter_id
         super().__init__(
-            f"Run {run_id} has no dead letter {letter_id!r}. List them with: shoal dead list {run_id}"
+            f"Run {run_id} has no dead letter {letter_id!r}. "
+            f"List them with: {shoal_command(f'dead list {run_id}')}"
         )
 
 
@@ -72,7 +74,7 @@ class RunConflict(QueueError):
     @classmethod
     def of_another(cls, run_id: str, owner: str, scraper: str) -> "RunConflict":
         """Return the error for a run that belongs to another scraper."""
-        advice = "Use that scraper, or a run of this one. List runs with: shoal runs"
+        advice = f"Use that scraper, or a run of this one. List runs with: {shoal_command('runs')}"
         return cls(run_id, f"belongs to scraper {owner!r}, not {scraper!r}. {advice}")
 
 
@@ -81,7 +83,9 @@ class ScraperBusy(QueueError):
 
     def __init__(self, scraper: str, holder: str, run_id: str | None = None) -> None:
         self.scraper, self.holder, self.run_id = scraper, holder, run_id
-        what = f"is working on run {run_id}. Watch it: shoal watch {run_id}" if run_id else "has just started"
+        what = "has just started"
+        if run_id:
+            what = f"is working on run {run_id}. Watch it: {shoal_command(f'watch {run_id}')}"
         super().__init__(f"Scraper {scraper!r} is already running: {holder} {what}")
 
 
@@ -118,6 +122,18 @@ class QueueRefused(QueueError):
         )
 
 
+class HandshakeFailed(QueueRefused):
+    """No encrypted connection to the queue's server is possible with this URL."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        QueueError.__init__(
+            self,
+            f"The queue at {address} cannot be used over TLS: {reason}. "
+            "Check the scheme, the host name and the certificate files in the queue's URL.",
+        )
+
+
 class QueueReadOnly(QueueError):
     """The queue's store cannot be written to."""
 
@@ -132,11 +148,13 @@ class QueueReadOnly(QueueError):
 class QueueFull(QueueError):
     """The queue's store is full."""
 
-    def __init__(self, address: str, reason: str) -> None:
+    def __init__(
+        self, address: str, reason: str, advice: str = "Free some space there, or purge an old run"
+    ) -> None:
         self.address, self.reason = address, reason
         super().__init__(
-            f"The queue at {address} is full: {reason}. "
-            "Stored data is safe. Free some space or purge an old run, then resume."
+            f"The queue at {address} is full: {reason}. Stored data is safe. {advice}. "
+            "Workers that wait for it then continue by themselves; resume a run that has stopped."
         )
 
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors.base import ShoalError
+from shoal.core.errors.commands import shoal_command
 from shoal.core.text import shorten
 
 
@@ -19,6 +20,14 @@ class ExportUnavailable(ExportFailed):
     """The server of the export target cannot be reached."""
 
 
+class StorageFailed(ShoalError):
+    """A downloaded file could not be stored."""
+
+    def __init__(self, place: str, reason: str, advice: str) -> None:
+        self.place, self.reason, self.advice = place, reason, advice
+        super().__init__(f"{place} could not be written: {reason}. {advice}")
+
+
 class CallFailed(ShoalError):
     """The on-demand call failed."""
 
@@ -30,7 +39,7 @@ class NobodyListens(CallFailed):
         self.scraper = scraper
         super().__init__(
             f"No worker is listening for scraper {scraper!r} in this queue. "
-            "Start some with the same --queue: shoal listen FILE[:NAME] --workers 4"
+            f"Start some: {shoal_command('listen FILE[:NAME] --workers 4')}"
         )
 
 
@@ -43,7 +52,7 @@ class NotAnswered(CallFailed):
         self.run_id, self.waited, self.reason, self.busy_for = run_id, waited, reason, busy_for
         super().__init__(
             f"No result within {waited.total_seconds():g} s: {reason}. "
-            f"Wait longer with --timeout, or check: shoal status {run_id}"
+            f"Wait longer with --timeout, or check: {shoal_command(f'status {run_id}')}"
         )
 
 
@@ -63,7 +72,8 @@ class TaskDied(ShoalError):
         self.traceback = traceback  # of the step, empty if the page could not be fetched
         self.results: dict[str, list[Any]] = {}
         what = f"The task for {shorten(url)}" if url else "The task"
-        super().__init__(f"{what} failed: {error}. Details: shoal dead show {run_id} {letter_id}")
+        details = shoal_command(f"dead show {run_id} {letter_id}")
+        super().__init__(f"{what} failed: {error}. Details: {details}")
         if traceback:
             self.add_note(f"Traceback in the worker:\n{traceback}")
 
@@ -118,7 +128,7 @@ class StepEnded(ShoalError):
 
 
 class HookFailed(ShoalError):
-    """An `on_start` or `on_finish` hook of the scraper failed."""
+    """A hook for the start or end of a worker or run failed."""
 
     def __init__(self, hook: str, reason: str) -> None:
         self.hook, self.reason = hook, reason

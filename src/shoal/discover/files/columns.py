@@ -1,7 +1,8 @@
 """Which columns of a table, or fields of a record, become which part of a task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from shoal.core.lazy.dataclasses import dataclass
 
 NO_URL = "-"
 

@@ -9,8 +9,8 @@ from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchTimeout, HttpSta
 from shoal.core.http import Request, Response
 from shoal.core.model import MINUTE, SECOND
 from shoal.core.verdict import PERMANENT_5XX, TRANSIENT_4XX, RetryPolicy
+from shoal.discover.source import Fetch
 
-Fetch = Callable[[Request], Awaitable[Response]]
 Sleep = Callable[[float], Awaitable[object]]
 
 RETRIES = RetryPolicy(max_attempts=3, base=2 * SECOND, cap=MINUTE)

@@ -1,7 +1,9 @@
 """The report of a sitemap walk: counts, skipped URLs and problems."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from shoal.core.lazy.dataclasses import dataclass
 
 MAX_PROBLEMS = 1_000  # listed; further ones are only counted
 
@@ -29,6 +31,7 @@ class Problem:
 class SitemapReport:
     """Counts of files and URLs, skipped URLs by reason, and files with problems."""
 
+    source: str = "sitemap"  # or another kind of source whose files list pages
     files: int = 0
     urls: int = 0
     skipped: Counter[str] = field(default_factory=Counter)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,14 +11,12 @@ from shoal.core.model import MINUTE, NOTHING, SECOND, Task
 from shoal.core.urls import canonical, fingerprint, join
 from shoal.discover.sitemaps import report as why
 from shoal.discover.sitemaps.entry import SitemapEntry, latest_time
-from shoal.discover.sitemaps.fetch import Fetch, SitemapFetcher, Sleep
+from shoal.discover.sitemaps.fetch import SitemapFetcher, Sleep
 from shoal.discover.sitemaps.hosts import SitemapHosts, bare_host
 from shoal.discover.sitemaps.parse import entries_of
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.sitemaps.robots import origin_of
-from shoal.discover.source import Found, Refusal, make_refusal, shown
-
-Rewrite = Callable[[str, str], str | None]  # of a page's URL and the URL that the user typed
+from shoal.discover.source import Fetch, Found, Refusal, Rewrite, make_refusal, shown
 
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 NO_SITEMAP = f"its robots.txt lists no sitemap, and there is none at {' or '.join(GUESSES)}"

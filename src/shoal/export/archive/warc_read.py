@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, TooLarge
+from shoal.core.errors.commands import record_command
 from shoal.core.http import Headers, Response
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
@@ -37,9 +38,8 @@ class WarcArchive:
         for number in range(len(self._files)):
             self._index(number)
         if not self._positions:
-            raise InvalidSetting(
-                "replay", f"found no response in {path}. Make a recording: shoal run … --warc {path}"
-            )
+            again = record_command(Path(path))
+            raise InvalidSetting("replay", f"found no response in {path}. Make a recording: {again}")
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -97,7 +97,7 @@ def files_of(path: Path) -> list[Path]:
         ):
             found.append(after)
     if not found:
-        raise InvalidSetting("replay", f"found no recording at {path}. Make one: shoal run … --warc {path}")
+        raise InvalidSetting("replay", f"found no recording at {path}. Make one: {record_command(path)}")
     return found
 
 

@@ -1,15 +1,16 @@
 """Table addresses: a database URL with the table and its key."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.redact import redacted
+from shoal.core.urls import is_object_url
 
 SCHEMES = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
 PIPES = {
-    "s3": "aws s3 cp - s3://BUCKET/items.jsonl",
-    "gs": "gcloud storage cp - gs://BUCKET/items.jsonl",
     "hdfs": "hdfs dfs -put - /items.jsonl",
 }
 EXAMPLE = "postgresql://user@host/database?table=books"
@@ -38,17 +39,28 @@ class TableAddress:
 
 def is_table(location: str) -> bool:
     """Whether an output is a database URL."""
-    return "://" in location
+    return "://" in location and not is_object_url(location)
 
 
 def display_location(location: str) -> str:
-    """Return a file name or table address for display, without a password."""
-    return read_address(location).location if is_table(location) else location
+    """Return a file name or an address for display, without a password."""
+    if not is_table(location):
+        return location
+    return read_address(location).location if _scheme(location) in SCHEMES else redacted(location)
+
+
+def read_key(location: str, key: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields that identify a row, as the address of a table or the option names them."""
+    return read_address(location, key).key if _scheme(location) in SCHEMES else tuple(key)
+
+
+def _scheme(location: str) -> str:
+    return location.partition("://")[0].lower()
 
 
 def read_address(text: str, key: Sequence[str] = ()) -> TableAddress:
     """Read `postgresql://…?table=books&key=isbn` or `sqlite:///f.db?table=books`; raises InvalidSetting."""
-    scheme = text.partition(":")[0].lower()
+    scheme = _scheme(text)
     if scheme not in SCHEMES:
         raise InvalidSetting(f"{scheme}://…", _unsupported(scheme))
     parts = _split(text)

@@ -27,7 +27,9 @@ class RecordingFetcher:
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises as the fetcher and the recorder do."""
         response = await self._fetcher.fetch(request)
-        await self._recorder.write(request, response)
+        # The body of a download goes to the folder of files, and is not kept here.
+        if not request.save or response.body:
+            await self._recorder.write(request, response)
         return response
 
     async def close(self) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope
-from shoal.core.http import Hop, Request, Response
+from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope, TooLarge
+from shoal.core.http import BodySink, Hop, Request, Response
 from shoal.core.request_options import after_redirect, asked_for
+from shoal.core.text import shorten
 from shoal.core.urls import canonical, join
 from shoal.fetch.http.client import REDIRECTS, as_text
 from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
@@ -37,11 +38,12 @@ class ReplayFetcher:
                 await request.on_hop(url)
         if request.on_bytes:
             await request.on_bytes(len(recorded.body))
+        body = await _pass_on(recorded, request.save) if request.save else recorded.body
         return Response(
             url=url,
             status=recorded.status,
             headers=recorded.headers,
-            body=recorded.body,
+            body=body,
             redirects=tuple(hop.url for hop in hops),
             hops=tuple(hops),
             from_cache=True,
@@ -66,6 +68,17 @@ class ReplayFetcher:
             return join(url, as_text(location))
         except InvalidUrl as exc:
             raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
+
+
+async def _pass_on(recorded: Response, sink: BodySink) -> bytes:
+    """Pass the body of a recorded file on to a download; return the one of another response."""
+    limit = sink.begin(recorded.status, recorded.headers)
+    if limit is None:
+        return recorded.body
+    if len(recorded.body) > limit:
+        raise TooLarge(f"{shorten(recorded.url)} has {len(recorded.body):,} bytes; the limit is {limit:,}")
+    await sink.write(recorded.body)
+    return b""
 
 
 def _canonical(url: str) -> str:

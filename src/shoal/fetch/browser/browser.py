@@ -75,8 +75,18 @@ class Browser:
     @property
     def is_retired(self) -> bool:
         """Whether the next page should use another browser."""
-        is_used_up = self._pages >= self._settings.max_pages or self._is_large
-        return is_used_up or self._is_ended or not self._chromium.cdp.is_open
+        return self.retired_because is not None
+
+    @property
+    def retired_because(self) -> str | None:
+        """Why the next page should use another browser; None if it should not."""
+        if self._is_ended or not self._chromium.cdp.is_open:
+            return "it has ended"
+        if self._is_large:
+            return "it takes too much memory"
+        if self._pages >= self._settings.max_pages:
+            return f"it has opened {self._pages} pages, max_pages={self._settings.max_pages}"
+        return None
 
     @property
     def is_empty(self) -> bool:

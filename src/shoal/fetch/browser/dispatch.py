@@ -1,25 +1,9 @@
-"""Decides whether a request is sent by HTTP or with the browser."""
+"""Sends requests with the browser, and releases its pages."""
 
 from dataclasses import replace
 
 from shoal.core.http import LiveTab, Request, Response
 from shoal.fetch.contract import Fetcher
-
-
-class ChoosingFetcher:
-    """Uses the browser where a request is to be rendered, else HTTP; the innermost fetcher."""
-
-    def __init__(self, http: Fetcher, browser: Fetcher) -> None:
-        self._http, self._browser = http, browser
-
-    async def fetch(self, request: Request) -> Response:
-        """Return the response, whatever its status; raises as the chosen fetcher does."""
-        return await (self._browser if request.render else self._http).fetch(request)
-
-    async def close(self) -> None:
-        """Close both."""
-        await self._browser.close()
-        await self._http.close()
 
 
 class RenderingFetcher:

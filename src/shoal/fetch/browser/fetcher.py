@@ -1,6 +1,7 @@
 """Fetches with a browser: a tab per page, one deadline for all of it, a new browser for a retired one."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +35,7 @@ from shoal.fetch.egress import Egress
 from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 from shoal.fetch.singleflight import LruCache, SingleFlight
 
+log = logging.getLogger(__name__)
 DEFAULT_SETTINGS = BrowserSettings()
 OPEN_TIMEOUT = 30.0  # seconds for a tab to open
 RETRY_AFTER = timedelta(seconds=30)  # after a browser that does not start
@@ -204,6 +206,7 @@ class BrowserFetcher:
     async def _start(self) -> Browser:
         old, self._current = self._current, None
         if old:
+            log.info("The browser (pid %d) is replaced: %s", old.pid, old.retired_because)
             self._retired.add(old)
             self._start_task(self._end_when_empty(old))
         self._current = await self._launch(self._settings)

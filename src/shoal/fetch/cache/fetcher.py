@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from re import Pattern
 from secrets import token_hex
 
 from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError
 from shoal.core.http import Headers, Hop, Request, Response
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, ZERO
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, join
@@ -83,7 +84,7 @@ class CachingFetcher:
     async def lookup(self, request: Request) -> CacheLookup:
         """Look up a page without sending a request; raises what `on_hop` raises."""
         sent = self._request_headers(request)
-        if request.post is not None or not _may_use_cache(sent):
+        if request.post is not None or request.save or not _may_use_cache(sent):
             return MISS
         try:
             url = canonical(request.url)
@@ -100,6 +101,8 @@ class CachingFetcher:
             response = await self._fetcher.fetch(request)
         else:
             response = await self._validate(request, found.stale)
+        if request.save:
+            return response  # the file is stored elsewhere
         if request.post is None:
             await self._store_all(response, self._request_headers(request))
         else:

@@ -27,6 +27,7 @@ class QueueCacheStore:
         self._queue, self._max_bytes, self._topic = queue, max_bytes, topic
         self._reads: dict[str, asyncio.Future[StoredEntry | None]] = {}
         self._pending: dict[str, bytes | None] = {}
+        self._being_written: list[dict[str, bytes | None]] = []
         self._pending_bytes = 0  # that wait
         self._written = 0  # since the last trim
         self._ttl = timedelta(0)
@@ -35,9 +36,10 @@ class QueueCacheStore:
 
     async def get(self, key: str) -> StoredEntry | None:
         """Return the value of a key, even if it is not written yet."""
-        if key in self._pending:
-            value = self._pending[key]
-            return None if value is None else StoredEntry(value, timedelta(0))
+        for values in (self._pending, *reversed(self._being_written)):
+            if key in values:
+                value = values[key]
+                return None if value is None else StoredEntry(value, timedelta(0))
         future = self._reads.get(key)
         if future is None:
             if not self._reads:
@@ -86,6 +88,7 @@ class QueueCacheStore:
     async def _write(self) -> None:
         await asyncio.sleep(BATCH_DELAY)
         values, self._pending = self._pending, {}
+        self._being_written.append(values)
         self._written += self._pending_bytes
         self._pending_bytes, self._writer = 0, None
         try:
@@ -96,6 +99,8 @@ class QueueCacheStore:
                 await self._queue.trim_notes(self._topic, max_bytes=self._max_bytes)
         except ShoalError:
             return
+        finally:
+            self._being_written.remove(values)
 
 
 def _batches(values: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:

@@ -5,11 +5,10 @@ Nothing here raises on what a host sends: a header that cannot be parsed counts 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 from shoal.core.http import Headers
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO
 
 MAX_LIFETIME = timedelta(days=365)
@@ -152,6 +151,8 @@ def storable(headers: Headers) -> list[tuple[str, str]]:
 
 def parse_date(text: str) -> datetime | None:
     """Parse an HTTP date; None if it is invalid."""
+    from email.utils import parsedate_to_datetime  # brings ten modules, and is seldom needed
+
     try:
         found = parsedate_to_datetime(text)
     except (ValueError, OverflowError, IndexError, TypeError):

@@ -18,7 +18,7 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import POST
 from shoal.core.text import shorten
 from shoal.fetch.egress import AllowedTarget, Egress
@@ -188,6 +188,22 @@ class AioHttpResponse:
             raise _translate_error(exc, self._target) from exc
         finally:
             response.release()
+
+    async def save(self, max_bytes: int, sink: BodySink) -> None:
+        """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
+        size = self._response.content_length or 0
+        try:
+            if size > max_bytes:
+                raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
+            decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
+            async for part in self._response.content.iter_any():
+                for piece in decoded.decode(part):
+                    await sink.write(piece)
+            decoded.finish()
+        except (aiohttp.ClientError, ConnectionError) as exc:
+            raise _translate_error(exc, self._target) from exc
+        finally:
+            self._response.release()
 
     def release(self) -> None:
         """Release the connection without reading the body."""

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
-from shoal.core.http import Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
+from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
 from shoal.core.secrets import current_secrets
@@ -60,6 +60,10 @@ class ResponseHead(Protocol):
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
         """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
+        ...
+
+    async def save(self, max_bytes: int, sink: BodySink) -> None:
+        """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
         ...
 
     def release(self) -> None:
@@ -125,11 +129,20 @@ class RedirectingClient:
             url=target.url,
             status=response.status,
             headers=response.headers(),
-            body=await response.body(self._limits.max_body, request.on_bytes),
+            body=await self._read_body(request, response),
             redirects=tuple(hop.url for hop in hops),
             elapsed=timedelta(seconds=perf_counter() - started),
             hops=hops,
         )
+
+    async def _read_body(self, request: Request, response: ResponseHead) -> bytes:
+        """Return the body, or pass it on to a request's sink and return none."""
+        sink = request.save
+        limit = sink.begin(response.status, response.headers()) if sink else None
+        if sink is None or limit is None:
+            return await response.body(self._limits.max_body, request.on_bytes)
+        await response.save(limit, sink)
+        return b""
 
     async def _follow_chain(
         self, request: Request, target: AllowedTarget, response: ResponseHead, headers: Mapping[str, str]

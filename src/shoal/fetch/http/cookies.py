@@ -4,7 +4,6 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from shoal.core.urls import name_of, registrable_domain
@@ -156,6 +155,8 @@ def _until(attributes: dict[str, str], now: float) -> float | None:
     age = attributes.get("max-age", "")
     if re.fullmatch(r"-?\d{1,12}", age):
         return now + int(age)
+    from email.utils import parsedate_to_datetime  # brings ten modules, and is seldom needed
+
     try:
         return parsedate_to_datetime(attributes["expires"]).timestamp()
     except (KeyError, ValueError, OverflowError):

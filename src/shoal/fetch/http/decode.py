@@ -59,6 +59,7 @@ class DecodedBody:
         self._layer_bytes = [0] * len(layers)
         # Not a list of chunks: with one byte each, they would need a hundred times their size.
         self._body = bytearray()
+        self._passed_on = 0  # bytes of a body that is not kept
         self._empty = True
 
     def feed(self, data: Piece) -> int:
@@ -70,6 +71,15 @@ class DecodedBody:
             if len(self._body) > self._max_bytes:
                 raise self._too_large()
         return len(self._body) - before
+
+    def decode(self, data: Piece) -> Iterator[Piece]:
+        """Yield the next chunk decoded, in small pieces that are not kept; raises as `feed` does."""
+        self._empty = self._empty and not data
+        for piece in self._decode_layers(0, data):
+            self._passed_on += len(piece)
+            if self._passed_on > self._max_bytes:
+                raise self._too_large()
+            yield piece
 
     def finish(self) -> bytes:
         """Return the whole body; raises BrokenAnswer if it is incomplete."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import wreq
 
 from shoal.core.errors import OutOfScope, TooLarge
-from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import METHODS, POST
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
@@ -211,6 +211,22 @@ class WreqResponse:
                     if on_bytes:
                         await on_bytes(grown)
         return decoded.finish()
+
+    async def save(self, max_bytes: int, sink: BodySink) -> None:
+        """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
+        size = self._response.content_length
+        if size is not None and size > max_bytes:
+            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
+        decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
+        try:
+            async with self._response.stream() as stream:
+                async for part in stream:
+                    if isinstance(part, memoryview):  # else trailers
+                        for piece in decoded.decode(part):
+                            await sink.write(piece)
+        except BROKEN as exc:
+            raise translate_error(exc, self._target) from exc
+        decoded.finish()
 
     def release(self) -> None:
         """Release the connection without reading the body."""

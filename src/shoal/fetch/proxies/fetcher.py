@@ -20,6 +20,7 @@ from shoal.core.errors import (
     ProxyTrouble,
     QueueError,
 )
+from shoal.core.errors.commands import run_command
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.tasks import watched
@@ -267,8 +268,9 @@ class ProxiesFetcher:
             self._warned_at = now
             log.warning(
                 "No proxy is left: all are benched, the next one returns in %d s. Tasks wait. "
-                "Which ones, and why: shoal proxies",
+                "Which ones, and why: %s",
                 round(seconds),
+                run_command("proxies"),
             )
 
     async def _watch_source(self, source: ProxySource) -> None:

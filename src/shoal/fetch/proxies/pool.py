@@ -39,7 +39,7 @@ class ProxyPool:
         self, rules: ProxyRules, proxies: Sequence[Proxy], *, gap: float = 0.0, clock: Clock = time.monotonic
     ) -> None:
         """With a gap, each proxy sends to a host at most once per `gap` seconds."""
-        self.rules, self._clock = rules, clock
+        self.rules, self.clock = rules, clock
         self.hosts, self._rate = HostProxies(clock), PerExitRate(gap, clock)
         self._strategy, self._sticky = strategy(rules.strategy), Sticky()
         self._all: dict[str, ProxyHealth] = {}  # by name
@@ -63,11 +63,16 @@ class ProxyPool:
         self._all = {proxy.name: before.get(proxy.url) or ProxyHealth(proxy) for proxy in proxies}
         self._rebuild_queue()
 
-    def share(self, place: int, workers: int) -> None:
-        """Use the slice of worker number `place` of `workers`."""
+    def share(self, place: int, workers: int, *, read_at: float) -> None:
+        """Use the slice of worker number `place` of `workers`, by the fleet's state of a moment ago."""
+        self._rate.confirm(read_at)
         if (place, workers) != (self._place, self._workers):
             self._place, self._workers = place, workers
             self._rebuild_queue()
+
+    def await_slice(self) -> None:
+        """Let no proxy send at its own rate until it is known to be in this worker's slice."""
+        self._rate.confirm(float("-inf"))
 
     def pick(self, host: str, key: str | None, avoid: Collection[str] = NONE) -> ProxyHealth | None:
         """Return the proxy for a request, None if there is none except those to avoid."""
@@ -98,7 +103,7 @@ class ProxyPool:
     def back_in(self) -> float:
         """The seconds until the next benched proxy returns."""
         ends = [until for unit, until in self._benched.items() if " " not in unit]
-        return max(0.0, min(ends) - self._clock()) if ends else 0.0
+        return max(0.0, min(ends) - self.clock()) if ends else 0.0
 
     def wait(self, health: ProxyHealth, host: str) -> float:
         """Return the seconds until a proxy may send to a host."""
@@ -124,7 +129,7 @@ class ProxyPool:
 
     def record_page(self, health: ProxyHealth, host: str, seconds: float) -> None:
         """Record a page."""
-        health.record_page(seconds, self._clock())
+        health.record_page(seconds, self.clock())
         self.hosts.record_page(health.proxy.name, host)
         if self._streaks:
             self._streaks.pop(f"{health.proxy.name} {host}", None)
@@ -166,7 +171,7 @@ class ProxyPool:
 
     def bench(self, units: Mapping[str, float]) -> None:
         """Bench these units for this many seconds."""
-        now, is_new = self._clock(), False
+        now, is_new = self.clock(), False
         for unit, seconds in units.items():
             is_new |= unit not in self._benched
             self._benched[unit] = now + seconds
@@ -226,7 +231,7 @@ class ProxyPool:
         return 2 + 2 * self._in_flight // len(self._queue)
 
     def _end_benches(self) -> None:
-        now = self._clock()
+        now = self.clock()
         if now < self._next_return:
             return
         over = [unit for unit, until in self._benched.items() if until <= now]

@@ -57,12 +57,16 @@ def topic(what: str, run_id: str) -> str:
 class ProxySync:
     """Publishes this worker's proxy records to the fleet, and applies the fleet's to the pool."""
 
-    def __init__(self, notes: SharedState, run_id: str, me: str, pool: ProxyPool) -> None:
+    def __init__(self, notes: SharedState, run_id: str, me: str, pool: ProxyPool, *, group: str = "") -> None:
+        """Share a pool of a run with the pools of the same group in other workers."""
+        self._trouble = topic("trouble", f"{run_id} {group}" if group else run_id)
         self._notes, self._run_id, self._me, self._pool = notes, run_id, me, pool
         self._published: bytes | None = None
         self._published_at = float("-inf")
         self._stats_published: bytes | None = None
         self._stats_at = float("-inf")
+        if pool.rules.share == "slice":
+            pool.await_slice()
 
     async def run(self) -> None:
         """Exchange state until cancelled."""
@@ -102,7 +106,7 @@ class ProxySync:
             return
         written = msgspec.msgpack.encode(self._stats())
         if written != self._stats_published:
-            await self._write("deeds", {self._me: written}, STATS_TTL)
+            await self._notes.write_notes(topic("deeds", self._run_id), {self._me: written}, ttl=STATS_TTL)
             self._stats_published = written
         self._stats_at = moment
 
@@ -110,12 +114,13 @@ class ProxySync:
         """Publish what has failed here, and return what has failed elsewhere."""
         written, now = msgspec.msgpack.encode(mine), time.monotonic()
         if written != self._published or now - self._published_at > STALE.total_seconds() / 3:
-            await self._write("trouble", {self._me: written}, MINUTE)
+            await self._notes.write_notes(self._trouble, {self._me: written}, ttl=MINUTE)
             self._published, self._published_at = written, now
-        found = await self._notes.notes(topic("trouble", self._run_id))
+        read_at = self._pool.clock()
+        found = await self._notes.notes(self._trouble)
         alive = sorted({self._me, *(name for name, note in found.items() if note.age < STALE)})
         if self._pool.rules.share == "slice":
-            self._pool.share(alive.index(self._me), len(alive))
+            self._pool.share(alive.index(self._me), len(alive), read_at=read_at)
         return {name: read_counts(found[name]) for name in alive if name != self._me and name in found}
 
     async def _read_bans(self) -> dict[str, float]:
@@ -151,9 +156,6 @@ class ProxySync:
                 if unit in stats and unit not in others[name] and _is_recent(stats[unit], note.age)
             }
         return served
-
-    async def _write(self, what: str, values: Mapping[str, bytes | None], ttl: timedelta) -> None:
-        await self._notes.write_notes(topic(what, self._run_id), values, ttl=ttl)
 
     def _stats(self) -> dict[str, ProxyStats]:
         records = list(self._pool.records())

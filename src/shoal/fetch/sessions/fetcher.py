@@ -49,7 +49,7 @@ class SessionFetcher:
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises NoSession if no session is available."""
         url = canonical(request.url)
-        if request.identity or urlsplit(url).path == "/robots.txt":
+        if request.identity or request.is_foreign or urlsplit(url).path == "/robots.txt":
             return await self._fetcher.fetch(request)
         host, origin = host_of(url), origin_of(url)
         pool = self._pool(host, origin)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
+from shoal.core.errors.commands import run_command
 from shoal.core.model import SECOND
 from shoal.core.tasks import watched
 from shoal.fetch.shared_state import SharedState, secret_of
@@ -132,7 +133,8 @@ class TokenPool:
         await self.shared.report(quota)
         await self.shared.doubt(quota, page, why)
         if quota.budget().retired and not was_retired:
-            log.warning("%s was retired: %s. Details: shoal tokens", quota.token.name, why)
+            details = run_command("tokens")
+            log.warning("%s was retired: %s. Details: %s", quota.token.name, why, details)
         self._news.set()
 
     async def close(self) -> None:

@@ -107,7 +107,7 @@ class TokenSource:
             return f"Write new ones into {self.file}: the file is read again within seconds"
         if self.provider:
             return "The function is called again within a minute"
-        return "Provide new ones, and continue with: shoal run … --resume"
+        return "Provide new ones, then continue the run with --resume"
 
     async def read(self) -> list[str]:
         """Return the tokens; raises InvalidSetting, whose text contains none."""

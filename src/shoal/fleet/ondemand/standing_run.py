@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from shoal.core.errors import InvalidSetting, NobodyListens
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
 from shoal.fleet.telemetry.metrics_server import HERE, read_address
@@ -70,5 +71,5 @@ def outdated_notice(run: Run, scraper: Scraper) -> str | None:
         return None
     return (
         f"Run {run.id} keeps the rate, limits and retries that it was created with, not the current ones of "
-        f"{scraper.name!r}. To start over and delete its results: shoal purge {run.id}"
+        f"{scraper.name!r}. To start over and delete its results: {shoal_command(f'purge {run.id}')}"
     )

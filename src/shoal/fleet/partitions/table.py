@@ -1,6 +1,5 @@
 """A partition table: worker number to partitions, checked against a run."""
 
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.errors.commands import shoal_command
 from shoal.core.values import hint, read_whole, read_words
 
 Homes = dict[str, int]  # partition to worker number
@@ -17,6 +17,8 @@ EXAMPLE = '1 = ["CA", "NV"]'
 
 def read_table_file(file: Path) -> Homes:
     """Read a table from a TOML or JSON file; an error names the file and the key."""
+    import tomllib
+
     try:
         text = file.read_text(encoding="utf-8")
         given = msgspec.json.decode(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
@@ -44,7 +46,7 @@ def check_table(homes: Mapping[str, int], partitions: Collection[str], run_id: s
     key = "the partition table"
     for name in sorted(set(homes) - set(partitions)):
         known = sorted(set(partitions) - set(homes)) or sorted(partitions)
-        advice = hint(name, known) if known else f"It has no tasks yet: shoal status {run_id}"
+        advice = hint(name, known) if known else f"It has no tasks yet: {shoal_command(f'status {run_id}')}"
         raise InvalidSetting(
             key, f"gives {name!r} to worker {homes[name]}, but run {run_id} has no such partition. {advice}"
         )

@@ -1,17 +1,19 @@
 """The project file: `shoal.toml` (or YAML), which names the queue, the workers and the scrapers."""
 
-import tomllib
+import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import NOTHING
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.cluster import NO_CLUSTER, ClusterSettings
+from shoal.fleet.project.deploy import NO_DEPLOY, DeploySettings
 from shoal.fleet.project.dotenv import is_trusted
 from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
@@ -19,6 +21,7 @@ from shoal.fleet.telemetry.logs import read_log_target
 if TYPE_CHECKING:
     from shoal.scrape.scraper import Scraper
 
+log = logging.getLogger(__name__)
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 # The variables of the options, so that each value has one name wherever it is set.
 QUEUE = "SHOAL_QUEUE"
@@ -32,7 +35,7 @@ VARIABLES = {
 }
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
-TABLES = ("queue", "coordinator", "workers", "storage", "logs", "scrapers", "routes")
+TABLES = ("queue", "coordinator", "workers", "storage", "logs", "deploy", "scrapers", "routes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Project:
     routes: Routes = field(default_factory=Routes)
     cluster: ClusterSettings = NO_CLUSTER
     lines: Lines = field(default_factory=dict)
+    deploy: DeploySettings = NO_DEPLOY
 
     @classmethod
     def find(cls, start: Path) -> "Project":
@@ -92,9 +96,11 @@ class Project:
         A file that another user could have put there is ignored, with a warning.
         """
         for folder in (start, *start.parents):
-            for name in FILES:
-                if (folder / name).is_file() and is_trusted(folder / name, start):
-                    return read(folder / name)
+            there = [folder / name for name in FILES if (folder / name).is_file()]
+            if found := [file for file in there if is_trusted(file, start)]:
+                for other in found[1:]:
+                    log.warning("Ignored %s: %s in the same folder is read instead", other, found[0].name)
+                return read(found[0])
         return cls(start)
 
     def source_of(self, key: str) -> str:
@@ -157,7 +163,10 @@ def _read(file: Path, data: dict[str, Any], lines: Lines) -> Project:
         for name, given in _table(file, "scrapers", data).items()
     }
     routes = _routes(file, data.get("routes", []))
-    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster, lines)
+    deploy = DeploySettings.read(file.name, data.get("deploy", {}))
+    return Project(
+        file.parent, file, _variables(file, data, cluster), entries, routes, cluster, lines, deploy
+    )
 
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:
@@ -208,6 +217,12 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
     return data
 
 
+def _from_toml(text: str) -> Any:
+    import tomllib
+
+    return tomllib.loads(text)
+
+
 def _from_yaml(text: str) -> Any:
     try:
         import yaml
@@ -219,7 +234,7 @@ def _from_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".yaml": _from_yaml, ".yml": _from_yaml}
+_READERS: dict[str, Callable[[str], Any]] = {".toml": _from_toml, ".yaml": _from_yaml, ".yml": _from_yaml}
 _LINES = {".toml": toml_lines, ".yaml": yaml_lines, ".yml": yaml_lines}
 
 

@@ -1,17 +1,18 @@
 """The rows of `shoal config`: every value, and where it comes from."""
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from shoal.core.redact import redacted
 from shoal.fleet.project.config import VARIABLES, WITHOUT_OPTION, Config
-from shoal.fleet.status.rows import SHOWN_SETTINGS
+from shoal.fleet.project.shown import shown_setting
 from shoal.queue.namespace import shown_queue
+from shoal.scrape.settings.scraper import SETTING_NAMES
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import LoadedScraper
 
 DEFAULT = "default"
+_SAME = ("rate", "delay")  # one setting, written in two ways
 
 
 def config_rows(config: Config) -> list[dict[str, Any]]:
@@ -29,19 +30,20 @@ def config_rows(config: Config) -> list[dict[str, Any]]:
 
 
 def setting_rows(config: Config, name: str, loaded: "LoadedScraper") -> list[dict[str, Any]]:
-    """Return the settings of a scraper, except those that may contain a secret."""
+    """Return all settings of a scraper as people write them; of those with a secret, that they are set."""
     settings = loaded.scraper.settings
     default = type(settings)()
     rows = []
-    for key in SHOWN_SETTINGS:
-        value = getattr(settings, key)
-        names = (key, "rate") if key == "delay" else (key,)  # the same setting, written in two ways
+    for key in SETTING_NAMES:
+        names = _SAME if key in _SAME else (key,)
         written = next((one for one in names if one in loaded.overrides), None)
         if written:
             source = config.project.source_of(f"scrapers.{name}.{written}")
         else:
-            source = DEFAULT if value == getattr(default, key) else "scraper"
-        rows.append(_row(key, value.total_seconds() if isinstance(value, timedelta) else value, source))
+            field = "delay" if key == "rate" else key
+            is_default = getattr(settings, field) == getattr(default, field)
+            source = DEFAULT if is_default else "scraper"
+        rows.append(_row(key, shown_setting(settings, key), source))
     return rows
 
 

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from shlex import quote
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidInput, InvalidSetting, RunConflict
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
+from shoal.core.values import rate_of, spelled
+from shoal.fleet.command_hints import without_secrets
 from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.run.settings import FIXED, shown_value
 from shoal.queue.contract import Queue, RunLimits
@@ -27,6 +32,8 @@ from shoal.worker.shared_budgets import raise_page_limit
 
 _RATE = ("rate", "delay", "per_host")
 _ATTEMPTS = ("retries", "retry")
+_SAME = ("rate", "delay")  # one setting, written in two ways
+AS_IN_SCRAPER = "as in the scraper"
 NOW, AT_START, NEVER = "now", "when resumed", "never"
 
 
@@ -57,7 +64,7 @@ async def change_settings(queue: Queue, run_id: str, changes: Mapping[str, Any])
     if not changes:
         raise InvalidInput("No setting to change. Write, for example: rate=2/s")
     for key in changes:
-        _check_live(run_id, key, changes[key])
+        await _check_live(queue, run_id, key, changes[key])
     ScraperSettings.read(**changes)
     kept, withheld = storable(changes)
     if withheld:
@@ -77,14 +84,13 @@ async def list_settings(queue: Queue, run_id: str) -> list[SettingRow]:
     """Return the settings of a run: those that may change now, and the others that were given for it."""
     run, stored = await queue.run(run_id), (await read_note(queue, run_id)).settings
     values = dict(stored.values)
-    delay = stored.defaults.get("delay", (run.settings.host_delay * stored.exits).total_seconds())
-    rate = _rate_of(delay)
-    found: dict[str, Any] = {} if "delay" in values else {"rate": rate}
-    found |= {key: value for key, value in stored.defaults.items() if key != "delay"}
+    delay = _delay(run, stored)
+    found: dict[str, Any] = dict.fromkeys(LIVE, AS_IN_SCRAPER) | stored.defaults
+    found |= live_part(values) | {"rate": rate_of(delay), "delay": spelled(delay)}
     found["per_host"] = run.settings.per_host // stored.exits
     rows = [
-        SettingRow(key, shown_value(value), "run" if key in values else "scraper", NOW)
-        for key, value in (found | live_part(values)).items()
+        SettingRow(key, shown_value(value), "run" if _is_given(key, values) else "scraper", NOW)
+        for key, value in found.items()
     ]
     rows += [
         SettingRow(key, shown_value(value), "run", NEVER if key in FIXED else AT_START)
@@ -95,17 +101,21 @@ async def list_settings(queue: Queue, run_id: str) -> list[SettingRow]:
     return rows
 
 
-def _check_live(run_id: str, key: str, value: Any) -> None:
+async def _check_live(queue: Queue, run_id: str, key: str, value: Any) -> None:
     """Raise InvalidSetting unless a setting exists and can be changed while a run runs."""
     if key in LIVE:
         return
     ScraperSettings.read(**{key: value})  # raises for an unknown one, with the nearest name
     if key in FIXED:
         raise InvalidSetting(key, f"of run {run_id} cannot be changed: it {FIXED[key]}")
+    run = await queue.run(run_id)
+    scraper = (await read_note(queue, run_id)).settings.scraper or run.scraper
+    change = quote(without_secrets(f"{key}={shown_value(value)}"))
     raise InvalidSetting(
         key,
-        f"is read when a worker starts, so it cannot be changed while the run runs. Stop the workers, then: "
-        f"shoal run SCRAPER --resume {run_id} --set {key}=…  These can be changed now: {', '.join(LIVE)}",
+        f"is read when a worker starts, so it cannot be changed while the run runs. "
+        f"These can: {', '.join(LIVE)}. Stop the workers, then run: "
+        f"{shoal_command(f'run {quote(scraper)} --resume {run_id} --set {change}')}",
     )
 
 
@@ -140,7 +150,13 @@ async def _change_max_pages(queue: Queue, run: Run, most: int | None) -> None:
             await queue.resume(run.id)
 
 
-def _rate_of(seconds: float) -> str:
-    if not seconds:
-        return "none"
-    return f"{1 / seconds:.3g}/s" if seconds <= 1 else f"{60 / seconds:.3g}/min"
+def _delay(run: Run, stored: StoredSettings) -> timedelta:
+    """Return the time between two requests to a host, as it was set."""
+    if known := {key: value for key, value in stored.values.items() if key in _SAME}:
+        return ScraperSettings.read(**known).delay
+    own = stored.defaults.get("delay")
+    return run.settings.host_delay * stored.exits if own is None else timedelta(seconds=own)
+
+
+def _is_given(key: str, values: Mapping[str, Any]) -> bool:
+    return any(name in values for name in (_SAME if key in _SAME else (key,)))

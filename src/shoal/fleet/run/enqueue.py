@@ -6,10 +6,11 @@ policy.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from shoal.core.errors import InvalidSetting, InvalidTask
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, RunSettings, Task
 from shoal.core.values import hint
 from shoal.discover.feed import Feed, OnRefusal
@@ -21,7 +22,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.sources.dead_seeds import DeadSeeds
-from shoal.fleet.sources.declared import mark_seeded, mark_seeding
+from shoal.fleet.sources.declared import is_marked, mark_seeded, mark_seeding
 from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.queue.intake import Intake
@@ -108,9 +109,9 @@ class RunEnqueuer:
                 self.invalid(0, error)
 
     async def __aiter__(self) -> AsyncGenerator[Task]:
-        declared_for = self._run if self._seeds.declared_in else None
-        if declared_for:
-            await mark_seeding(self._queue, declared_for.id)
+        marked = self._run if is_marked(self._seeds) else None
+        if marked:
+            await mark_seeding(self._queue, marked.id, self._seeds)
         if self._first:
             yield self._first
         async for task in self._stream:
@@ -119,8 +120,8 @@ class RunEnqueuer:
                 await self._dead.flush(when_many=True)
         if self._dead:
             await self._dead.flush()
-        if declared_for:
-            await mark_seeded(self._queue, declared_for.id)
+        if marked:
+            await mark_seeded(self._queue, marked.id)
 
     def ids(self, run: Run) -> list[str | None]:
         """Return the ids, in a run, of the tasks that were passed as lists."""
@@ -174,18 +175,20 @@ class Refusals:
 
     first: list[Refusal] = field(default_factory=list)
     file: RejectFile | None = None
+    count: int = 0
 
     def record(self, refusal: Refusal) -> None:
         """Record one."""
+        self.count += 1
         if len(self.first) < MAX_REPORTED:
             self.first.append(refusal)
         if self.file:
             self.file.write(refusal)
 
     def record_problems(self, report: "SitemapReport") -> None:
-        """Record the sitemaps that could not be read completely."""
+        """Record the sitemaps and feeds that could not be read completely."""
         for problem in report.problems:
-            self.record(Refusal("sitemap", problem.url, problem.reason))
+            self.record(Refusal(report.source, problem.url, problem.reason))
 
 
 async def enqueue_all(

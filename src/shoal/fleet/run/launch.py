@@ -5,15 +5,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from shoal.core.errors import InvalidSetting, InvalidTask, RunConflict
+from shoal.core.errors import ExportFailed, InvalidSetting, InvalidTask, RunConflict
+from shoal.core.errors.commands import shoal_command
 from shoal.core.events import LOG, Level
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, Task
-from shoal.core.tasks import repeat, restarted, watched
+from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
@@ -25,10 +27,16 @@ from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.findings import RunFindings, read_findings
-from shoal.fleet.status.progress import ProgressReader, Snapshot, links_as_json
+from shoal.fleet.status.progress import (
+    ProgressReader,
+    Snapshot,
+    follow_progress,
+    hooks_as_json,
+    links_as_json,
+)
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
-from shoal.fleet.telemetry.setup import POLL_INTERVAL, logs_of, metrics_of
+from shoal.fleet.telemetry.setup import logs_of, metrics_of
 from shoal.queue.contract import Queue, QueueReports, Tasks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.browser import sandbox_notice
@@ -96,13 +104,18 @@ class Summary:
     findings: RunFindings = field(default_factory=RunFindings)
     job: Job | None = None  # with the settings of the run
 
+    @property
+    def queued_nothing(self) -> bool:
+        """Whether there was nothing to do because no seed could be queued, or none of the sources read."""
+        return bool(self.refused) and not self.snapshot.stats.tasks and not self.enqueued.known
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
         stats = self.snapshot.stats
-        pages = stats.completed - self.before
         return {
             "run_id": self.run.id,
             "enqueued": self.enqueued.added,
+            "pages": self.snapshot.pages,
             "completed": stats.completed,
             "dead": stats.dead,
             "expired": stats.expired,
@@ -112,8 +125,14 @@ class Summary:
             "reason": self.snapshot.reason or None,
             "not_followed": links_as_json(self.snapshot.not_followed),
             "missing": self.snapshot.missing.as_json(),
+            "files": self.snapshot.files.as_json(),
+            "hooks": hooks_as_json(self.snapshot.hooks),
+            "failures": list(dict.fromkeys(self.ending.failures)),
+            "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
-            "pages_per_second": round(pages / self.seconds, 2) if self.seconds else 0.0,
+            "pages_per_second": round((stats.completed - self.before) / self.seconds, 2)
+            if self.seconds
+            else 0.0,
             "remaining": stats.remaining,
             "invalid": self.refused,
             "known": self.enqueued.known,
@@ -142,7 +161,8 @@ async def find_unfinished(queue: QueueReports, scraper: str) -> Run:
         if is_open and (await queue.stats(run.id)).remaining:
             return run
     raise InvalidSetting(
-        "--resume", f"found no unfinished run of {scraper!r} in this queue. List them with: shoal runs"
+        "--resume",
+        f"found no unfinished run of {scraper!r} in this queue. List them with: {shoal_command('runs')}",
     )
 
 
@@ -176,7 +196,7 @@ def open_pool(
     make_pool: Callable[..., WorkerPool] = WorkerPool,
 ) -> WorkerPool:
     """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
-    notice = sandbox_notice({step.fetch for step in job.scraper.steps.values()})
+    notice = sandbox_notice(job.scraper.fetchers)
     if notice:
         on_event(notice)
         logs.fleet.log(Level.WARNING, LOG, message=notice)
@@ -245,7 +265,10 @@ async def launch(
             await asyncio.wait([polling])
         await end_at_budget(queue, run, job.scraper)
         snapshot = await progress.read(last=True)
-        await results.finish(snapshot.stats.items)
+        try:
+            await results.finish(snapshot.stats.items)
+        except ExportFailed as error:
+            raise results.with_command(error, job.queue_url) from error
         if not pool.stops:
             await apply_keep(queue, job.scraper, run, observer.on_message)
     return Summary(
@@ -264,9 +287,8 @@ async def launch(
 async def _poll(
     progress: ProgressReader, pool: WorkerPool, observer: RunObserver, metrics: PoolMetrics
 ) -> None:
-    async def report() -> None:
-        snapshot = await progress.read()
+    def report(snapshot: Snapshot) -> None:
         metrics.update(snapshot)
         observer.on_progress(snapshot, pool)
 
-    await repeat(report, POLL_INTERVAL, jitter=0, at_once=True)
+    await follow_progress(progress, report, is_at_work=lambda: bool(pool.pids))

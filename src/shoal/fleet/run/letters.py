@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError
+from shoal.core.errors.commands import shoal_command
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task
 from shoal.core.redact import redacted
-from shoal.core.request_options import RequestOptions
+from shoal.core.request_options import HEAD, RequestOptions
 from shoal.core.text import shorten
 from shoal.core.values import hint
 from shoal.fleet.job import Job
@@ -30,7 +31,7 @@ class LetterChange:
     """What to change in dead letters; what is not given stays.
 
     `url_replace` replaces a part of the URL, `payload` the whole payload, and `set_payload` some of its
-    fields. A header that is None is removed.
+    fields. A header that is None is removed. A body makes a GET a POST; the methods GET and HEAD drop it.
     """
 
     url: str | None = None
@@ -40,10 +41,14 @@ class LetterChange:
     set_payload: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     headers: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
     priority: int | None = None
+    method: str | None = None
+    body: str | bytes | None = field(default=None, repr=False)  # may hold a secret
 
     def __post_init__(self) -> None:
         if not any(_given(self)):
-            raise InvalidInput("Nothing to change. Give a URL, a step, a payload, a header or a priority.")
+            raise InvalidInput(
+                "Nothing to change. Give a URL, a step, a payload, a header, a method, a body or a priority."
+            )
         if self.url is not None and self.url_replace is not None:
             raise InvalidInput("A new URL and a replacement in the URL cannot be combined; give one of them.")
         if self.url_replace is not None and not self.url_replace[0]:
@@ -51,6 +56,7 @@ class LetterChange:
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name) or (value is not None and not value.isprintable()):
                 raise InvalidInput(f"Not a header: {shorten(repr(name))}. Write it as 'Name: value'.")
+        RequestOptions.read(method=self.method, body=self._body)
 
     def apply(self, task: Task) -> Task:
         """Return the changed task, which may be equal to the given one."""
@@ -69,17 +75,25 @@ class LetterChange:
             return url.replace(*self.url_replace)
         return url if self.url is None else self.url
 
+    @property
+    def _body(self) -> bytes | None:
+        return self.body.encode() if isinstance(self.body, str) else self.body
+
     def _request(self, request: RequestOptions | None) -> RequestOptions | None:
-        if not self.headers:
+        if not self.headers and self.method is None and self.body is None:
             return request
+        body, old = self._body, request or RequestOptions()
+        method = self.method and self.method.upper()
+        if method is None and old.post is not None and not (body and old.method == HEAD):
+            method = old.method
+        if body is None and method not in ("GET", HEAD):
+            body = old.post
+        return RequestOptions.read(method=method, headers=self._merge_headers(old.headers), body=body)
+
+    def _merge_headers(self, old: Mapping[str, str]) -> dict[str, str]:
         changed = {name.lower() for name in self.headers}
-        kept = request.headers if request else NOTHING
-        headers = {name: value for name, value in kept.items() if name.lower() not in changed}
-        headers |= {name.lower(): value for name, value in self.headers.items() if value is not None}
-        post = request.post if request else None
-        if post is None and not headers:
-            return None
-        return replace(request or RequestOptions(), headers=headers)
+        kept = {name: value for name, value in old.items() if name.lower() not in changed}
+        return kept | {name.lower(): value for name, value in self.headers.items() if value is not None}
 
 
 FIELDS = tuple(one.name for one in fields(LetterChange))
@@ -93,9 +107,12 @@ def read_change(given: Mapping[str, Any]) -> LetterChange:
     return LetterChange(**given)
 
 
+_OPTIONAL = ("url", "url_replace", "step", "payload", "priority", "method", "body")
+
+
 def _given(change: LetterChange) -> Iterable[bool]:
-    yield from (getattr(change, name) is not None for name in ("url", "url_replace", "step", "payload"))
-    yield from (change.priority is not None, bool(change.set_payload), bool(change.headers))
+    yield from (getattr(change, name) is not None for name in _OPTIONAL)
+    yield from (bool(change.set_payload), bool(change.headers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,11 +198,13 @@ async def edit_letter(
     edit = LetterEdit(letter=letter, task=task, by=_name(by), note=_note(letter.task, task))
     (fate,) = await queue.edit(run_id, [edit])
     if fate is EditFate.DUPLICATE:
-        raise RunConflict(run_id, f"{DUPLICATE}. Drop the letter: shoal dead drop {run_id} {letter_id}")
+        drop = shoal_command(f"dead drop {run_id} {letter_id}")
+        raise RunConflict(run_id, f"{DUPLICATE}. Drop the letter: {drop}")
     if fate is EditFate.EDITED:
         await move_failed_pages(queue, run_id, {letter_id: new_id})
     if fate is EditFate.CHANGED:
-        raise RunConflict(run_id, f"changed the letter meanwhile. Look at it: shoal dead list {run_id}")
+        look = shoal_command(f"dead list {run_id}")
+        raise RunConflict(run_id, f"changed the letter meanwhile. Look at it: {look}")
     return await find_letter(queue, run_id, new_id)
 
 
@@ -266,6 +285,7 @@ def _note(old: Task, new: Task) -> str:
             ("url", old.url, new.url),
             ("step", old.step, new.step),
             ("priority", old.priority, new.priority),
+            ("method", method_of(old), method_of(new)),
         )
         if before != after
     ]
@@ -273,7 +293,13 @@ def _note(old: Task, new: Task) -> str:
         words.append(f"payload {names}")
     if names := _changed(_headers(old), _headers(new)):
         words.append(f"headers {names}")
+    if (old.request and old.request.post) != (new.request and new.request.post):
+        words.append("body")  # which may hold a secret
     return error_text(redacted(f"edited: {'; '.join(words)}"))
+
+
+def method_of(task: Task) -> str:
+    return task.request.method if task.request and task.request.post is not None else "GET"
 
 
 def _headers(task: Task) -> Mapping[str, str]:

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, Stats
+from shoal.fleet.command_hints import export_words
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rates import forget_rates
@@ -13,10 +15,13 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.pages import forget_failed_pages
+from shoal.worker.files.counts import forget_file_counts
+from shoal.worker.left_out.last_counts import forget_counting
 from shoal.worker.left_out.missing import forget_missing
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
+from shoal.worker.run_hooks.record import forget_hook_records
 from shoal.worker.run_settings.stored import forget_settings
 from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import topic_of as links_topic
@@ -47,7 +52,7 @@ def check_not_cancelled(run: Run) -> None:
         raise RunConflict(
             run.id,
             "was cancelled and cannot be resumed. Start a new run: leave out --resume and --run. "
-            f"Its items are still there: shoal export {run.id} --to items.jsonl",
+            f"Its items are still there: {shoal_command(export_words(run.id))}",
         )
 
 
@@ -83,7 +88,10 @@ async def purge(queue: Queue, run_id: str) -> None:
     await queue.write_notes(BUDGETS, {run_id: None})
     await forget_cuts(queue, run_id)
     await forget_missing(queue, run_id)
+    await forget_counting(queue, run_id)
+    await forget_file_counts(queue, run_id)
     await forget_settings(queue, run_id)
+    await forget_hook_records(queue, run_id)
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)
     await forget_rates(queue, run_id)
@@ -137,11 +145,12 @@ async def discard(queue: Queue, run: Run) -> None:
         return
     log.warning(
         "Run %s is kept, with %s tasks: other runs skip them as duplicates. Resume it: --resume %s. "
-        "Or allow them to be queued again: shoal purge %s, then shoal forget",
+        "Or allow them to be queued again: %s, then %s",
         run.id,
         f"{tasks:,}",
         run.id,
-        run.id,
+        shoal_command(f"purge {run.id}"),
+        shoal_command(f"forget {run.scraper}"),
     )
 
 

@@ -52,6 +52,6 @@ async def _maintain(queue: Queue) -> None:
         try:
             await reclaim_if_due(queue)
         except QueueError as error:
-            log.warning("Queue maintenance failed: %s. Retrying in %.0f s.", error, wait)
+            log.warning("Queue maintenance failed: %s. Retrying in %.0f s.", str(error).rstrip("."), wait)
         except Exception:
             log.exception("Queue maintenance failed. Retrying in %.0f s.", wait)

@@ -7,7 +7,6 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +14,9 @@ from pathlib import Path
 import msgspec
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
+from shoal.core.urls import is_object_url
 from shoal.export.tail import repair_last_line
 from shoal.export.target import has_content
 from shoal.queue.contract import Queue
@@ -27,6 +28,7 @@ NOTE_TTL = timedelta(days=365)
 class _LastWriter(msgspec.Struct):
     run_id: str
     start: int
+    end: int | None = None  # of a file that is written at once, when the run has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,20 @@ class OutputFile:
     def _key(self) -> str:
         return sha256(f"{socket.gethostname()} {os.path.realpath(self.path)}".encode()).hexdigest()
 
+    @property
+    def _name(self) -> str:
+        return str(self.path)
+
+    def _has_content(self) -> bool:
+        return has_content(self._name)
+
     async def check_owner(self, run_id: str) -> None:
         """Raise InvalidSetting if the file has content that the run has not written: it must not be lost."""
         last = await self._last()
-        if not has_content(str(self.path)) or (last and last.run_id == run_id):
+        if (last and last.run_id == run_id) or not await asyncio.to_thread(self._has_content):
             return
         whose = f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
-        raise InvalidSetting(str(self.path), f"{whose}. Choose another file, or add --overwrite")
+        raise InvalidSetting(self._name, f"{whose}. Choose another file, or add --overwrite")
 
     async def begin(self, run_id: str, items: Callable[[], AsyncIterator[StoredItem]]) -> int:
         """Cut what the run has appended before, and return where it begins: at the end for a new one.
@@ -68,6 +77,26 @@ class OutputFile:
             os.truncate(self.path, start)
         await self._write(run_id, start)
         return start
+
+    async def begin_rows(self, run_id: str) -> int:
+        """Do the same for a file whose rows cannot be compared with items: nothing may have followed them."""
+        last = await self._last()
+        size = self.path.stat().st_size if self.path.exists() else 0
+        start = size
+        if last and last.run_id == run_id and last.start < size:
+            if last.end != size:
+                raise InvalidSetting(
+                    str(self.path),
+                    f"has changed since run {run_id} wrote to it. Choose another file, or add --overwrite",
+                )
+            start = last.start
+            os.truncate(self.path, start)
+        await self._write(run_id, start)
+        return start
+
+    async def end_rows(self, run_id: str, start: int) -> None:
+        """Record that the run has written to the end of the file."""
+        await self._write(run_id, start, self.path.stat().st_size)
 
     def _repair(self) -> None:
         if not self.path.exists():
@@ -94,12 +123,43 @@ class OutputFile:
         last = await self._last()
         return last is not None and last.run_id == run_id and last.start > 0
 
-    async def _write(self, run_id: str, start: int) -> None:
-        value = msgspec.json.encode(_LastWriter(run_id, start))
+    def _may_exist(self) -> bool:
+        return self.path.exists()
+
+    async def _write(self, run_id: str, start: int, end: int | None = None) -> None:
+        value = msgspec.json.encode(_LastWriter(run_id, start, end))
         await self.queue.write_notes(TOPIC, {self._key: value}, ttl=NOTE_TTL)
 
     async def _last(self) -> _LastWriter | None:
-        if not self.path.exists():
+        if not self._may_exist():
             return None
         found = (await self.queue.notes(TOPIC, [self._key])).get(self._key)
         return msgspec.json.decode(found.value, type=_LastWriter) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputObject(OutputFile):
+    """An object in object storage that runs of a queue write to; it is replaced whole."""
+
+    url: str
+
+    @property
+    def _key(self) -> str:
+        return sha256(self.url.encode()).hexdigest()  # the same from every machine
+
+    @property
+    def _name(self) -> str:
+        return self.url
+
+    def _may_exist(self) -> bool:
+        return True
+
+    def _has_content(self) -> bool:
+        from shoal.export.objects import object_exists  # imported only if used
+
+        return object_exists(self.url)
+
+
+def open_output(queue: Queue, path: str) -> OutputFile:
+    """Return the file or object that a path names."""
+    return OutputObject(queue, Path(path), path) if is_object_url(path) else OutputFile(queue, Path(path))

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 import msgspec
 
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO
-from shoal.core.tasks import watched
+from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.partitions.membership import Membership, admit
@@ -25,6 +26,8 @@ from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.process.dead_worker import StepLimit, once_steps
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
+from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
+from shoal.worker.run_settings.stored import read_note
 from shoal.worker.settling.release import release_leases
 
 MAX_RESTARTS = 5  # in a row, with no task settled in between
@@ -74,6 +77,7 @@ class WorkerPool:
         self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
         self._log = WorkerLifecycleLog(logs, config.run_id, on_output)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
+        self._settings_stamp: int | None = None
         self._stops = 0
         self._stopping = asyncio.Event()
         self._is_over = False  # whether a worker has found the run drained
@@ -126,6 +130,8 @@ class WorkerPool:
             self._lock.when_lost(self._stop_without_lock)
             await stack.enter_async_context(maintained(self._queue))
             await stack.enter_async_context(recorded_rates(self._queue, self._config.run_id))
+            following = watched(asyncio.create_task(repeat(self.check_settings, FOLLOW_INTERVAL, jitter=0.1)))
+            stack.callback(following.cancel)
             await admit(self._queue, self._config.run_id, self._config.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)
@@ -136,6 +142,16 @@ class WorkerPool:
                 await self._release(worker_id)
         ending.tally = self._past
         return ending
+
+    async def check_settings(self) -> None:
+        """Tell the workers when the settings of the run have changed: one read serves all of them."""
+        # Workers that hold nothing read them before they work again.
+        if self.in_hand:
+            stamp = (await read_note(self._queue, self._config.run_id)).stamp
+            if stamp != self._settings_stamp:
+                self._settings_stamp = stamp
+                for supervisor in self._supervisors.values():
+                    supervisor.announce_settings()
 
     async def _run_slots(self, ending: PoolExit) -> None:
         try:
@@ -180,6 +196,14 @@ class WorkerPool:
             # Slots that still wait for their staggered start need not wait any longer.
             self._is_over = True
             self._stopping.set()
+            for supervisor in self._supervisors.values():
+                supervisor.wake_up()  # those that have long found nothing would end late
+
+    def _wake_one(self) -> None:
+        """Wake an idle worker, because another one has found as much work as it takes."""
+        idle = next((one for one in self._supervisors.values() if one.is_running and not one.in_hand), None)
+        if idle:
+            idle.wake_up()
 
     def _restart_delay(self, last: WorkerExit, deaths: int) -> float:
         """Return the delay before the next worker starts; it doubles while no task is completed."""
@@ -202,8 +226,13 @@ class WorkerPool:
             for line in last.last_lines:
                 self._on_event(line)
 
+    def _config_of(self, number: int) -> WorkerConfig:
+        # Those that share partitions look for different tasks.
+        may_rest = number > self._first and not self._config.sharing
+        return msgspec.structs.replace(self._config, worker_id=new_worker_id(), may_rest=may_rest)
+
     async def _run_worker(self, fork_server: ForkServer, number: int) -> WorkerExit:
-        config = msgspec.structs.replace(self._config, worker_id=new_worker_id())
+        config = self._config_of(number)
         entry = self._log.entry(number, config.worker_id)
         supervisor = WorkerSupervisor(
             self._queue,
@@ -212,6 +241,7 @@ class WorkerPool:
             limits=self._limits,
             on_output=entry.log_output,
             on_event=entry.log_event,
+            on_full_claim=self._wake_one,
         )
         self._supervisors[number] = supervisor
         try:

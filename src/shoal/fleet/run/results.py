@@ -6,19 +6,21 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal, Self
 
-from shoal.core.errors import DutyFailed, InvalidSetting, ShoalError
+from shoal.core.errors import DutyFailed, ExportFailed, InvalidSetting, ShoalError
 from shoal.core.model import StoredItem
+from shoal.core.urls import is_object_url
 from shoal.export.contract import Writer
 from shoal.export.follow import follow
-from shoal.export.open import Existing, open_writer
+from shoal.export.open import Existing, can_follow, exporter_of, open_writer
 from shoal.export.stream import export
 from shoal.export.tables.address import is_table
-from shoal.export.target import STDOUT, has_content
-from shoal.fleet.run.output_file import OutputFile
+from shoal.export.target import STDOUT
+from shoal.fleet.command_hints import command_on, joined
+from shoal.fleet.run.output_file import open_output
 from shoal.queue.contract import Queue
+from shoal.queue.disk import FULL, describe_disk
 
 log = logging.getLogger(__name__)
-APPENDABLE = (".jsonl", ".ndjson")
 OutputMode = Existing | Literal["continue"]
 
 
@@ -37,7 +39,7 @@ class ResultWriter:
         self._on_lost: Callable[[], object] = lambda: None
 
         is_file = path and path != STDOUT and not is_table(path)
-        self._file = OutputFile(queue, Path(path)) if path and is_file else None
+        self._file = open_output(queue, path) if path and is_file else None
         self._existing: OutputMode = existing
         # An output that cannot be written is refused before anything is fetched.
         if path:
@@ -50,7 +52,7 @@ class ResultWriter:
             self._existing = "append" if is_appended else "replace"
         if self._file and self._existing != "append":
             await self._file.replace(self._run_id)
-        if self._path and (self._path == STDOUT or is_appendable(self._path)):
+        if self._path and can_follow(self._path):
             writer = await self._open_live(self._path)
             self._follower = asyncio.create_task(
                 follow(self._items_after, writer, ended=self._total_if_known, stop=self._over)
@@ -76,9 +78,17 @@ class ResultWriter:
                     raise
         # What broke the first attempt, a full disk or an unreachable store, may be over.
         if self._path:
-            is_appended = self._existing == "append"
-            writer = await self._open_live(self._path) if is_appended else open_writer(self._path)
-            await export(lambda: self._items_after(0), writer)
+            await self._write_all(self._path)
+
+    async def _write_all(self, path: str) -> None:
+        if not (self._file and self._existing == "append"):
+            await export(lambda: self._items_after(0), open_writer(path))
+        elif can_follow(path):
+            await export(lambda: self._items_after(0), await self._open_live(path))
+        else:
+            start = await self._file.begin_rows(self._run_id)
+            await export(lambda: self._items_after(0), open_writer(path, existing="append"))
+            await self._file.end_rows(self._run_id, start)
 
     async def _open_live(self, path: str) -> Writer:
         """Open a file or stdout to be written line by line, from where the run's items begin."""
@@ -101,8 +111,29 @@ class ResultWriter:
         if self._path == STDOUT:
             log.warning("%s Stopping: nothing receives the items.", _sentence(failed))
             self._on_lost()
+        elif isinstance(failed, ExportFailed):
+            log.warning(
+                "%s could not be written: %s. The items stay in the queue, and are written at the end of the "
+                "run: make room until then.",
+                failed.place,
+                self._reason(failed),
+            )
         else:
             log.warning("%s The items will be written at the end of the run.", _sentence(failed))
+
+    def with_command(self, error: ExportFailed, queue_url: str) -> ExportFailed:
+        """Return the error of a file that could not be written, with the command that writes it later."""
+        if self._file is None:
+            return error
+        words = joined(["export", self._run_id, "--to", str(self._path), "--overwrite"])
+        advice = f"The items are safe in the queue. Make room, then run: {command_on(queue_url, words)}"
+        return ExportFailed(error.place, self._reason(error), advice)
+
+    def _reason(self, error: ExportFailed) -> str:
+        is_full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+        if is_full and self._path and self._file and not is_object_url(self._path):
+            return f"{error.reason} on {describe_disk(Path(self._path))}"
+        return error.reason
 
     def _items_after(self, after: int) -> AsyncIterator[StoredItem]:
         return self._queue.items(self._run_id, after=after)
@@ -122,23 +153,17 @@ def output_mode(*, is_new: bool, overwrite: bool, append: bool) -> OutputMode:
 
 def check_output(path: str, existing: OutputMode) -> None:
     """Raise InvalidSetting for an output that cannot be written in this way."""
-    if not is_appendable(path):
-        is_csv = Path(path).suffix.lower() == ".csv" and not is_table(path)
-        later = f", or export after the run: shoal export newest --to {path} --append" if is_csv else ""
-        if existing == "append":
-            raise InvalidSetting(
-                "--append",
-                f"adds to .jsonl files while a run runs, and {path} is none. Choose a .jsonl file"
-                f"{later}, or add --overwrite",
-            )
-        if existing == "refuse" and is_csv and has_content(path):
-            raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{later}")
-    open_writer(path, existing="refuse" if existing == "refuse" else "replace").discard()
-
-
-def is_appendable(path: str) -> bool:
-    """Return whether items can be added to a file line by line."""
-    return Path(path).suffix.lower() in APPENDABLE and not is_table(path)
+    is_file = path != STDOUT and not is_table(path)
+    # An object's own error says more.
+    can_append = is_file and (is_object_url(path) or exporter_of(path).can_append)
+    if existing == "append" and not can_append:
+        raise InvalidSetting(
+            "--append",
+            f"adds to .jsonl, .jsonl.gz and .csv files, and {path} is none. Choose such a file, or add "
+            "--overwrite",
+        )
+    # An existing file is opened as it will be, so that a header that does not fit is found now.
+    open_writer(path, existing="replace" if existing == "continue" else existing).discard()
 
 
 def _sentence(error: ShoalError) -> str:

@@ -3,11 +3,13 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
+from shoal.core.errors.commands import shoal_command
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge
@@ -93,9 +95,9 @@ async def purge_run(queue: Queue, run_id: str, *, dry_run: bool = False) -> Purg
     users = [worker for worker in workers if not snapshot.is_over or "own" in worker.info]
     if users and run.state is not RunState.CANCELLED:
         them = f"{counted(len(users), 'worker')} {'runs' if len(users) == 1 else 'run'} on it"
-        first = f"Cancel it first: shoal cancel {run_id}"
+        first = f"Cancel it first: {shoal_command(f'cancel {run_id}')}"
         if snapshot.is_over:
-            first = f"Stop them first; to list them: shoal workers --run {run_id}"
+            first = f"Stop them first; to list them: {shoal_command(f'workers --run {run_id}')}"
         raise RunConflict(run_id, f"is {snapshot.state} and not deleted: {them}. {first}")
     if not dry_run:
         await purge(queue, run_id)

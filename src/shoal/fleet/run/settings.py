@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted

@@ -79,5 +79,5 @@ def _why(load: RunLoad, bounds: ScaleBounds, by_tasks: int, by_hosts: int) -> st
     if by_tasks == bounds.most and load.under_way > bounds.most * bounds.tasks_per_worker:
         return f"{tasks}, and --max is {bounds.most}"
     if not load.under_way and load.later:
-        return f"no task is ready; {load.later:,} are delayed"
+        return f"no task is ready; delayed: {load.later:,}"
     return tasks

@@ -1,20 +1,25 @@
 """The seeds that a scraper or its project declares, for runs for which none are typed."""
 
+import logging
+import re
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 
 from shoal.core.model import Task
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
-from shoal.fleet.sources.names import seeds_of
+from shoal.fleet.sources.names import read_seeds, seeds_of
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.fleet.sources.seeds import Seeds
-from shoal.fleet.status.seeding import TOPIC, seeding_value
+from shoal.fleet.status.seeding import TOPIC, interrupted_sources, seeding_value
 from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.scraper import Scraper
 
+log = logging.getLogger(__name__)
 NOTE_TTL = timedelta(days=365)
+SECRET = re.compile(r"//[^/?#]*@")  # a user and password in an address
 
 
 def declared_seeds(project: Project, job: Job) -> Seeds:
@@ -33,31 +38,49 @@ def declared_seeds(project: Project, job: Job) -> Seeds:
     return Seeds()
 
 
-def start_urls(project: Project, name: str, scraper: Scraper) -> list[str]:
-    """Return the URLs that are written down as seeds: in the project file, or in the scraper's `start`."""
-    entry = project.scrapers.get(name)
-    if entry and entry.seeds:
-        return list(seeds_of(entry).urls)
-    return [url for one in scraper.start if (url := one.url if isinstance(one, Task) else one)]
-
-
 def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> list[str]:
     """Return the private hosts that are allowed because seeds are declared there."""
-    return list(allowed_private_hosts(start_urls(project, name, scraper)))
+    entry = project.scrapers.get(name)
+    if entry and entry.seeds:
+        return list(allowed_private_hosts(seeds_of(entry).addresses))
+    urls = [one.url if isinstance(one, Task) else one for one in scraper.start]
+    return list(allowed_private_hosts(url for url in urls if url))
 
 
-async def mark_seeding(queue: SharedNotes, run_id: str) -> None:
-    """Record that declared seeds are being enqueued: a run that is resumed before the end starts over."""
-    await queue.write_notes(TOPIC, {run_id: seeding_value()}, ttl=NOTE_TTL)
+def is_marked(seeds: Seeds) -> bool:
+    """Return whether it is recorded that these seeds are being enqueued: not for a few typed URLs."""
+    return bool(seeds.declared_in or seeds.file or seeds.template or seeds.axes or seeds.by_kind())
+
+
+async def mark_seeding(queue: SharedNotes, run_id: str, seeds: Seeds) -> None:
+    """Record that seeds are being enqueued: a run that is resumed before the end reads them again."""
+    value = seeding_value() if seeds.declared_in else _typed_value(seeds)
+    await queue.write_notes(TOPIC, {run_id: value}, ttl=NOTE_TTL)
+
+
+def _typed_value(seeds: Seeds) -> bytes:
+    """Return the note for typed sources, with paths and times that mean the same elsewhere and later."""
+    if seeds.file == "-":
+        return seeding_value(lost="standard input")
+    named, here = dict(seeds.named or {}), Path.cwd()
+    if any(SECRET.search(text) for text in chain(*(texts for _, texts, _ in seeds.by_kind()))):
+        return seeding_value(lost="a source whose address has a password")
+    if seeds.file:
+        named["urls_file"] = _within(here, seeds.file)
+    if seeds.axes:
+        named["axis"] = [_axis_within(here, axis) for axis in seeds.axes]
+    if seeds.since:
+        named["since"] = seeds.since.isoformat()
+    return seeding_value(named)
 
 
 async def mark_seeded(queue: SharedNotes, run_id: str) -> None:
-    """Record that all declared seeds of a run are enqueued."""
+    """Record that all seeds of a run are enqueued."""
     await queue.write_notes(TOPIC, {run_id: None})
 
 
 async def run_being_seeded(queue: Queue, scraper: str) -> str | None:
-    """Return a scraper's newest unfinished run if the enqueueing of its declared seeds was interrupted.
+    """Return a scraper's newest unfinished run if the enqueueing of its seeds was interrupted.
 
     It may not have a single task yet.
     """
@@ -72,11 +95,27 @@ async def run_being_seeded(queue: Queue, scraper: str) -> str | None:
 
 
 async def seeds_left(queue: Queue, run_id: str, seeds: Seeds) -> Seeds:
-    """Return the seeds to enqueue when a run is resumed: declared ones only if that was interrupted.
+    """Return the seeds to enqueue when a run is resumed: those typed now, else what was interrupted.
 
-    Those that are in the run already are duplicates, which are not added again.
+    Those that are in the run already are duplicates, which are not added again. What cannot be read again is
+    logged, and the run goes on without it.
     """
-    if not seeds.declared_in or run_id in await queue.notes(TOPIC, [run_id]):
+    if seeds and not seeds.declared_in:
+        return seeds
+    interrupted = await interrupted_sources(queue, run_id)
+    if interrupted and interrupted.sources is not None:
+        return read_seeds(interrupted.sources)
+    if interrupted and interrupted.lost:
+        log.warning(
+            "Reading %s was interrupted when run %s was filled, and cannot be repeated: the run goes on with "
+            "the tasks that it has. To add the others, pass the source again with --resume %s",
+            interrupted.lost,
+            run_id,
+            run_id,
+        )
+        await mark_seeded(queue, run_id)
+        return Seeds()
+    if interrupted or not seeds:
         return seeds
     return Seeds() if (await queue.stats(run_id)).tasks else seeds
 

@@ -9,17 +9,20 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.values import hint, read_priority, read_since, read_text, read_words
 from shoal.discover.files.columns import Columns
 from shoal.discover.labels import Labels
+from shoal.discover.source import shown
 from shoal.fleet.project.file import ProjectScraper
 from shoal.fleet.sources.seeds import Seeds, Stream
 
 Spell = Callable[[str], str]
 
 ALL, NONE = "*", "-"
-# Names that have no effect without another one.
+# Names that have no effect without one of these.
 NEEDS = {
-    **dict.fromkeys(("format", "encoding", "delimiter", "column", "key"), "urls_file"),
-    **dict.fromkeys(("sitemap_hosts", "since"), "sitemap"),
-    "items": "from_run",
+    **dict.fromkeys(("format", "encoding", "delimiter", "column", "key"), ("urls_file",)),
+    "sitemap_hosts": ("sitemap",),
+    "feed_hosts": ("feed",),
+    "since": ("sitemap", "feed", "source"),
+    "items": ("from_run",),
 }
 
 
@@ -29,9 +32,10 @@ def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
     for name in named:
         if name not in _READERS:
             raise InvalidSetting(spell(name), f"is not known. {hint(name, _READERS)}")
-    for name, other in NEEDS.items():
-        if name in named and other not in named:
-            raise InvalidSetting(spell(name), f"has no effect alone; add {spell(other)}")
+    for name, others in NEEDS.items():
+        if name in named and not any(other in named for other in others):
+            choice = " or ".join(map(spell, others))
+            raise InvalidSetting(spell(name), f"has no effect alone; add {choice}")
     found = {name: _READERS[name](spell(name), value) for name, value in named.items()}
     payload, templates = _payload(spell, found)
     return Seeds(
@@ -48,6 +52,9 @@ def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
         labels=Labels(found.get("partition"), found.get("priority")),
         sitemaps=found.get("sitemap", ()),
         hosts=found.get("sitemap_hosts", ()),
+        feeds=found.get("feed", ()),
+        feed_hosts=found.get("feed_hosts", ()),
+        others=found.get("source"),
         since=found.get("since"),
         template=found.get("combine"),
         axes=found.get("axis", ()),
@@ -55,6 +62,7 @@ def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
         from_run=found.get("from_run"),
         from_items=found.get("items"),
         step=found.get("seed_step"),
+        named=named,
     )
 
 
@@ -100,6 +108,21 @@ def _list(key: str, value: Any) -> tuple[str, ...]:
     return tuple(name for word in read_words(key, value) for name in _split(word))
 
 
+def _sources(key: str, value: Any) -> dict[str, list[str]]:
+    """Read sources such as KIND:ADDRESS and SCHEME://…, by kind; raises InvalidSetting, or PluginFailed."""
+    from shoal.fleet.sources.kinds import SOURCES
+
+    found: dict[str, list[str]] = {}
+    for text in _texts(key, value):
+        kind, colon, address = text.partition(":")
+        if not colon:
+            raise InvalidSetting(key, f"must be KIND:ADDRESS or KIND://…, got {shown(text)!r}")
+        if SOURCES.find(kind.lower()) is None:
+            raise InvalidSetting(key, f"has no kind {shown(kind)!r}. {hint(kind.lower(), SOURCES.names())}")
+        found.setdefault(kind.lower(), []).append(text if address.startswith("//") else address)
+    return found
+
+
 def _priority(key: str, value: Any) -> str | int:
     """Read a number, or the name of a column."""
     text = str(value).strip()
@@ -127,6 +150,9 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "seed_step": read_text,
     "sitemap": _texts,
     "sitemap_hosts": _list,
+    "feed": _texts,
+    "feed_hosts": _list,
+    "source": _sources,
     "since": lambda key, value: read_since(key, value, datetime.now(UTC)),
     "combine": read_text,
     "axis": read_words,

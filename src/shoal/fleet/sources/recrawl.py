@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from shoal.core.errors import InvalidSetting, RunConflict
+from shoal.core.errors.commands import shoal_command
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Run, Task
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
@@ -60,7 +62,8 @@ async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None 
             if run.scraper == scraper.name and run.id != but:
                 return run
         raise InvalidSetting(
-            "--again", f"found no run of {scraper.name!r} in this queue. List them with: shoal runs"
+            "--again",
+            f"found no run of {scraper.name!r} in this queue. List them with: {shoal_command('runs')}",
         )
     run = await queue.run(wanted)
     if run.scraper != scraper.name:

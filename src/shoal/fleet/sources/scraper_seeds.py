@@ -1,13 +1,14 @@
-"""Reads the seeds of a scraper: its start URLs, and what its function yields."""
+"""Reads seeds that code of users and plugins yields: those of a scraper, those of a source."""
 
 import asyncio
 import time
 import traceback
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import SeedsFailed, ShoalError
+from shoal.discover.source import OpenSource, SourceOptions
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.seeds import iterate_seeds, user_code
 
@@ -20,9 +21,23 @@ async def iterate_scraper_seeds(scraper: Scraper) -> AsyncIterator[Any]:
         yield one
     if scraper.seed_function is None:
         return
+    seeds = iterate_seeds(scraper.seed_function, scraper.args, _iterate_in_thread)
+    async for one in _iterate_guarded(f"The seeds function of {scraper.name!r}", seeds):
+        yield one
+
+
+async def iterate_source(
+    kind: str, opener: OpenSource, addresses: Sequence[str], options: SourceOptions
+) -> AsyncIterator[Any]:
+    """Yield what a plugin's source yields; raises SeedsFailed if it fails."""
+    seeds = iterate_seeds(lambda: opener(addresses, options), None, _iterate_in_thread)
+    async for one in _iterate_guarded(f"The source {kind!r}", seeds):
+        yield one
+
+
+async def _iterate_guarded(what: str, seeds: AsyncIterator[Any]) -> AsyncIterator[Any]:
     count = 0
     try:
-        seeds = iterate_seeds(scraper.seed_function, scraper.args, _iterate_in_thread)
         while True:
             try:
                 with user_code():
@@ -35,7 +50,7 @@ async def iterate_scraper_seeds(scraper: Scraper) -> AsyncIterator[Any]:
         raise
     except Exception as error:
         raise SeedsFailed(
-            f"The seeds function of {scraper.name!r} failed after {count:,} seeds: {_describe(error)}. "
+            f"{what} failed after {count:,} seeds: {_describe(error)}. "
             "Fix it and repeat the command; a run that has tasks already continues with --resume newest"
         ) from error
 

@@ -11,10 +11,11 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Task
 from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
@@ -45,6 +46,9 @@ class Seeds:
     columns: Columns = DEFAULT_COLUMNS
     sitemaps: Sequence[str] = ()
     hosts: Sequence[str] = ()  # patterns of other hosts whose URLs the sitemaps may list
+    feeds: Sequence[str] = ()
+    feed_hosts: Sequence[str] = ()  # likewise of the feeds
+    others: Mapping[str, Sequence[str]] | None = None  # the addresses of sources by kind, also of plugins
     since: datetime | None = None
     template: str | None = None
     axes: Sequence[str] = ()  # each NAME=FILE or NAME:a,b,c
@@ -55,6 +59,7 @@ class Seeds:
     step: str | None = None
     of_scraper: bool = False  # the seeds that the scraper itself has
     declared_in: str | None = None  # the file that declares them; None if they were typed or passed
+    named: Mapping[str, Any] | None = None  # as typed or passed, by the names of options
 
     def __bool__(self) -> bool:
         return any(
@@ -63,12 +68,20 @@ class Seeds:
                 self.given,
                 self.file,
                 self.sitemaps,
+                self.feeds,
+                self.others,
                 self.template,
                 self.axes,
                 self.from_run,
                 self.of_scraper,
             )
         )
+
+    @property
+    def addresses(self) -> list[str]:
+        """The URLs that were typed or declared: pages, sitemaps, feeds, and a template with its host."""
+        template = [self.template] if self.template and "{" not in _host(self.template) else []
+        return [*self.urls, *self.sitemaps, *self.feeds, *template]
 
     @asynccontextmanager
     async def feed(
@@ -84,14 +97,23 @@ class Seeds:
             stream = iterate_scraper_seeds(scraper)
             sources.append(self.labels.label(GivenTasks("seeds", stream, step, scraper.steps)))
         async with AsyncExitStack() as stack:
-            if self.sitemaps:
+            if self.by_kind():
                 # Each kind of source is imported on use: a run has one of them, rarely two.
-                from shoal.fleet.sources.sitemap_walk import open_walk
+                from shoal.fleet.sources.kinds import open_sources
 
-                walk = await stack.enter_async_context(open_walk(self, scraper, step))
-                stack.callback(lambda: on_report(walk.report))
-                sources.append(self.labels.label(walk))
+                for source in await stack.enter_async_context(open_sources(self, scraper, step, queue)):
+                    if report := getattr(source, "report", None):
+                        stack.callback(on_report, report)
+                    sources.append(self.labels.label(source))
             yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)
+
+    def by_kind(self) -> list[tuple[str, Sequence[str], Sequence[str]]]:
+        """Return the kind, the addresses and the allowed hosts of the sources that are opened by address."""
+        hosts = {"sitemap": self.hosts, "feed": self.feed_hosts}
+        found = {"sitemap": [*self.sitemaps], "feed": [*self.feeds]}
+        for kind, addresses in (self.others or {}).items():
+            found.setdefault(kind, []).extend(addresses)
+        return [(kind, addresses, hosts.get(kind, ())) for kind, addresses in found.items() if addresses]
 
     def _local(self, step: str) -> Iterator[Source]:
         if self.urls:
@@ -182,3 +204,7 @@ def task_of(one: Any, step: str, steps: Collection[str]) -> Task | None:
     if not isinstance(one, Task):
         return None
     return replace(one, step=step) if one.step == SEED_STEP and SEED_STEP not in steps else one
+
+
+def _host(template: str) -> str:
+    return template.partition("://")[2].partition("/")[0]

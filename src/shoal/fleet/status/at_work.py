@@ -5,7 +5,8 @@ from datetime import timedelta
 from shoal.core.model import MINUTE, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
 from shoal.fleet.status.stale import FINAL_STATES
-from shoal.queue.contract import QueueReports
+from shoal.queue.contract import Queue, QueueReports
+from shoal.worker.left_out.last_counts import counting_workers
 
 RECENT = MINUTE  # a worker that has been silent for longer counts as gone
 GONE_SHOWN = timedelta(days=1)  # how long a gone worker can be listed
@@ -24,6 +25,14 @@ def is_at_work(worker: WorkerStatus) -> bool:
 async def runs_at_work(queue: QueueReports) -> set[str]:
     """Return the ids of the runs that somebody works on."""
     return {worker.run_id for worker in await queue.workers() if is_at_work(worker)}
+
+
+async def has_lost_counts(queue: Queue, run_id: str) -> bool:
+    """Return whether a worker is gone without its last counts: those of the run are lower bounds."""
+    if not (counting := await counting_workers(queue, run_id)):
+        return False
+    live = {worker.worker_id for worker in await queue.workers(run_id) if is_live(worker)}
+    return not counting <= live
 
 
 async def has_workers(queue: QueueReports, run_id: str) -> bool:

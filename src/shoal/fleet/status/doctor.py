@@ -97,6 +97,8 @@ async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     yield _check_steps(scraper)
     if settings.proxies is not None:
         yield await _check_proxies(settings.proxies)
+    for pattern, rules in settings.sites.proxies.items():
+        yield await _check_proxies(rules, f"proxies of {pattern}")
     if settings.tor is not None:
         yield await _check_tor(settings.tor)
     if any(step.fetch in RENDERED for step in scraper.steps.values()):
@@ -114,12 +116,12 @@ def _check_steps(scraper: Scraper) -> CheckResult:
     return CheckResult("scraper", CheckStatus.GOOD, says)
 
 
-async def _check_proxies(rules: ProxyRules) -> CheckResult:
+async def _check_proxies(rules: ProxyRules, name: str = "proxies") -> CheckResult:
     from shoal.fleet.status.proxies import check_proxies
 
     is_usable, is_complete, says = await check_proxies(rules)
     health = CheckStatus.GOOD if is_complete else CheckStatus.POOR if is_usable else CheckStatus.BAD
-    return CheckResult("proxies", health, says)
+    return CheckResult(name, health, says)
 
 
 async def _check_tor(settings: TorSettings) -> CheckResult:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from shoal.core.errors import InvalidSetting, UnknownRun
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.queue.contract import QueueReports
 
@@ -23,7 +24,7 @@ async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: s
     newest = next((run for run in await queue.runs() if _is_of(run, scraper)), None)
     if newest is None:
         whose = f" of {scraper!r}" if scraper else ""
-        start = "Start one with: shoal run FILE --url …"
+        start = f"Start one with: {shoal_command('run FILE --url …')}"
         raise InvalidSetting("RUN", f"means nothing yet: this queue has no runs{whose}. {start}")
     return newest
 

@@ -1,9 +1,10 @@
 """What to look at after a run: its first errors, the first reject, and fields that stay empty."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Stats, TaskState
 from shoal.core.tasks import first
 from shoal.core.text import shorten

@@ -77,7 +77,7 @@ class OverviewReader:
         if not stats.remaining:
             self._progress.pop(run.id, None)
             return await snapshot_of(self._queue, run, stats)
-        progress = self._progress.setdefault(run.id, ProgressReader(self._queue, run.id))
+        progress = self._progress.setdefault(run.id, ProgressReader(self._queue, run.id, with_hosts=False))
         return await progress.read(at_work=at_work)
 
     async def _read_hosts(self) -> list[HostStatus]:
@@ -124,7 +124,8 @@ def host_row(host: HostStatus) -> dict[str, Any]:
 
 def _run_row(snapshot: Snapshot) -> dict[str, Any]:
     row = snapshot.as_json()
-    del row["steps"], row["partitions"], row["not_followed"], row["missing"]
+    for name in ("steps", "partitions", "not_followed", "missing", "pages", "files", "hooks", "lost_counts"):
+        del row[name]
     return row
 
 

@@ -1,23 +1,31 @@
 """Progress of a run: its counts, its rate and the estimated time left."""
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any
 
+from shoal.core.errors import QueueError
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Counts, HostStatus, Run, RunState, Stats
 from shoal.queue.contract import Queue
+from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
-from shoal.worker.left_out.reasons import cuts_of, describe_cuts
+from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
+from shoal.worker.run_hooks.record import HookRecord, hook_records
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
 STOPPED = "stopped"
+POLL_INTERVAL, MAX_POLL_INTERVAL = 0.5, 10.0  # seconds; the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured
 MAX_HOSTS = 1_000
 HOSTS_INTERVAL = 5.0  # seconds between two reads of hosts, links and workers
+IDLE_HOSTS_INTERVAL = 30.0  # the same while the counts of the run do not change, and no host is paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,9 @@ class Snapshot:
     at_work: bool = True  # whether a live worker works on it
     missing: MissingPages = field(default_factory=MissingPages)
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
+    files: FileCounts = field(default_factory=FileCounts)
+    hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
+    lost_counts: bool = False  # whether what it has left out is a lower bound; known at its end
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
 
     @property
@@ -78,6 +89,12 @@ class Snapshot:
         return STOPPED if is_stopped else str(self.run.state)
 
     @property
+    def pages(self) -> int:
+        """The pages that were fetched and handled: completed, and no download, missing or forbidden."""
+        forbidden = self.not_followed[ROBOTS].count if ROBOTS in self.not_followed else 0
+        return max(0, self.stats.completed - self.missing.count - forbidden - self.files.ended)
+
+    @property
     def is_cut(self) -> bool:
         """Whether no task is left only because links were cut."""
         return self.is_finished and bool(self.cuts)
@@ -87,6 +104,14 @@ class Snapshot:
         """Why a partial run is partial; otherwise empty."""
         return self.run.reason or (describe_cuts(self.cuts) if self.is_cut else "")
 
+    def with_rate(self, rate: float) -> "Snapshot":
+        """Return the same with a rate, and the time left that follows from it."""
+        # The rate of workers that are gone says nothing about the time left.
+        has_eta = rate > 0 and self.stats.remaining and self.at_work and not self.run.state.has_ended
+        return replace(
+            self, rate=rate, eta=timedelta(seconds=self.stats.remaining / rate) if has_eta else None
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal status RUN --json` promises."""
         return {
@@ -94,6 +119,7 @@ class Snapshot:
             "scraper": self.run.scraper,
             "state": self.state,
             "reason": self.reason or None,
+            "pages": self.pages,
             **counts_as_json(self.stats),
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
@@ -103,7 +129,15 @@ class Snapshot:
             },
             "not_followed": links_as_json(self.not_followed),
             "missing": self.missing.as_json(),
+            "files": self.files.as_json(),
+            "hooks": hooks_as_json(self.hooks),
+            "lost_counts": self.lost_counts,
         }
+
+
+def hooks_as_json(hooks: Mapping[str, HookRecord]) -> dict[str, Any]:
+    """Return the hooks of a run, under the field names of every report."""
+    return {kind: record.as_json() for kind, record in hooks.items()}
 
 
 def links_as_json(not_followed: Mapping[str, SkippedLinks]) -> dict[str, Any]:
@@ -151,13 +185,16 @@ async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
 class ProgressReader:
     """Reads a run repeatedly, and computes its rate."""
 
-    def __init__(self, queue: Queue, run_id: str) -> None:
-        self._queue, self._run_id = queue, run_id
+    def __init__(self, queue: Queue, run_id: str, *, with_hosts: bool = True) -> None:
+        """Hosts are many: who does not show them reads without."""
+        self._queue, self._run_id, self._with_hosts = queue, run_id, with_hosts
+        self._stats: Stats | None = None  # when hosts and links were last read
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
         self._at_work, self._at_work_at = False, 0.0
-        self._missing = MissingPages()
+        self._missing, self._files = MissingPages(), FileCounts()
+        self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
         """Return a snapshot of the run; with `last`, skipped links and workers are up to date too.
@@ -168,29 +205,31 @@ class ProgressReader:
         stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
         rate = self._rate(now, stats.completed + stats.dead)
-        await self._read_hosts(now)
-        if last:
-            await self._read_left_out()
+        await self._read_details(now, stats, last=last)
         lacks_seeds = await _lacks_seeds(self._queue, run, stats)
         if at_work is None:
             at_work = await self._read_at_work(now, last) if stats.remaining or lacks_seeds else True
-        # The rate of workers that are gone says nothing about the time left.
-        has_eta = rate > 0 and stats.remaining and at_work and not run.state.has_ended
         snapshot = Snapshot(
             run,
             stats,
             self._hosts,
-            rate,
-            timedelta(seconds=stats.remaining / rate) if has_eta else None,
+            0.0,
+            None,
             self._paused,
             self._not_followed,
             at_work=at_work,
             missing=self._missing,
+            files=self._files,
+            hooks=self._hooks,
             lacks_seeds=lacks_seeds,
-        )
-        if not snapshot.is_finished:
-            return snapshot
-        return replace(snapshot, cuts=await cuts_of(self._queue, self._run_id))
+        ).with_rate(rate)
+        if snapshot.is_finished or snapshot.state == STOPPED:
+            from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, as below
+
+            lost = await has_lost_counts(self._queue, self._run_id)
+            cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
+            return replace(snapshot, cuts=cuts, lost_counts=lost)
+        return snapshot
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))
@@ -207,10 +246,19 @@ class ProgressReader:
             self._at_work, self._at_work_at = await has_workers(self._queue, self._run_id), now
         return self._at_work
 
-    async def _read_hosts(self, now: float) -> None:
-        # Not on every read: there may be a million hosts.
-        if now < self._hosts_at + HOSTS_INTERVAL and self._hosts:
-            return
+    async def _read_details(self, now: float, stats: Stats, *, last: bool) -> None:
+        """Read hosts and links, but not every time: there may be a million hosts."""
+        is_idle = stats == self._stats and not self._paused
+        interval = IDLE_HOSTS_INTERVAL if is_idle else HOSTS_INTERVAL
+        is_due = now >= self._hosts_at + interval
+        if self._with_hosts and (is_due or not self._hosts):
+            await self._read_hosts()
+        if is_due or last:
+            await self._read_left_out()
+        if is_due:
+            self._hosts_at, self._stats = now, stats
+
+    async def _read_hosts(self) -> None:
         count, paused = 0, []
         async for host in self._queue.hosts(self._run_id):
             count += 1
@@ -218,10 +266,29 @@ class ProgressReader:
                 paused.append(host)
             if count >= MAX_HOSTS:
                 break
-        self._hosts, self._hosts_at = count, now
+        self._hosts = count
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
-        await self._read_left_out()
 
     async def _read_left_out(self) -> None:
         self._not_followed = await links_not_followed(self._queue, self._run_id)
         self._missing = await missing_pages(self._queue, self._run_id)
+        self._files = await file_counts(self._queue, self._run_id)
+        self._hooks = await hook_records(self._queue, self._run_id)
+
+
+async def follow_progress(
+    progress: ProgressReader, report: Callable[[Snapshot], None], *, is_at_work: Callable[[], bool]
+) -> None:
+    """Report the progress of a run until cancelled, less often while nothing changes.
+
+    `is_at_work` says whether a worker of the caller works on it: then it does not read all that do, which in
+    a large fleet are many, for each of its launchers.
+    """
+    wait, before = POLL_INTERVAL, None
+    while True:
+        with suppress(QueueError):
+            snapshot = await progress.read(at_work=is_at_work() or None)
+            report(snapshot)
+            wait = POLL_INTERVAL if snapshot.stats != before else min(2 * wait, MAX_POLL_INTERVAL)
+            before = snapshot.stats
+        await asyncio.sleep(wait)

@@ -16,6 +16,7 @@ from shoal.queue.contract import Queue
 
 MAX_CONCURRENT = 50
 CONNECT_TIMEOUT = 5.0  # seconds
+TROUBLED = ("benched", "blocked", "failing")  # states of proxies that return no pages
 
 
 @dataclass(slots=True)

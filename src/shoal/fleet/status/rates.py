@@ -23,6 +23,7 @@ FIRST_INTERVAL = 2.0  # seconds between two points; it doubles whenever there ar
 MAX_POINTS = 240
 GAP = 3  # intervals without a point that a chart shows as a gap
 MIN_GAP = 20.0  # seconds
+MIN_SPAN = 5.0  # seconds over which the current rate is computed, at least
 END_TIMEOUT = 2.0  # seconds for the last point
 
 log = logging.getLogger(__name__)
@@ -41,11 +42,16 @@ class RateHistory(msgspec.Struct):
             self.interval *= 2
             self.points = [*self.points[:-1:2], self.points[-1]]
 
+    @property
+    def gap(self) -> float:
+        """The seconds without a point after which no pool is at work."""
+        return max(MIN_GAP, GAP * self.interval)
+
     def rates(self) -> list[tuple[float, float | None]]:
         """Return times and tasks ended per second; None where no pool was at work."""
         if not self.points:
             return []
-        gap = max(MIN_GAP, GAP * self.interval)
+        gap = self.gap
         found: list[tuple[float, float | None]] = [(self.points[0][0], None)]
         for (before, then), (at, ended) in pairwise(self.points):
             if at - before > gap:
@@ -60,6 +66,20 @@ async def read_rates(queue: SharedNotes, run_id: str) -> RateHistory:
     """Return the rates of a run; empty if no pool has stored any."""
     note = (await queue.notes(TOPIC, [run_id])).get(run_id)
     return _decode(note.value) if note else RateHistory()
+
+
+async def recent_rate(queue: SharedNotes, run_id: str, ended: int) -> float | None:
+    """Return the tasks that end per second, of which so many have ended now; None if no pool stored it."""
+    note = (await queue.notes(TOPIC, [run_id])).get(run_id)
+    history = _decode(note.value) if note else RateHistory()
+    if note is None or not history.points or note.age.total_seconds() > history.gap:
+        return None
+    newest, age = history.points[-1][0], note.age.total_seconds()
+    spans = ((newest - at + age, done) for at, done in reversed(history.points))
+    for seconds, done in spans:
+        if seconds >= MIN_SPAN:
+            return max(ended - done, 0) / seconds
+    return None
 
 
 async def forget_rates(queue: SharedNotes, run_id: str) -> None:
@@ -107,7 +127,8 @@ async def _record(queue: Queue, run_id: str) -> None:
             log.debug("The rate of run %s is not stored: %s", run_id, error)
         except Exception:
             log.exception("Storing the rate of run %s failed. Trying again.", run_id)
-        await asyncio.sleep(interval * random.uniform(1.0, 1.2))
+        # Mostly another pool has stored the point by then.
+        await asyncio.sleep(interval * random.uniform(1.0, 2.0))
 
 
 _decode = msgspec.json.Decoder(RateHistory).decode

@@ -1,24 +1,51 @@
-"""Whether the process that enqueues the declared seeds of a run is still there."""
+"""Whether the process that enqueues the seeds of a run is still there, and what it reads them from."""
+
+from typing import Any, NamedTuple
 
 import msgspec
 
 from shoal.core.model import MINUTE
 from shoal.fleet.dead_workers import has_ended, new_worker_id
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, SharedNotes
 from shoal.worker.process.procfs import pid_scope
+from shoal.worker.run_hooks.record import SEEDING_TOPIC
 
-TOPIC = "runs being seeded"
+TOPIC = SEEDING_TOPIC
 MAX_AGE = 60 * MINUTE  # of the enqueueing of a process on another machine, which cannot be checked
 
 
 class _Seeder(msgspec.Struct):
     process: str
     pid_scope: str | None = None
+    sources: dict[str, Any] | None = None
+    lost: str = ""
 
 
-def seeding_value() -> bytes:
-    """Return the note of this process, for a run whose seeds it enqueues."""
-    return msgspec.json.encode(_Seeder(new_worker_id(), pid_scope()))
+class InterruptedSources(NamedTuple):
+    """The typed sources of a run that were not read to their end: by name, or words for what cannot be."""
+
+    sources: dict[str, Any] | None
+    lost: str
+
+
+def seeding_value(sources: dict[str, Any] | None = None, lost: str = "") -> bytes:
+    """Return the note of this process, for a run whose seeds it enqueues.
+
+    `sources` are typed ones, to be read again if this is interrupted; `lost` names one that cannot be.
+    """
+    return msgspec.json.encode(_Seeder(new_worker_id(), pid_scope(), sources, lost))
+
+
+async def interrupted_sources(queue: SharedNotes, run_id: str) -> InterruptedSources | None:
+    """Return what a run is seeded from, None if it has all its seeds; declared seeds have no sources here."""
+    note = (await queue.notes(TOPIC, [run_id])).get(run_id)
+    if note is None:
+        return None
+    try:
+        seeder = msgspec.json.decode(note.value, type=_Seeder)
+    except msgspec.MsgspecError:
+        return InterruptedSources(None, "")  # of an earlier version
+    return InterruptedSources(seeder.sources, seeder.lost)
 
 
 async def is_seeding_interrupted(queue: Queue, run_id: str) -> bool:

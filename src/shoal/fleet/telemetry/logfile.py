@@ -2,12 +2,16 @@
 
 import errno
 import fcntl
+import logging
 import os
 from pathlib import Path
 from typing import IO
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.values import counted
+from shoal.queue.disk import FULL, describe_disk
 
+log = logging.getLogger(__name__)
 MAX_LAUNCHERS = 100  # that write to one folder at the same time
 
 
@@ -19,6 +23,7 @@ class LogFile:
         self._file: IO[bytes] | None = None
         self._size = 0
         self.error: OSError | None = None  # why the last line was not written
+        self._lost = 0  # lines since then
 
     def write(self, line: str) -> None:
         """Append a line; rotate first if it does not fit."""
@@ -31,10 +36,24 @@ class LogFile:
             assert self._file is not None
             self._file.write(data)
         except OSError as error:
-            self.error = error
+            self._lose(error)
             return
         self._size += len(data)
-        self.error = None
+        if self.error:
+            self.error, lost, self._lost = None, self._lost, 0
+            log.warning("%s is written again; %s lost.", self._path, counted(lost, "line"))
+
+    def _lose(self, error: OSError) -> None:
+        is_first, self.error = self.error is None, error
+        self._lost += 1
+        if is_first:  # said once: this message may be a line of the same file
+            where = f" on {describe_disk(self._path)}" if error.errno in FULL else ""
+            log.warning(
+                "The log %s could not be written: %s%s. The run continues, and lines are lost until it can.",
+                self._path,
+                error.strerror,
+                where,
+            )
 
     def close(self) -> None:
         """Close the file."""

@@ -6,12 +6,14 @@ Labels have few values: an outcome, a step, an error class, a scraper. Never a U
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Counts, Run, WorkerStatus
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.model import Counts, Run, RunState, WorkerStatus
+from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import ENDINGS, state_of
 from shoal.queue.contract import Queue
@@ -89,12 +91,17 @@ class QueueMetrics:
 
     async def collect(self) -> "Iterator[Metric]":
         """Read the queue, and return its metrics."""
+        workers = await self.queue.workers()
+        if not any(map(is_at_work, workers)):
+            # Nobody else ends delays and lost leases, and an autoscaler waits for this number to rise.
+            await self.queue.reclaim()
         counts: dict[str, Counter[str]] = {}
+        demand = 0
         for run in (await self.queue.runs())[:MAX_RUNS]:
             stats = without_waiting(run, await self.queue.stats(run.id))
             counts.setdefault(run.scraper, Counter()).update(_by_state(stats))
-        workers = await self.queue.workers()
-        return iter([_queue_family(counts), *worker_families(workers)])
+            demand += stats.leased + (stats.pending if run.state is RunState.RUNNING else 0)
+        return iter([_queue_family(counts), demand_family(demand), *worker_families(workers)])
 
 
 def exposition(families: "Iterator[Metric]") -> bytes:
@@ -208,6 +215,14 @@ def without_waiting(run: Run, counts: Counts) -> Counts:
 
 def _by_state(counts: Counts) -> dict[str, int]:
     return {state: getattr(counts, state) for state in STATES}
+
+
+def demand_family(demand: int) -> "Metric":
+    """Return the tasks that a worker could do now, or has in hand."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    # Without labels: KEDA's metrics-api trigger reads one sample.
+    return GaugeMetricFamily("shoal_queue_demand", "Tasks that are ready or leased.", value=demand)
 
 
 def _queue_family(counts: Mapping[str, Mapping[str, int]]) -> "Metric":

@@ -61,7 +61,7 @@ async def metrics_of(
 @asynccontextmanager
 async def update_metrics(metrics: PoolMetrics, queue: Queue, run: Run) -> AsyncIterator[None]:
     """Keep the run's counts in the metrics up to date inside the block."""
-    progress = ProgressReader(queue, run.id)
+    progress = ProgressReader(queue, run.id, with_hosts=False)
     duty = restarted("Reading the run for its metrics", lambda: _poll(metrics, progress), log.error)
     polling = watched(asyncio.create_task(duty))
     try:

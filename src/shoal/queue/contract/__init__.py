@@ -1,6 +1,8 @@
 """The contract of every queue backend; `tests/conformance` tests each backend against it."""
 
 from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +18,7 @@ __all__ = [
     "Fence",
     "LetterEdit",
     "OnInvalid",
+    "OpenQueue",
     "Queue",
     "QueueAdmin",
     "QueueReports",
@@ -49,3 +52,7 @@ class Queue(WorkQueue, QueueReports, QueueAdmin, SharedNotes):
     @abstractmethod
     async def migrate(self) -> int:
         """Migrate the store to this Shoal's schema and return its version; may run twice and in parallel."""
+
+
+# Opens the queue at an address; the timeout is how long it retries a store that cannot be reached.
+OpenQueue = Callable[[str, timedelta], Awaitable[Queue]]

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from uuid import uuid4
 import asyncpg
 
 from shoal.core.errors import (
+    HandshakeFailed,
     InvalidSetting,
     QueueError,
     QueueFull,
@@ -20,6 +22,7 @@ from shoal.core.errors import (
 from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.postgres.sql import in_schema, schema_of
 from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
+from shoal.queue.tls import check_files, handshake_problem
 
 # Of a call that usually takes milliseconds. A lease lasts a minute and is extended three times in it, so an
 # extension that was lost to this timeout is repeated before it is too late.
@@ -40,6 +43,10 @@ SESSION = {
     "tcp_user_timeout": f"{USER_TIMEOUT}s",
     "idle_in_transaction_session_timeout": "60s",  # for a client that is reachable but stopped
 }
+
+# asyncpg sends the encoding in quotes, and the server reports it without: PgBouncer takes them for different
+# ones, and sends a SET before every transaction.
+POOLED_SESSION = {"client_encoding": "UTF8"}
 
 _OPTIONS = (
     ("SOL_SOCKET", "SO_KEEPALIVE", 1),
@@ -71,6 +78,7 @@ Result = TypeVar("Result")
 Connection = Any  # asyncpg has no types
 
 MAX_CONNECTIONS = 6
+FILE_OPTIONS = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 _UNKNOWN_RUN = "SH001"
 _TEMPORARY = (
@@ -100,6 +108,7 @@ class PostgresServer:
 
     def __init__(self, url: str, *, patience: timedelta) -> None:
         self._url, namespace = _split(url)
+        check_files(self._url, FILE_OPTIONS)
         self.address = with_namespace(_without_password(url), namespace)
         self.schema = schema_of(namespace)
         self._patience, self._outage = patience, Outage(self.address)
@@ -156,7 +165,17 @@ class PostgresServer:
     async def _open(self) -> None:
         try:
             await self._connect()
-        except (ValueError, asyncpg.ClientConfigurationError):
+        except ssl.SSLError as error:
+            if problem := handshake_problem(error):
+                raise HandshakeFailed(self.address, problem) from error
+            raise
+        except (ValueError, asyncpg.ClientConfigurationError) as error:
+            if "root certificate file" in str(error):
+                raise InvalidSetting(
+                    "queue", "verifies its server; name the authority: &sslrootcert=FILE"
+                ) from None
+            if "sslmode" in str(error) and "must be one of" in str(error):
+                raise InvalidSetting("queue", "has an unknown sslmode; write &sslmode=verify-full") from None
             # Not the error's own text: it quotes the URL, and with it the password.
             raise InvalidSetting(
                 "queue", "is not a PostgreSQL URL; in a password, write / as %2F and @ as %40"
@@ -173,13 +192,17 @@ class PostgresServer:
             reset=_reset_nothing,
             timeout=CONNECT_TIMEOUT,
             connection_class=KeepaliveConnection,
-            server_settings={} if has_pooler else SESSION,
+            server_settings=POOLED_SESSION if has_pooler else SESSION,
         )
         self._pool = pool
 
     async def _uses_pooler(self) -> bool:
         connection = await asyncpg.connect(
-            self._url, statement_cache_size=0, timeout=CONNECT_TIMEOUT, command_timeout=CONNECT_TIMEOUT
+            self._url,
+            statement_cache_size=0,
+            timeout=CONNECT_TIMEOUT,
+            command_timeout=CONNECT_TIMEOUT,
+            server_settings=POOLED_SESSION,
         )
         try:
             # A pooler reports a process id of its own; the server's differs.

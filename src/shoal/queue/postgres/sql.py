@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from shoal.queue.postgres.wire import DEAD_TYPES, EDIT_TYPES, ENTRY_TYPES, OUTCOME_TYPES
 
@@ -27,12 +26,10 @@ def _replace_schema(text: str, schema: str) -> str:
     return _IN_SCHEMA.sub(f"{schema}.", text)
 
 
-def scripts(folder: str) -> Iterator[tuple[str, Traversable]]:
+def scripts(folder: str) -> Iterator[tuple[str, Path]]:
     """Yield the SQL files of a folder by name, in order."""
-    found = (files("shoal.queue.postgres") / folder).iterdir()
-    for script in sorted(found, key=lambda script: script.name):
-        if script.name.endswith(".sql"):
-            yield script.name.removesuffix(".sql"), script
+    for script in sorted(Path(__file__).with_name(folder).glob("*.sql")):
+        yield script.stem, script
 
 
 def _call(function: str, *types: str) -> str:

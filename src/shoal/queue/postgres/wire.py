@@ -209,7 +209,7 @@ def _outcome_fields(
         case Bury():
             return "B", None, error_text(outcome.error), outcome.pause_host, outcome.slow_host
         case Release():
-            return "F", outcome.after, None, None, None
+            return "F", outcome.after, None, None, outcome.slow_host
         case _:
             assert_never(outcome)
 
@@ -260,7 +260,7 @@ def run_from(row: Row) -> Run:
 
 def task_from(row: Row) -> Task:
     """Return the task of a row."""
-    payload, options = read_payload(row["payload"])
+    payload, options, found_on = read_payload(row["payload"])
     return Task(
         url=row["url"],
         step=row["step"],
@@ -272,6 +272,7 @@ def task_from(row: Row) -> Task:
         delay=row["delay"] or ZERO,
         depth=row["depth"],
         request=options,
+        found_on=found_on,
     )
 
 

@@ -12,7 +12,8 @@ from shoal.queue.redis import address as redis_address
 HEARTBEAT_INTERVAL = 15  # seconds; after twice that the broker requeues the bundle of a frozen worker
 EXAMPLE = "amqp://user:password@localhost/?state=redis://localhost:6379/0"
 _STATE = re.compile("(?:^|&)state=([^&]*)")
-TLS_OPTIONS = ("cafile", "capath", "cadata", "keyfile", "certfile", "no_verify_ssl")
+FILE_OPTIONS = ("cafile", "certfile", "keyfile")
+TLS_OPTIONS = (*FILE_OPTIONS, "capath", "cadata", "no_verify_ssl")
 
 
 @dataclass(frozen=True, slots=True)

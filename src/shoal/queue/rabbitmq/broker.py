@@ -22,8 +22,9 @@ from aiormq.exceptions import (
 )
 from pamqp.commands import Basic
 
-from shoal.core.errors import QueueError, QueueFull
+from shoal.core.errors import HandshakeFailed, QueueError, QueueFull
 from shoal.core.tasks import watched
+from shoal.queue.rabbitmq.address import FILE_OPTIONS
 from shoal.queue.rabbitmq.names import QueueName
 from shoal.queue.rabbitmq.translate import (
     ERRORS,
@@ -33,6 +34,7 @@ from shoal.queue.rabbitmq.translate import (
     translate_error,
 )
 from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
+from shoal.queue.tls import check_files, handshake_problem
 
 CALL_TIMEOUT = 10.0  # seconds; after that the connection is given up, and the call repeated
 CLOSE_TIMEOUT = 1.0  # seconds
@@ -136,6 +138,7 @@ class Broker:
 
     def __init__(self, urls: Sequence[str], shown: str, *, patience: timedelta) -> None:
         self.address = shown
+        check_files(urls[0], FILE_OPTIONS)
         self._patience, self._outage = patience, Outage(self.address)
         first = random.randrange(len(urls))  # spreads a fleet over the nodes of a cluster
         self._out, self._in = BrokerConnection(urls, first), BrokerConnection(urls, first)
@@ -265,6 +268,13 @@ class Broker:
     def _full(self) -> QueueFull:
         return QueueFull(self.address, "RabbitMQ is short of memory or disk and accepts no messages")
 
+    def _explain(self, connection: BrokerConnection, error: BaseException) -> str:
+        reason = reason_of(error)
+        if connection.was_open or not self.address.startswith("amqps:") or "reset" not in reason:
+            return reason
+        # The alert that says so may be lost with the connection.
+        return f"{reason}; it may require a client certificate: &certfile=FILE&keyfile=FILE"
+
     async def _retry(self, connection: BrokerConnection, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """Repeat a call until it succeeds or the time for retries is over."""
         retry, cancellation = RetryUntil(self._outage, self._patience), CancellationCheck()
@@ -280,9 +290,11 @@ class Broker:
                 # A broker that accepted us before may be starting, with its virtual hosts not there yet.
                 if not is_temporary(error) or (is_virtual_host_refused(error) and not connection.was_open):
                     raise translate_error(self.address, error) from error
+                if not connection.was_open and (problem := handshake_problem(error)):
+                    raise HandshakeFailed(self.address, problem) from error
                 if await connection.reset(error, resets):
                     self._declared.clear()
-                await retry.again(reason_of(error), error)
+                await retry.again(self._explain(connection, error), error)
 
 
 async def _separate_cancellation(attempt: Callable[[], Awaitable[Result]]) -> Result:

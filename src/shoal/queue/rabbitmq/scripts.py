@@ -6,18 +6,18 @@ publish.
 """
 
 from hashlib import sha1
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
+from shoal.queue.redis import scripts as redis_scripts
 from shoal.queue.redis.scripts import Script
 
 
-def _texts(folder: Traversable) -> dict[str, str]:
-    return {file.name: file.read_text() for file in folder.iterdir() if file.name.endswith(".lua")}
+def _texts(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in folder.glob("*.lua")}
 
 
 def _load() -> dict[str, Script]:
-    redis, rabbitmq = files("shoal.queue.redis") / "lua", files("shoal.queue.rabbitmq") / "lua"
+    redis, rabbitmq = Path(redis_scripts.__file__).with_name("lua"), Path(__file__).with_name("lua")
     libraries = _texts(redis / "lib") | _texts(rabbitmq / "lib")
     lib = "\n".join(libraries[name] for name in sorted(libraries))
     frame = _texts(rabbitmq / "frame")

@@ -1,9 +1,9 @@
 """The Lua scripts: the files of `lua/lib` in front of one file per verb."""
 
-from dataclasses import dataclass
 from hashlib import sha1
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from shoal.core.lazy.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +15,12 @@ class Script:
     sha: str
 
 
-def _lua(folder: Traversable) -> list[Traversable]:
-    return sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".lua")), key=lambda file: file.name
-    )
-
-
 def _load() -> dict[str, Script]:
-    home = files("shoal.queue.redis") / "lua"
-    lib = "\n".join(file.read_text() for file in _lua(home / "lib"))
+    home = Path(__file__).with_name("lua")
+    lib = "\n".join(file.read_text() for file in sorted((home / "lib").glob("*.lua")))
     scripts = {}
-    for file in _lua(home):
-        name = file.name.removesuffix(".lua")
+    for file in sorted(home.glob("*.lua")):
+        name = file.stem
         text = f"{lib}\n{file.read_text()}"
         scripts[name] = Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
     return scripts

@@ -12,9 +12,9 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, UnknownRun
+from shoal.core.errors import HandshakeFailed, InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.core.model import SECOND
-from shoal.queue.redis.address import read
+from shoal.queue.redis.address import FILE_OPTIONS, read
 from shoal.queue.redis.scripts import SCRIPTS, Script
 from shoal.queue.redis.translate import (
     SlotMoving,
@@ -27,6 +27,7 @@ from shoal.queue.redis.translate import (
     translate_error,
 )
 from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
+from shoal.queue.tls import check_files, handshake_problem
 
 Result = TypeVar("Result")
 Argument = bytes | str | int
@@ -54,6 +55,7 @@ class RedisServer:
 
     def __init__(self, url: str, *, patience: timedelta, skew: Callable[[], timedelta]) -> None:
         self._address = read(url)
+        check_files(self._address.url, FILE_OPTIONS)
         self.address = self._address.shown
         self.is_cluster = self._address.cluster
         self._prefix = f"shoal.{self._address.namespace}" if self._address.namespace else "shoal"
@@ -136,8 +138,10 @@ class RedisServer:
         client = self._connect()
         try:
             await client.ping()
-        except BaseException:
+        except BaseException as error:
             await client.aclose()
+            if problem := handshake_problem(error):
+                raise HandshakeFailed(self.address, problem) from error
             raise
         self._client = client
 

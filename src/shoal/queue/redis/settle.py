@@ -25,6 +25,7 @@ from shoal.queue.redis.wire import (
     shard_of_id,
     shard_of_key,
 )
+from shoal.queue.rules import page_of
 
 MAX_OUTCOMES = 1_000  # of one call
 MAX_FOLLOW = 2_000  # follow-up tasks of one call, unless they are of one outcome
@@ -81,14 +82,15 @@ class ShardSettlement:
 
     def _add_results(self, number: int, done: Done, intake: Intake) -> None:
         task_id, task = bytes.fromhex(done.lease.task_id), done.lease.task
+        url = page_of(task)
         if done.items:
             data = [encode_item(item) for item in done.items]
             self.items.append((number, len(data)))
-            self.item_blobs.append(pack((task_id, task.url, task.step, data)))
+            self.item_blobs.append(pack((task_id, url, task.step, data)))
         if done.rejects:
             data = [text for one in done.rejects for text in (encode_item(one.data), _storable(one.reason))]
             self.rejects.append((number, len(done.rejects)))
-            self.reject_blobs.append(pack((task_id, task.url, task.step, data)))
+            self.reject_blobs.append(pack((task_id, url, task.step, data)))
         elsewhere: dict[int, list[Parcel]] = {}
         for one in (parcel(intake.entry(child)) for child in done.follow):
             shard = shard_of_key(one, self.shards)
@@ -203,7 +205,7 @@ def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
 
 
 def _host_limits(outcome: Any) -> tuple[timedelta | None, timedelta | None]:
-    return (None, None) if isinstance(outcome, Release) else (outcome.pause_host, outcome.slow_host)
+    return None if isinstance(outcome, Release) else outcome.pause_host, outcome.slow_host
 
 
 def _micros(span: timedelta | None) -> int | None:

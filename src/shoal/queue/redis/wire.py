@@ -205,7 +205,7 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
     url = fields.url
     if url is not None and url[0] == "/":
         url = f"https://{host}{url}"
-    payload, request = read_payload(fields.payload)
+    payload, request, found_on = read_payload(fields.payload)
     return Task(
         url=url,
         step=names[0],
@@ -217,6 +217,7 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
         delay=duration(fields.delay) if fields.delay else ZERO,
         depth=fields.depth,
         request=request,
+        found_on=found_on,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueUnavailable, ShoalError
+from shoal.queue.disk import FULL, describe_disk
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -27,7 +28,7 @@ def _find_translation(error: Exception, path: Path) -> Exception:
         case apsw.BusyError() | apsw.LockedError():
             return QueueUnavailable(str(path), "another process has locked the file")
         case apsw.FullError():
-            return QueueFull(str(path), str(error))
+            return _full(path, "no space is left")
         case apsw.ReadOnlyError():
             return QueueReadOnly(str(path), str(error))
         case apsw.PermissionsError() | apsw.AuthError():
@@ -45,12 +46,18 @@ def _find_translation(error: Exception, path: Path) -> Exception:
             return QueueError(f"The queue at {path} failed: {error}")
         case OSError(errno=code) if code in _READ_ONLY:
             return QueueReadOnly(str(path), error.strerror or str(error))
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return QueueFull(str(path), error.strerror or str(error))
+        case OSError(errno=code) if code in FULL:
+            return _full(path, error.strerror or str(error))
         case OSError():
             return QueueUnavailable(str(path), error.strerror or str(error))
         case _:
             return error
+
+
+def _full(path: Path, reason: str) -> QueueFull:
+    # A purge writes to the file before it frees anything.
+    advice = "Free some space on it by deleting other files: a purge needs space too"
+    return QueueFull(str(path), f"{reason} on {describe_disk(path)}", advice)
 
 
 def not_a_queue(path: Path, reason: str) -> QueueError:

@@ -1,7 +1,7 @@
 """Migrate a database file to the current schema with numbered scripts."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from shoal.core.errors import SchemaTooNew
 from shoal.queue.sqlite.connection import APPLICATION_ID
@@ -25,8 +25,5 @@ def migrate(store: Store) -> int:
 @cache
 def scripts() -> list[str]:
     """Return the migrations in order; the first creates version 1."""
-    folder = files(__package__) / "migrations"
-    found = sorted(
-        (script for script in folder.iterdir() if script.name.endswith(".sql")), key=lambda s: s.name
-    )
+    found = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
     return [script.read_text(encoding="utf-8") for script in found]

@@ -5,8 +5,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
@@ -18,6 +18,7 @@ T = TypeVar("T")
 LaneName = tuple[str, str, str]  # step, partition, host
 
 ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
+_QUERIES = Path(__file__).with_name("sql")
 _ROW = re.compile(r"VALUES (\([?, ]+\))")
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -81,7 +82,7 @@ class Store:
 @cache
 def query(name: str) -> str:
     """Return the text of `sql/<name>.sql`."""
-    return (files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @cache

@@ -1,13 +1,15 @@
-"""What hooks get as arguments: a request before it is sent, and a task that has failed."""
+"""What hooks get as arguments: a request before it is sent, a task that has failed, a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from shoal.core.http import Headers, Response
-from shoal.core.model import NOTHING, Task
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.model import NOTHING, Stats, Task
 from shoal.core.values import read_duration
 
 
@@ -73,3 +75,17 @@ class FailedTask:
     def release(self, after: timedelta | str) -> ErrorDecision:
         """Try again later without counting an attempt: it can be released without end."""
         return ErrorDecision(ErrorAction.RELEASE, read_duration("after", after))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookedRun:
+    """A run at its start or end. `token` is higher in each later call: store it, and refuse a lower one."""
+
+    id: str
+    scraper: str
+    token: int
+    state: str  # running; at the end finished, partial or cancelled
+    reason: str  # why it is partial
+    stats: Stats
+    args: Any  # of the run
+    resources: SimpleNamespace  # of the worker that calls the hook

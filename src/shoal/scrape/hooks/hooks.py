@@ -2,18 +2,36 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any
+from contextvars import ContextVar
+from dataclasses import field
+from datetime import timedelta
+from types import CodeType
+from typing import Any, NamedTuple
 
-from shoal.core.errors import InvalidInput, InvalidItem, StepEnded
-from shoal.core.model import Reject
+from shoal.core.errors import InvalidInput, InvalidItem, StepEnded, StepTimeout
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.model import Reject, Task
+from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.scrape.items import is_item, make_reject
 
 HookFunction = Callable[..., Any]
 Subject = Any  # a page, or the task of a step without one
+ItemChain = Generator[Any, Any, list[Any]]  # yields what is to be awaited
+
+
+class StepThread(NamedTuple):
+    """What a step in a thread needs to wait for an async hook: the worker's loop, and until when."""
+
+    loop: asyncio.AbstractEventLoop
+    ends_at: float  # by the clock of the loop
+    seconds: float  # the whole time that the step has
+
+
+# Set in the context of a step that runs in a thread.
+STEP_THREAD: ContextVar[StepThread | None] = ContextVar("the thread of this step", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,7 @@ class Hook:
     kind: str
     function: HookFunction
     takes_both: bool
+    limit: timedelta | None = None  # of its time, where it is not that of a step
 
     def __str__(self) -> str:
         return f"{self.kind} {getattr(self.function, '__name__', 'hook')}"
@@ -47,42 +66,77 @@ class ScraperHooks:
     error: list[Hook] = field(default_factory=list)
     start: list[Hook] = field(default_factory=list)
     finish: list[Hook] = field(default_factory=list)
-    loop: asyncio.AbstractEventLoop | None = None  # on which async hooks of items run, if the step does not
+    run_start: list[Hook] = field(default_factory=list)
+    run_finish: list[Hook] = field(default_factory=list)
 
-    def add(self, kind: str, function: HookFunction, *, example: str, max_args: int = 1) -> HookFunction:
+    @property
+    def of_run(self) -> bool:
+        """Whether there are hooks that are called once in a run."""
+        return bool(self.run_start or self.run_finish)
+
+    def add(
+        self,
+        kind: str,
+        function: HookFunction,
+        *,
+        example: str,
+        max_args: int = 1,
+        limit: timedelta | None = None,
+    ) -> HookFunction:
         """Add a hook; raises InvalidInput if it cannot be called as the example is."""
         count = _count_args(function, max_args)
         if count is None:
             raise InvalidInput(f"Define a hook as in: {example}; got {shorten(repr(function))}")
-        getattr(self, kind.removeprefix("on_")).append(Hook(kind, function, count > 1))
+        getattr(self, kind.removeprefix("on_")).append(Hook(kind, function, count > 1, limit))
         return function
 
-    def change_item(self, item: Any, subject: Subject) -> list[Any]:
-        """Return what the hooks make of a yielded item: items and rejects."""
-        chain = self._run_chain(item, subject)
+    def __iter__(self) -> Iterator[Hook]:
+        """Iterate over the hooks that are called for tasks."""
+        yield from (*self.request, *self.response, *self.item, *self.error)
+
+    def named_by(self, codes: "list[CodeType]") -> Hook | None:
+        """Return the hook whose code is among these."""
+        found = {getattr(inspect.unwrap(hook.function), "__code__", None): hook for hook in self}
+        return next((found[code] for code in codes if code in found), None)
+
+    def start_item(self, item: Any, subject: Subject) -> ItemChain | None:
+        """Call the hooks with what a step yields; None if it goes on as it is, else what is left to do."""
+        # Most are dicts, and for others the check is slow.
+        if type(item) is not dict and (isinstance(item, (Task, Reject)) or not is_item(item)):
+            return None
+        for index, hook in enumerate(self.item):
+            result = hook.function(item, subject) if hook.takes_both else hook.function(item)
+            if result is not None:
+                return self._run_chain(item, subject, index, result)
+        return None
+
+    def finish_item(self, chain: ItemChain) -> list[Any]:
+        """Return what the hooks make of an item: items and rejects."""
         result: Any = None
         while True:
             try:
-                result = chain.send(result)
+                hook, result = chain.send(result)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
-            result = self._wait_for(result)
+            result = _wait_for(hook, result)
 
-    async def change_item_async(self, item: Any, subject: Subject) -> list[Any]:
-        """Return what the hooks make of a yielded item: items and rejects."""
-        chain = self._run_chain(item, subject)
+    async def finish_item_async(self, chain: ItemChain) -> list[Any]:
+        """Return what the hooks make of an item: items and rejects."""
         result: Any = None
         while True:
             try:
-                result = chain.send(result)
+                _, result = chain.send(result)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             result = await result
 
-    def _run_chain(self, item: Any, subject: Subject) -> Generator[Any, Any, list[Any]]:
-        """Yield what is to be awaited, if a hook is async; return what is left at the end."""
-        values = [item]
-        for hook in self.item:
+    def _run_chain(self, item: Any, subject: Subject, index: int, result: Any) -> ItemChain:
+        """Go on with the result of one hook; yield an async hook and what to await of it."""
+        hook = self.item[index]
+        if hasattr(result, "__await__"):
+            result = yield hook, result
+        values = _read_items(hook, item, result)
+        for hook in self.item[index + 1 :]:
             changed: list[Any] = []
             for value in values:
                 if isinstance(value, Reject):
@@ -90,18 +144,27 @@ class ScraperHooks:
                     continue
                 result = hook.call(value, subject)
                 if hasattr(result, "__await__"):
-                    result = yield result
+                    result = yield hook, result
                 changed += _read_items(hook, value, result)
             values = changed
         return values
 
-    def _wait_for(self, result: Awaitable[Any]) -> Any:
-        """Wait in this thread for an async hook, on the worker's event loop if this is not its thread."""
-        coroutine = _as_coroutine(result)
-        if self.loop and self.loop.is_running() and not _is_in_loop():
-            return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+def _wait_for(hook: Hook, result: Awaitable[Any]) -> Any:
+    """Wait in this thread for an async hook: on the worker's event loop, until the step's time is over."""
+    thread, coroutine = STEP_THREAD.get(), _as_coroutine(hook, result)
+    if thread is None or is_in_loop():
         with ThreadPoolExecutor(max_workers=1) as pool:
             return pool.submit(asyncio.run, coroutine).result()
+    waiting = asyncio.run_coroutine_threadsafe(coroutine, thread.loop)
+    try:
+        return waiting.result(max(0.0, thread.ends_at - thread.loop.time()))
+    except TimeoutError as error:
+        if waiting.done():
+            raise  # the hook's own
+        # Else this thread, and with it a run in the caller's process, would never end.
+        waiting.cancel()
+        raise StepTimeout(str(hook), thread.seconds) from error
 
 
 def _read_items(hook: Hook, item: Any, result: Any) -> list[Any]:
@@ -140,17 +203,9 @@ def _count_args(function: Any, most: int) -> int | None:
     return None
 
 
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-async def _as_coroutine(result: Awaitable[Any]) -> Any:
+async def _as_coroutine(hook: Hook, result: Awaitable[Any]) -> Any:
     try:
         return await result
-    except (SystemExit, GeneratorExit) as error:
+    except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
         # These would end the event loop of the worker.
-        raise StepEnded("on_item", error) from error
+        raise StepEnded(str(hook), error) from error

@@ -1,12 +1,13 @@
 """Filter follow-up tasks: keep those in scope, not too deep, and not in a spider trap."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from random import Random
 from threading import Lock
 
 from shoal.core.errors import InvalidTask, InvalidUrl
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import LOWEST_PRIORITY, Task
 from shoal.core.redact import bare_url
 from shoal.core.secrets import secret_headers
@@ -14,7 +15,7 @@ from shoal.core.urls import canonical
 from shoal.scrape.harvest import Dropped
 from shoal.scrape.links.budgets import ShapeBudgets
 from shoal.scrape.links.mazes import Mazes, Section, SectionVisits
-from shoal.scrape.links.paging import PagedList, is_paging, name_of, paging_depth
+from shoal.scrape.links.paging import NO_CHAIN, Chain, PagedList, checksum, name_of, paging_depth, read_chain
 from shoal.scrape.links.seen import SeenLinks
 from shoal.scrape.links.shape import UrlParts, url_parts
 from shoal.scrape.links.traps import strip_session
@@ -37,7 +38,7 @@ class PageLinks:
 
     parent: Task
     dropped: Dropped
-    is_chain: bool = False
+    chain: Chain = NO_CHAIN
     pages: PagedList | None = None  # that it is one of; None until it matters
     itself: int = 0  # the hash of its step and URL, as those of the links
     section: Section | None = None  # None if it has no URL, or if mazes are not looked for
@@ -80,9 +81,11 @@ class LinkFilter:
         with self._lock:
             self._now = self._today()
             page = self._start(parent, dropped)
-            page.is_chain = is_paging((task for task, _ in candidates), parent)
+            page.chain = read_chain((task for task, _ in candidates), parent)
             checked = [self._check(task, linked, page) for task, linked in candidates]
             passed = [task for task in checked if task is not None]
+            if page.chain.is_possible:
+                passed = _name_parent(passed, parent)
             self._finish(page, passed)
             return passed
 
@@ -222,8 +225,8 @@ class LinkFilter:
     def _is_paging(self, task: Task, page: PageLinks) -> bool:
         if task.step != page.parent.step:
             return False
-        if page.is_chain or task.url is None or page.parent.url is None:
-            return page.is_chain
+        if page.chain.is_certain or task.url is None or page.parent.url is None:
+            return page.chain.is_certain
         if page.pages is None:
             page.pages = PagedList.of(page.parent.url)
         return page.pages.contains(task.url)
@@ -283,6 +286,12 @@ class LinkFilter:
             return OTHER_TRAPS
         self._reported.add(trap)
         return f"trap: {trap}"
+
+
+def _name_parent(tasks: list[Task], parent: Task) -> list[Task]:
+    """Return the follow-up tasks, those of the page's own step with the page that they were found on."""
+    found_on = checksum(parent)
+    return [replace(task, found_on=found_on) if task.step == parent.step else task for task in tasks]
 
 
 def _is_post(task: Task) -> bool:

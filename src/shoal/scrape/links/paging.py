@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
+from zlib import crc32
 
 from shoal.core.model import Task
 
@@ -17,15 +18,39 @@ _NUMBER = re.compile(
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 
 
-def is_paging(tasks: Iterable[Task], parent: Task) -> bool:
-    """Tell whether a page follows so few links to its own step that they form a chain, and no tree."""
-    targets = set()
+class Chain(NamedTuple):
+    """Whether the links of a page to its own step may be paging, and whether they are."""
+
+    is_possible: bool = False  # there are at most two
+    is_certain: bool = False  # and they form no tree
+
+
+NO_CHAIN = Chain()
+
+
+def read_chain(tasks: Iterable[Task], parent: Task) -> Chain:
+    """Tell whether a page follows so few links to its own step that they form a chain, and no tree.
+
+    One link is the next page. Of two links, one must lead back to the page that this one was found on.
+    """
+    targets = dict[str, Task]()
     for task in tasks:
         if task.step == parent.step:
-            targets.add(name_of(task))
+            targets[name_of(task)] = task
             if len(targets) > MAX_LINKS:
-                return False
-    return bool(targets)
+                return NO_CHAIN
+    if len(targets) < MAX_LINKS:
+        return Chain(bool(targets), bool(targets))
+    # Without a URL it is the scraper that chooses the next tasks, and no site can make it choose a tree.
+    is_certain = any(one.url is None or checksum(one) == parent.found_on for one in targets.values())
+    return Chain(is_possible=True, is_certain=is_certain)
+
+
+def checksum(task: Task) -> int:
+    """Return a number for a page, by which the pages that it leads to recognise a link back to it."""
+    # Known to the whole fleet, and stored with the task. A site that forges it gets the budget of paging.
+    post = task.request.post if task.request else None
+    return crc32(f"{task.url}".encode(), crc32(post or b"")) or 1
 
 
 class PagedList(NamedTuple):

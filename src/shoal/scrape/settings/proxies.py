@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.proxies import EXAMPLE, STRATEGIES, ProxyRules, read_file, read_proxy_list
@@ -22,6 +22,16 @@ def read_proxies(key: str, value: Any) -> ProxyRules | None:
     # The name of a file may contain spaces.
     is_file = isinstance(value, str) and Path(value).is_file()
     return _PROXIES.read(key, {"from": value} if is_file else value)
+
+
+def read_site_proxies(key: str, value: Any) -> ProxyRules | Literal[False]:
+    """Read the proxies of a site; False, or "off", for a direct connection."""
+    rules = None if value is False else read_proxies(key, value)
+    if rules and rules.per_exit:
+        raise InvalidSetting(
+            f"{key}.per_exit", "cannot be set for a site: the queue has one rate per host for all its proxies"
+        )
+    return rules or False
 
 
 def count_exits(rules: ProxyRules | None) -> int:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from shoal.core.errors import InvalidSetting, NotNow, ShoalError, SkipTask
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import NOTHING
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_flag, read_positive_duration, read_whole
@@ -54,7 +55,9 @@ def read_retry(key: str, value: Any) -> RetrySettings:
     for name, given in value.items():
         if isinstance(name, type) and issubclass(name, Exception):
             rules[name.__name__] = _read_rule(f"{key}.{name.__name__}", given)
-        elif isinstance(name, str) and (name in _READERS or not isinstance(given, Mapping)):
+        elif isinstance(name, str) and (
+            name in _READERS or not (isinstance(given, Mapping) or _is_kind(name))
+        ):
             general[name] = given
         elif isinstance(name, str | int):
             rules[_rule_name(key, str(name))] = _read_rule(f"{key}.{name}", given)
@@ -63,6 +66,11 @@ def read_retry(key: str, value: Any) -> RetrySettings:
     if "attempts" in general:
         raise InvalidSetting(f"{key}.attempts", "is for one error class; for all errors, set retries")
     return RetrySettings(general=_read_rule(key, general), rules=MappingProxyType(rules))
+
+
+def _is_kind(name: str) -> bool:
+    """Tell whether a word is meant as a status or an error class, rather than as a part of the rule."""
+    return name in _CLASSES or name[:1].isdigit() or name[:1].isupper()
 
 
 def _rule_name(key: str, name: str) -> str:
@@ -74,9 +82,8 @@ def _rule_name(key: str, name: str) -> str:
 
 def _read_rule(key: str, given: Any) -> RetryRule:
     if not isinstance(given, Mapping):
-        raise InvalidSetting(
-            key, f'must be a table such as {{"attempts": 5}}, got {shorten(repr(given), 60)}'
-        )
+        # A number alone could mean attempts or retries.
+        raise InvalidSetting(key, f'must be a table; write {{"attempts": 5}}, got {shorten(repr(given), 60)}')
     for name in given:
         if name not in _READERS:
             near = f"Write {_SYNONYMS[name]!r}." if name in _SYNONYMS else hint(str(name), _READERS)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import partial
@@ -12,11 +12,13 @@ from typing import Any, Literal, Self
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
 from shoal.core.patterns import searched
 from shoal.core.proxies import ProxyRules
 from shoal.core.text import shorten
 from shoal.core.values import (
+    rate_of,
     read_choice,
     read_duration,
     read_flag,
@@ -27,17 +29,21 @@ from shoal.core.values import (
     read_whole,
     read_words,
 )
+from shoal.registry.installed import installed
 from shoal.scrape.other_tools import setting_instead_of
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.browser import read_browser
 from shoal.scrape.settings.cache import CacheSettings, read_cache, read_replay, read_warc
 from shoal.scrape.settings.dedup import DedupSettings, read_dedup
-from shoal.scrape.settings.proxies import count_exits, read_proxies
+from shoal.scrape.settings.files import read_files
+from shoal.scrape.settings.proxies import count_exits, read_proxies, read_site_proxies
 from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, RetrySettings, read_retry
 from shoal.scrape.settings.sessions import SessionSettings, read_sessions
+from shoal.scrape.settings.sites import SiteTable, read_sites
 from shoal.scrape.settings.tokens import TokenSettings, read_tokens
 from shoal.scrape.settings.tor import TorSettings, read_tor
 
+FETCHERS = ("http", "browser", "auto")
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
@@ -70,7 +76,7 @@ class ScraperSettings:
     max_depth: int = 20
     max_pages: int | None = None
     max_per_pattern: int | None = None
-    fetch: Literal["http", "browser", "auto"] | None = "http"
+    fetch: str | None = "http"
     engine: Literal["wreq", "aiohttp"] = "wreq"
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
@@ -91,6 +97,8 @@ class ScraperSettings:
     recrawl: bool = False
     again: str | None = None
     failed_pages: timedelta | None = FAILED_PAGES
+    files: str | None = None  # where downloads are stored; None: in the folder `files`
+    sites: SiteTable = field(default_factory=SiteTable)
     keep: timedelta | None = None  # how long finished runs are kept; None means for good
 
     @classmethod
@@ -113,9 +121,11 @@ class ScraperSettings:
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
             changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
             changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None)
-        if changed.tor and changed.proxies:
+        if changed.tor and (changed.proxies or changed.sites.proxies):
             raise InvalidSetting("tor", "and proxies cannot be combined; turn one off, such as proxies=off")
         _check_engine(changed)
+        if "sites" in changes:
+            _check_site_rates(changed)
         if changed.warc and changes.get("cache"):
             raise InvalidSetting("warc", "and cache cannot be combined: a cached page would not be recorded")
         if changed.warc:
@@ -180,7 +190,7 @@ def _check_engine(settings: ScraperSettings) -> None:
         return
     sessions = settings.sessions
     needs = {
-        "proxies": settings.proxies,
+        "proxies": settings.proxies or settings.sites.proxies,
         "tor": settings.tor,
         "sessions.profile": sessions and sessions.profiles,
     }
@@ -189,9 +199,25 @@ def _check_engine(settings: ScraperSettings) -> None:
             raise InvalidSetting("engine", f"{settings.engine!r} does not support {name}; use engine='wreq'")
 
 
+def _check_site_rates(settings: ScraperSettings) -> None:
+    """Raise InvalidSetting for a site that would be faster than the scraper, which has no effect."""
+    for pattern, site in settings.sites.rules.items():
+        if site.delay is not None and site.delay < settings.delay:
+            raise InvalidSetting(
+                f"sites.{pattern}.rate",
+                f"{rate_of(site.delay)} is faster than the scraper's rate, {rate_of(settings.delay)}. Give "
+                f"the scraper rate={rate_of(site.delay)!r}, and the other sites theirs: "
+                f"{{'*': {{'rate': {rate_of(settings.delay)!r}}}}}",
+            )
+
+
 def read_fetch(key: str, value: Any) -> str | None:
-    """Read the fetcher: "http", "browser" or "auto", or None for steps that fetch nothing."""
-    return None if value is None or value == "none" else read_choice(key, value, ("http", "browser", "auto"))
+    """Read the fetcher: "http", "browser", "auto" or a plugin's, or None for steps that fetch nothing."""
+    if value is None or value == "none":
+        return None
+    if value in FETCHERS:
+        return str(value)
+    return read_choice(key, value, (*FETCHERS, *(one.name for one in installed("shoal.fetchers"))))
 
 
 def read_delivery(key: str, value: Any) -> str:
@@ -302,6 +328,16 @@ _READERS: dict[str, Reader] = {
     "recrawl": read_flag,
     "again": _optional(_read_line),
     "failed_pages": _read_failed_pages,
+    "files": _optional(read_files),
     "keep": _optional(read_positive_duration),
 }
+_OF_SITES: dict[str, Reader] = {
+    "rate": read_rate,
+    "delay": _READERS["delay"],
+    "headers": _read_headers,
+    "timeout": read_positive_duration,
+    "fetch": partial(read_choice, known=FETCHERS),
+    "proxies": read_site_proxies,
+}
+_READERS["sites"] = partial(read_sites, readers=_OF_SITES)
 SETTING_NAMES = tuple(_READERS)

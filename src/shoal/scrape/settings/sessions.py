@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_choice, read_positive_duration, read_whole
 from shoal.scrape.settings.compact import CompactSetting, Reader

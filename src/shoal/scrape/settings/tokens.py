@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.urls import canonical
 from shoal.core.values import read_text
 from shoal.scrape.settings.compact import ON, CompactSetting

@@ -125,7 +125,9 @@ async def audit_log(context: Context, limit: Limit = LIMIT, after: After = None)
 async def scrape(context: Context, principal: Operator, body: ScrapeBody) -> dict[str, Any]:
     """Have an on-demand worker fetch a page or handle a payload now; the response has its items."""
     timeout = timedelta(seconds=body.timeout)
-    scraped = await actions.scrape(context, principal, body.scraper, body.task(), timeout=timeout)
+    scraped = await actions.scrape(
+        context, principal, body.scraper, body.task(), timeout=timeout, strategy=body.strategy
+    )
     follow = [{"url": link.url, "step": link.step} for link in scraped.follow]
     return {**asdict(scraped), "follow": follow}
 

@@ -79,10 +79,12 @@ class EnqueueBody(SeedsBody):
 
 
 class StartRunBody(SeedsBody):
-    """A new run of a project scraper; without URLs, tasks and sitemaps it gets the declared seeds."""
+    """A new run of a project scraper; without URLs, tasks, sitemaps and feeds it gets the declared seeds."""
 
     scraper: Name
     sitemaps: list[Url] = Field(default_factory=list, max_length=MAX_SITEMAPS)
+    feeds: list[Url] = Field(default_factory=list, max_length=MAX_SITEMAPS)
+    feed_hosts: list[Name] = Field(default_factory=list, max_length=MAX_SITEMAPS)
     settings: dict[str, Any] = Field(default_factory=dict, max_length=50)
     args: dict[str, Any] = Field(default_factory=dict, max_length=MAX_ARGS)
     run_id: str | None = Field(default=None, max_length=100)
@@ -143,6 +145,8 @@ class LetterChangeBody(RequestBody):
     set_payload: dict[str, Any] = Field(default_factory=dict)
     headers: dict[HeaderName, str | None] = Field(default_factory=dict, max_length=100)
     priority: int | None = Field(default=None, ge=0, le=9)
+    method: Annotated[str, StringConstraints(max_length=10)] | None = None
+    body: str | None = None
 
     def change(self) -> LetterChange:
         """Convert to a `LetterChange`; raises InvalidInput if it is empty."""
@@ -155,6 +159,8 @@ class LetterChangeBody(RequestBody):
             set_payload=self.set_payload,
             headers=self.headers,
             priority=self.priority,
+            method=self.method,
+            body=self.body,
         )
 
 
@@ -198,6 +204,7 @@ class ScrapeBody(RequestBody):
     step: Name = SEED_STEP
     payload: dict[str, Any] = Field(default_factory=dict)
     timeout: float = Field(default=30, gt=0, le=MAX_CALL_TIMEOUT.total_seconds())
+    strategy: Literal["least_loaded", "round_robin", "random"] = "least_loaded"
 
     @model_validator(mode="after")
     def _check_not_empty(self) -> Self:

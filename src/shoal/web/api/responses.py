@@ -78,6 +78,25 @@ class MissingPagesResponse(ResponseModel):
     examples: list[str]
 
 
+class FilesResponse(ResponseModel):
+    """Downloaded files; `known` were stored before by this run, and `refused` is by reason."""
+
+    stored: int
+    bytes: int
+    unchanged: int
+    known: int
+    refused: dict[str, int]
+
+
+class RunHookResponse(ResponseModel):
+    """The hooks of one kind of a run: how far they are, and which of them failed."""
+
+    state: str
+    token: int
+    worker: str
+    error: str | None
+
+
 class StoreResponse(ResponseModel):
     """The size of the queue's store, and what was measured."""
 
@@ -93,6 +112,10 @@ class RunStatus(RunInOverview):
     not_followed: dict[str, SkippedLinksResponse]
     store: StoreResponse
     missing: MissingPagesResponse
+    pages: int
+    files: FilesResponse
+    hooks: dict[str, RunHookResponse]
+    lost_counts: bool
 
 
 class WorkerResponse(ResponseModel):

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from shoal.fleet.run.change import list_settings
-from shoal.fleet.status.at_work import runs_at_work
+from shoal.fleet.status.at_work import has_lost_counts, runs_at_work
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.status.rows import read_run_row, store_row
 from shoal.web import actions
@@ -14,7 +14,9 @@ from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
 from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
 from shoal.web.views.paging import as_async, scan_page
+from shoal.worker.files.counts import file_counts
 from shoal.worker.left_out.missing import missing_pages
+from shoal.worker.run_hooks.record import hook_records
 from shoal.worker.skipped_links import links_not_followed
 
 router = APIRouter(tags=["runs"])
@@ -34,11 +36,16 @@ async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> d
 async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     """Show the status of a run, as `shoal status RUN --json` does."""
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
-    snapshot = seen or await ProgressReader(context.app.queue, run_id).read()
+    snapshot = seen or await ProgressReader(context.app.queue, run_id, with_hosts=False).read()
     links = await links_not_followed(context.app.queue, run_id)
     missing = await missing_pages(context.app.queue, run_id)
     size = await context.app.queue.size()
-    report = replace(snapshot, not_followed=links, missing=missing).as_json()
+    files = await file_counts(context.app.queue, run_id)
+    hooks = await hook_records(context.app.queue, run_id)
+    lost = snapshot.is_over and await has_lost_counts(context.app.queue, run_id)
+    report = replace(
+        snapshot, not_followed=links, missing=missing, files=files, hooks=hooks, lost_counts=lost
+    ).as_json()
     return report | {"store": store_row(size)}
 
 
@@ -55,6 +62,8 @@ async def start(context: Context, principal: Operator, body: StartRunBody) -> di
         urls=body.urls,
         tasks=[task.task() for task in body.tasks],
         sitemaps=body.sitemaps,
+        feeds=body.feeds,
+        feed_hosts=body.feed_hosts,
         settings=body.settings,
         args=body.args,
         run_id=body.run_id,

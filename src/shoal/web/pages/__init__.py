@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from shoal.web.pages import (
     dead,
     dead_edit,
+    enqueue,
     fleet,
     local_workers,
     overview,
@@ -16,5 +17,5 @@ from shoal.web.pages import (
 )
 
 router = APIRouter()
-for part in (overview, runs, purge, local_workers, records, dead, dead_edit, tasks, start, fleet):
+for part in (overview, runs, enqueue, purge, local_workers, records, dead, dead_edit, tasks, start, fleet):
     router.include_router(part.router)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
 from shoal.core.values import counted
+from shoal.fleet.run.letters import method_of
 from shoal.fleet.status.rows import find_letter
 from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
@@ -69,7 +70,7 @@ async def dead(
         "dead.html",
         title=f"{counted(snapshot.stats.dead, 'dead letter')} · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
-        command=command_line("shoal", "dead", "list", run_id, **fields),
+        command=command_line("dead", "list", run_id, **fields),
         sample=sample,
         letters=found.rows,
         where=where,
@@ -101,12 +102,13 @@ async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
         "dead_letter.html",
         title=f"Dead letter · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
-        command=f"shoal dead show {run_id} {letter}",
+        command=command_line("dead", "show", run_id, letter),
         sample=sample,
         letter=found,
         page=page,
         payload=dict(found.task.payload),
         payload_text=payload_text(found.task.payload),
+        method=method_of(found.task),
         **run_tab_data(run_id, "Dead letters", snapshot),
     )
 
@@ -197,7 +199,7 @@ async def _confirm(
         request,
         "confirm.html",
         title=f"{verb.capitalize()} dead letters",
-        command=command_line("shoal", "dead", verb, run_id, *ids, **as_fields(where or DeadFilter())),
+        command=command_line("dead", verb, run_id, *ids, **as_fields(where or DeadFilter())),
         sample=sample,
         question=f"{verb.capitalize()} {words}?" if count else "Nothing selected, or nothing matches.",
         consequence=CONSEQUENCES[verb] if count else "Select some in the list, or choose all that match.",

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
-from shoal.fleet.run.letters import EditReport, LetterChange, read_change
+from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_change
 from shoal.fleet.status.rows import find_letter
 from shoal.web import actions
 from shoal.web.api.params import Letter, Operator, RunId
@@ -45,6 +45,11 @@ def changes_in(form: Form, letter: DeadLetter) -> LetterChange | None:
         given["priority"] = int(priority)
     if "payload" in form and (payload := read_payload(form_field(form, "payload"))) != dict(task.payload):
         given["payload"] = payload
+    method = form_field(form, "method").strip().upper()
+    if method and method != method_of(task):
+        given["method"] = method
+    if body := form_field(form, "body"):
+        given["body"] = body.replace("\r\n", "\n")  # as it was typed: forms send both
     if headers := read_headers(form_field(form, "headers")):
         given["headers"] = headers
     return read_change(given) if given else None
@@ -91,7 +96,7 @@ async def replace_urls(request: Request, run_id: RunId, principal: Operator) -> 
 
 def _command(run_id: str, where: DeadFilter, old: str, new: str) -> str:
     filters = {"from-step": where.step or "", "host": where.host or "", "error": where.error or ""}
-    return command_line("shoal", "dead", "edit", run_id, "--url-replace", old, new, **filters)
+    return command_line("dead", "edit", run_id, "--url-replace", old, new, **filters)
 
 
 def _consequence(report: EditReport) -> str:

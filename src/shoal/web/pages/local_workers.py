@@ -11,7 +11,7 @@ from shoal.core.values import counted
 from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
 from shoal.web.context import context_of
-from shoal.web.pages.runs import load_names, load_run, path_of_run
+from shoal.web.pages.runs import command_line, load_names, load_run, path_of_run
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import worker_command
 from shoal.web.views.render import redirect_after, render_page, root_of
@@ -76,7 +76,7 @@ async def confirm_stop(request: Request, run_id: RunId, principal: Operator) -> 
         request,
         "confirm.html",
         title=f"Stop workers of {snapshot.run.scraper}",
-        command=f"shoal pause {run_id}",
+        command=command_line("pause", run_id),
         sample=sample,
         question=f"Stop {words} on this machine?" if here else "This server runs no workers for this run.",
         consequence=STOP_HERE if here else NONE_HERE,

@@ -9,7 +9,7 @@ from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.web.context import context_of
-from shoal.web.pages.runs import page_links
+from shoal.web.pages.runs import command_line, page_links
 from shoal.web.views.models import overview_data, overview_title
 from shoal.web.views.paging import as_async, scan_page
 from shoal.web.views.render import queue_timeout, render_page
@@ -28,7 +28,7 @@ async def overview(request: Request) -> Response:
         "overview.html",
         title=overview_title(sample.overview),
         heading="Overview",
-        command="shoal top",
+        command=command_line("top"),
         sample=sample,
         live="/live",
         more_runs=len(sample.overview.runs) >= MAX_RUNS,
@@ -50,7 +50,7 @@ async def runs(request: Request, after: str | None = None) -> Response:
         request,
         "runs.html",
         title="Runs",
-        command="shoal runs",
+        command=command_line("runs"),
         sample=sample,
         runs=snapshots,
         **page_links(request, found.next, {}),

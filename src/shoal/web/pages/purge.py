@@ -1,24 +1,28 @@
-"""Deleting old runs: the form on the list of runs leads to a confirmation."""
+"""Deleting runs, and what runs with `dedup` have queued: each after a confirmation."""
 
 from datetime import timedelta
 from typing import Annotated
+from urllib.parse import quote
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import ZERO
+from shoal.core.values import counted
+from shoal.fleet.run import retention
 from shoal.fleet.run.retention import RetentionRule
 from shoal.web import actions
-from shoal.web.api.params import Label, Operator
+from shoal.web.api.params import Label, Operator, RunId
 from shoal.web.context import context_of
-from shoal.web.pages.runs import command_line
+from shoal.web.pages.runs import command_line, path_of_run
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
 
 router = APIRouter()
 Text = Annotated[Label, Query()]
+ScraperName = Annotated[str, Path(max_length=200)]
 
 
 def read_rule(days: str, keep: str, scraper: str) -> RetentionRule:
@@ -46,7 +50,7 @@ async def confirm_purge(
         request,
         "confirm.html",
         title="Delete old runs",
-        command=command_line("shoal", "purge", **{name: value for name, value in options.items() if value}),
+        command=command_line("purge", **{name: value for name, value in options.items() if value}),
         question=f"Delete {runs}?" if report.runs else "No run is that old.",
         consequence=f"With {lost}, {report.total('dead'):,} dead letters. {kept}",
         can_do=bool(report.runs),
@@ -65,3 +69,62 @@ async def purge(request: Request, principal: Operator) -> Response:
     rule = read_rule(*(form_field(form, name) for name in ("days", "keep", "scraper")))
     report = await actions.purge_old(context_of(request), principal, rule)
     return redirect_after(request, "/runs", "purged", count=len(report.runs))
+
+
+@router.get("/runs/{run_id}/purge")
+async def confirm_purge_of_run(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Ask for confirmation before a run is deleted; an error if workers run on it."""
+    context, run_path = context_of(request), f"{root_of(request)}{path_of_run(run_id)}"
+    async with queue_timeout(context):
+        found = await retention.purge_run(context.app.queue, run_id, dry_run=True)
+    stats = found.stats
+    left = f" Not done yet: {counted(stats.remaining, 'task')}." if stats.remaining else ""
+    return await render_page(
+        request,
+        "confirm.html",
+        title=f"Delete {run_id}",
+        command=command_line("purge", run_id),
+        question=f"Delete this run of {found.run.scraper}?",
+        consequence=f"With {counted(stats.tasks, 'task')}, {counted(stats.items, 'item')} and "
+        f"{counted(stats.dead, 'dead letter')}. This cannot be undone.{left}",
+        can_do=True,
+        is_destructive=True,
+        verb="Delete run",
+        action=f"{run_path}/purge",
+        fields=[],
+        back=run_path,
+    )
+
+
+@router.post("/runs/{run_id}/purge")
+async def purge_run(request: Request, run_id: RunId, principal: Operator) -> Response:
+    """Delete a run."""
+    await actions.purge(context_of(request), principal, run_id)
+    return redirect_after(request, "/runs", "purged", count=1)
+
+
+@router.get("/scrapers/{scraper}/forget")
+async def confirm_forget(request: Request, scraper: ScraperName, principal: Operator) -> Response:
+    """Ask for confirmation before the history of a scraper's runs with `dedup` is forgotten."""
+    actions.check_scraper(context_of(request), scraper)
+    return await render_page(
+        request,
+        "confirm.html",
+        title=f"Forget {scraper}",
+        command=command_line("shoal", "forget", scraper),
+        question=f"Forget what runs of {scraper} with dedup have queued?",
+        consequence="Its next run queues all of it again. Runs and items are kept.",
+        can_do=True,
+        is_destructive=True,
+        verb="Forget",
+        action=f"{root_of(request)}/scrapers/{quote(scraper, safe='')}/forget",
+        fields=[],
+        back=f"{root_of(request)}/scrapers",
+    )
+
+
+@router.post("/scrapers/{scraper}/forget")
+async def forget(request: Request, scraper: ScraperName, principal: Operator) -> Response:
+    """Forget what runs of a scraper with `dedup` have queued."""
+    count = await actions.forget(context_of(request), principal, scraper)
+    return redirect_after(request, "/scrapers", "forgotten", count=count)

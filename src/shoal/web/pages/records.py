@@ -10,7 +10,7 @@ from starlette.responses import Response
 from shoal.core.values import counted
 from shoal.web.api.params import Label, RunId
 from shoal.web.context import context_of
-from shoal.web.pages.runs import load_run, page_links, path_of_run, run_tab_data
+from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
 from shoal.web.views.format import cells_of, columns_of
 from shoal.web.views.paging import id_page, take
 from shoal.web.views.render import queue_timeout, render_page, root_of
@@ -30,7 +30,7 @@ async def items(request: Request, run_id: RunId, step: Text = "", after: str | N
         found,
         "Items",
         step,
-        command=f"shoal export {run_id} --to items.jsonl",
+        command=command_line("export", run_id, "--to", "items.jsonl"),
         exports=_exports(request, run_id, step),
         nothing="No items yet.",
     )
@@ -46,7 +46,7 @@ async def rejects(request: Request, run_id: RunId, step: Text = "", after: str |
         found,
         "Rejects",
         step,
-        command=f"shoal status {run_id}",
+        command=command_line("rejects", run_id),
         exports=[],
         nothing="No rejects.",
     )

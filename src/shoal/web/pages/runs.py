@@ -10,8 +10,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.errors.commands import shoal_command
 from shoal.core.values import counted
 from shoal.fleet.run.change import list_settings
+from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
@@ -22,7 +24,10 @@ from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import run_data, run_title
 from shoal.web.views.paging import take
 from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.worker.files.counts import file_counts
+from shoal.worker.left_out.last_counts import LOST
 from shoal.worker.left_out.missing import missing_pages
+from shoal.worker.run_hooks.record import hook_records
 from shoal.worker.skipped_links import links_not_followed
 
 TABS = (
@@ -32,6 +37,7 @@ TABS = (
     ("Dead letters", "/dead"),
     ("Tasks", "/tasks"),
     ("Proxies", "/proxies"),
+    ("Tokens", "/tokens"),
 )
 
 
@@ -41,9 +47,9 @@ def path_of_run(run_id: str) -> str:
 
 
 def command_line(*words: str, **options: str) -> str:
-    """Return a shell command; its values may come from a hostile site, so they are quoted."""
+    """Return a command on this queue; its values may come from a hostile site, so they are quoted."""
     chosen = [word for name, value in options.items() if value for word in (f"--{name}", value)]
-    return shlex.join([*words, *chosen])
+    return shoal_command(shlex.join([*words, *chosen]))
 
 
 async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
@@ -107,6 +113,9 @@ async def run(request: Request, run_id: RunId) -> Response:
         hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         links = await links_not_followed(context.app.queue, run_id)
         missing = await missing_pages(context.app.queue, run_id)
+        files = await file_counts(context.app.queue, run_id)
+        hooks = await hook_records(context.app.queue, run_id)
+        lost = snapshot.is_over and await has_lost_counts(context.app.queue, run_id)
         settings = await list_settings(context.app.queue, run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
@@ -115,13 +124,16 @@ async def run(request: Request, run_id: RunId) -> Response:
         "run.html",
         title=run_title(snapshot),
         heading=snapshot.run.scraper,
-        command=f"shoal watch {run_id}",
+        command=command_line("watch", run_id),
         sample=sample,
         live=f"/live{path_of_run(run_id)}",
         hosts=hosts[:MAX_HOSTS],
         more_hosts=len(hosts) > MAX_HOSTS,
         not_followed=list(links.items())[:MAX_REASONS],
         missing=missing,
+        files=files,
+        hooks=hooks,
+        lost=LOST if lost else "",
         settings=settings,
         web_settings=actions.SETTINGS,
         **(run_tab_data(run_id, "Run", snapshot) | data),
@@ -162,7 +174,7 @@ async def confirm_cancel(request: Request, run_id: RunId, principal: Operator) -
         request,
         "confirm.html",
         title=f"Cancel {run_id}",
-        command=f"shoal cancel {run_id}",
+        command=command_line("cancel", run_id),
         sample=sample,
         question=f"Cancel this run of {snapshot.run.scraper}?",
         consequence=f"{counted(snapshot.stats.remaining, 'remaining task')} will not be processed. "

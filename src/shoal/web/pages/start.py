@@ -36,7 +36,7 @@ START_TIMEOUT = 8.0  # seconds to wait for a start; then it continues in the bac
 SHOWN_URLS = 3  # in a command; more are shown as a file
 MAX_SHOWN = 5  # URLs, and lines that are none, on the page that asks for confirmation
 MAX_FORM = 1 << 20  # bytes
-FIELDS = ("scraper", "urls", "sitemap", "args", "settings", "workers")
+FIELDS = ("scraper", "urls", "sitemap", "feed", "feed_hosts", "args", "settings", "workers")
 MAX_REASON = 500  # characters of an error in the audit log
 
 
@@ -47,6 +47,8 @@ class StartForm:
     scraper: str = ""
     urls: str = ""
     sitemap: str = ""
+    feed: str = ""
+    feed_hosts: str = ""
     args: str = ""
     settings: str = ""
     workers: str = "1"
@@ -69,6 +71,16 @@ class StartForm:
     def sitemaps(self) -> list[str]:
         """The addresses of sitemaps or of sites that have them."""
         return self.sitemap.split()
+
+    @property
+    def feeds(self) -> list[str]:
+        """The addresses of feeds."""
+        return self.feed.split()
+
+    @property
+    def other_hosts(self) -> list[str]:
+        """Patterns of other hosts whose pages the feeds may list."""
+        return self.feed_hosts.replace(",", " ").split()
 
     @property
     def count(self) -> int:
@@ -99,6 +111,8 @@ class StartForm:
         else:
             words = [word for url in urls for word in ("--url", url)]
         words += [word for address in self.sitemaps for word in ("--sitemap", address)]
+        words += [word for address in self.feeds for word in ("--feed", address)]
+        words += ["--feed-hosts", ",".join(self.other_hosts)] if self.other_hosts else []
         words = words or ([] if is_seeded else ["--url", "https://…"])
         words += [word for line in _lines(self.args) for word in ("-a", line)]
         words += [word for line in _lines(self.settings) for word in ("--set", line)]
@@ -182,6 +196,8 @@ async def _start(context: WebContext, principal: Principal, given: StartForm, ru
             given.scraper,
             urls=given.lines,
             sitemaps=given.sitemaps,
+            feeds=given.feeds,
+            feed_hosts=given.other_hosts,
             settings=given.changes(),
             args=given.arguments(),
             run_id=run_id,
@@ -210,16 +226,20 @@ async def _check(context: WebContext, given: StartForm) -> list[tuple[str, str]]
     args = given.arguments()
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, given.scraper, changes, args)
     job.scraper.declared_args.read(job.args)  # one that is missing is refused here
-    lines, sitemaps = given.lines, given.sitemaps
-    seeds = None if lines or sitemaps else actions.seeds_of_job(app.project, job)
+    lines, sitemaps, feeds = given.lines, given.sitemaps, given.feeds
+    if given.other_hosts and not feeds:
+        raise InvalidInput("Hosts of a feed need a feed: fill in its address")
+    seeds = None if lines or sitemaps or feeds else actions.seeds_of_job(app.project, job)
     good, wrong = _sort_lines(lines)
-    if wrong and not good and not sitemaps:
+    if wrong and not good and not sitemaps and not feeds:
         raise InvalidInput(f"No line is a URL. {wrong[0]}")
     facts = {
         "Scraper": given.scraper,
         "URLs": good and f"{len(good):,}: {_listed(good)}",
         "Skipped": wrong and f"{counted(len(wrong), 'line')}: {_listed(wrong)}",
         "Sitemap": ", ".join(sitemaps),
+        "Feed": ", ".join(feeds),
+        "Hosts of the feed": ", ".join(given.other_hosts),
         "Seeds": seeds and f"those of {seeds.declared_in}",
         "Arguments": ", ".join(_lines(given.args)),
         "Settings": ", ".join(given.settings.splitlines()),

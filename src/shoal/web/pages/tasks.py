@@ -8,7 +8,9 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import TaskState
+from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
+from shoal.fleet.status.tokens import tokens as tokens_of
 from shoal.web.api.params import Label, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, run_tab_data
@@ -51,7 +53,7 @@ async def tasks(
         "tasks.html",
         title=f"Tasks · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
-        command=command_line("shoal", "records", run_id, *([key] if key else []), state=state, step=step),
+        command=command_line("records", run_id, *([key] if key else []), state=state, step=step),
         sample=sample,
         tasks=found.rows,
         states=STATES,
@@ -68,18 +70,38 @@ async def tasks(
 
 @router.get("/runs/{run_id}/proxies")
 async def proxies(request: Request, run_id: RunId, after: str | None = None) -> Response:
-    """List the proxies of a run with their counts, and which are benched."""
+    """List the proxies of a run with their counts, those that are benched or blocked first."""
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         rows = [status.as_json() for status in await proxies_of(context_of(request).app.queue, run_id)]
+    rows.sort(key=lambda row: row["state"] not in TROUBLED)
     found = await scan_page(as_async(rows), lambda row: str(row["proxy"]), limit=ROWS, after=after)
     return await render_page(
         request,
         "proxies.html",
         title=f"Proxies · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
-        command=f"shoal proxies {run_id}",
+        command=command_line("proxies", run_id),
         sample=sample,
         proxies=found.rows,
         **(run_tab_data(run_id, "Proxies", snapshot) | page_links(request, found.next, {})),
+    )
+
+
+@router.get("/runs/{run_id}/tokens")
+async def api_tokens(request: Request, run_id: RunId, after: str | None = None) -> Response:
+    """List the API tokens of a run by name, with their remaining quota."""
+    sample, snapshot = await load_run(request, run_id)
+    async with queue_timeout(context_of(request)):
+        rows = [status.as_json() for status in await tokens_of(context_of(request).app.queue, run_id)]
+    found = await scan_page(as_async(rows), lambda row: str(row["token"]), limit=ROWS, after=after)
+    return await render_page(
+        request,
+        "tokens.html",
+        title=f"Tokens · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
+        command=command_line("tokens", run_id),
+        sample=sample,
+        tokens=found.rows,
+        **(run_tab_data(run_id, "Tokens", snapshot) | page_links(request, found.next, {})),
     )

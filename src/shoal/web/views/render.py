@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from shoal.core.errors import QueueUnavailable
+from shoal.core.errors.commands import shoal_command
 from shoal.core.redact import redacted
 from shoal.web.auth.credentials import may_act, principal_of
 from shoal.web.context import WebContext, context_of
@@ -46,6 +47,8 @@ NOTICES = {
     "edited": "Edited. Replay the letter to try it again.",
     "edited letters": "Dead letters edited: {count}. Replay them to try them again.",
     "purged": "Runs deleted: {count}.",
+    "added": "Tasks added: {count}. URLs that the run had before are not added again.",
+    "forgotten": "Forgotten tasks: {count}. The next run queues them again.",
     "host": "Saved. It applies to all workers immediately.",
 }
 
@@ -61,6 +64,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters.update(FILTERS)
+    templates.globals["shoal"] = shoal_command
     return templates
 
 

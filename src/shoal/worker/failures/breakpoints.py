@@ -7,6 +7,7 @@ from bdb import BdbQuit
 from typing import Any
 
 from shoal.core.errors import BreakpointRefused
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Lease
 from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import shown_path
@@ -31,5 +32,5 @@ def explain_quit(lease: Lease, step: Step, *, is_first: bool) -> BreakpointRefus
     if is_first and url:
         command = f"shoal run --debug {file} --url {shlex.quote(url)}"
     else:
-        command = f"shoal dead shell {lease.run_id} {lease.task_id} {file}, and there: run()"
+        command = shoal_command(f"dead shell {lease.run_id} {lease.task_id} {file}") + ", and there: run()"
     return BreakpointRefused(step.name, command)

@@ -4,7 +4,6 @@ import os
 import re
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +11,7 @@ from traceback import FrameSummary, TracebackException, walk_tb
 from types import TracebackType
 
 from shoal.core.failures import MAX_TRACEBACK
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.redact import Redact, redacted
 from shoal.core.text import printable
 

@@ -6,8 +6,7 @@ from functools import partial
 
 from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.fetch.contract import Fetcher
-from shoal.fetch.egress import Egress
+from shoal.fetch.contract import Fetcher, FetcherOptions
 from shoal.fetch.response_limits import Limits
 from shoal.queue.contract import Queue
 from shoal.scrape.needs_js import needs_javascript
@@ -27,43 +26,29 @@ def sandbox_notice(wanted: Collection[str | None]) -> str | None:
     )
 
 
-def with_browser(
-    settings: ScraperSettings,
-    fetcher: Fetcher,
-    wanted: Collection[str | None],
-    *,
-    egress: Egress,
-    agent: str,
-    once: bool = False,
-) -> Fetcher:
-    """Return a fetcher that can also use a browser, if a step wants one; raises BrowserMissing.
+def open_browser(options: FetcherOptions) -> Fetcher:
+    """Return the fetcher that renders pages; raises BrowserMissing.
 
-    With `once` some tasks are attempted once at most: no page is fetched again when a browser crashes.
+    Where some tasks are attempted once at most, no page is fetched again when a browser crashes.
     """
-    if not RENDERED & set(wanted):
-        return fetcher
     # Imported only if wanted: most runs need no browser.
-    from shoal.fetch.browser.dispatch import ChoosingFetcher
     from shoal.fetch.browser.fetcher import BrowserFetcher
 
-    limits = Limits(max_body=settings.max_body)
-    browser = BrowserFetcher(
+    settings = options.settings
+    return BrowserFetcher(
         settings.browser,
-        limits,
-        egress=egress,
-        agent=agent,
+        Limits(max_body=settings.max_body),
+        egress=options.egress,
+        agent=options.user_agent,
         user_agent=settings.user_agent,
-        may_return=not (once or settings.at_most_once),
+        may_return=not (options.once or settings.at_most_once),
     )
-    return ChoosingFetcher(fetcher, browser)
 
 
-def name_fetchers(
-    settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher, wanted: Collection[str | None]
+def rendering_fetchers(
+    settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher
 ) -> dict[str, Fetcher]:
-    """Return the fetchers by the names that steps use: `http` may have a cache, `browser` has none."""
-    if not RENDERED & set(wanted):
-        return {"http": http}
+    """Return the fetchers that use the browser by the names that steps use; they have no cache."""
     from shoal.fetch.browser.auto import AutoFetcher
     from shoal.fetch.browser.dispatch import RenderingFetcher
     from shoal.fetch.browser.render_hints import RenderHints
@@ -76,7 +61,7 @@ def name_fetchers(
         partial(_needs_browser, settings.browser.selector),
         gap=settings.delay,
     )
-    return {"http": http, "browser": rendering, "auto": auto}
+    return {"browser": rendering, "auto": auto}
 
 
 def _needs_browser(selector: str | None, response: Response) -> bool:

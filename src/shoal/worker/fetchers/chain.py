@@ -1,5 +1,6 @@
 """The fetchers of one worker: from a recording, from the cache, or from the hosts."""
 
+import asyncio
 from collections.abc import Collection, Iterable
 
 from shoal.core.model import MINUTE, Run
@@ -10,7 +11,7 @@ from shoal.fetch.archive.replay import ReplayFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
-from shoal.fetch.contract import Fetcher
+from shoal.fetch.contract import Fetcher, FetcherOptions
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
 from shoal.fetch.response_limits import Limits
@@ -20,10 +21,13 @@ from shoal.scrape.login import Login
 from shoal.scrape.settings.cache import CacheSettings
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.failures.pages import FailedPageStore
-from shoal.worker.fetchers.browser import name_fetchers, with_browser
 from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
+from shoal.worker.fetchers.named import name_fetchers, plugin_fetchers, with_named
 from shoal.worker.fetchers.proxies import with_proxies
 from shoal.worker.fetchers.tor import tor_egress, with_tor
+from shoal.worker.files.downloads import Downloads
+from shoal.worker.files.known import KnownFiles
+from shoal.worker.files.open import open_files
 from shoal.worker.recrawl.store import VisitStore
 
 MAX_ROBOTS_BYTES = 64 << 20  # of robots.txt files in the shared cache
@@ -50,7 +54,7 @@ async def open_fetchers(
     if settings.replay:
         record = WarcArchive(settings.replay, max_body=settings.max_body)
         replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
-        return dict.fromkeys(("http", "browser", "auto"), replayed)
+        return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), replayed)
     fetcher = _open_direct(settings, limits, wanted, user_agent, once=once, egress=egress)
     fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
     fetcher = await with_proxies(settings, queue, fetcher, run_id=run_id)
@@ -86,7 +90,7 @@ async def open_fetcher(
     Raises TorDown when Tor does not come up.
     """
     fetcher = _open_direct(settings, limits or Limits(max_body=settings.max_body), {fetch}, user_agent)
-    if settings.tor or settings.proxies:
+    if settings.tor or settings.proxies or settings.sites.proxies:
         from shoal.fetch.proxies.retrying import RetryingFetcher  # imported only if used
 
         fetcher = await with_tor(settings, None, fetcher, wait=TOR_TIMEOUT)
@@ -103,10 +107,17 @@ def _open_direct(
     once: bool = False,
     egress: Egress | None = None,
 ) -> Fetcher:
-    """Return the fetcher that opens connections: with HTTP, and with a browser if one is wanted."""
+    """Return the fetcher that opens connections: with HTTP, and with what else is wanted."""
     egress = egress or open_egress(settings)
-    fetcher = open_engine(settings.engine, limits, egress=egress, user_agent=user_agent)
-    return with_browser(settings, fetcher, wanted, egress=egress, agent=user_agent, once=once)
+    options = FetcherOptions(
+        http=open_engine(settings.engine, limits, egress=egress, user_agent=user_agent),
+        egress=egress,
+        limits=limits,
+        user_agent=user_agent,
+        settings=settings,
+        once=once,
+    )
+    return with_named(options, wanted)
 
 
 def open_robots(
@@ -133,6 +144,18 @@ def open_failed_pages(
     if settings.failed_pages is None:
         return None
     return FailedPageStore(queue, run.id, settings.failed_pages, secrets)
+
+
+async def open_downloads(settings: ScraperSettings, queue: Queue, run: Run) -> Downloads:
+    """Return what stores the files of a run; removes what killed workers have left in its folder.
+
+    Raises StorageFailed if the place that `files` names cannot be used.
+    """
+    store = open_files(settings.files)
+    if settings.files and not settings.replay:
+        await asyncio.to_thread(store.check)
+    await asyncio.to_thread(store.remove_leftovers)
+    return Downloads(store, KnownFiles(queue, store.place), run.id)
 
 
 def _open_cache_store(cache: CacheSettings, queue: Queue) -> CacheStore:

@@ -103,6 +103,8 @@ def _log_in_with(login: Login, settings: ScraperSettings) -> "Fill":
 def realm_of(settings: ScraperSettings, run_id: str) -> str:
     """Return the cache realm: runs share pages if they may access the same hosts with equal credentials."""
     parts = sorted(settings.allow_private)
+    if by_site := [(name, sorted(site.headers.items())) for name, site in settings.sites.rules.items()]:
+        parts.append("sites " + blake2b(repr(by_site).encode(), digest_size=16).hexdigest())
     if settings.tokens:
         tokens = settings.tokens
         given = tokens.given or os.environ.get(tokens.variable or "", "")

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
 
 REQUEST_TIMEOUT = 10.0  # seconds to receive a request, and to send its response
 IDLE_TIMEOUT = 60.0  # seconds that a client may wait before its next request, if it may send another

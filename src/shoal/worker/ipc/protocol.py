@@ -18,6 +18,8 @@ from shoal.worker.partitions import PartitionRole
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 STOP = b"."  # the supervisor's request to stop; unlike two signals, two of them never merge into one
+WAKE = b"!"  # its advice to look for work now
+SETTINGS_CHANGED = b"s"  # the settings of the run are not what they were
 
 
 class ExitReason(StrEnum):
@@ -47,10 +49,12 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     steps: list[str] | None = None
     partitions: list[str] | None = None
     sharing: PartitionRole | None = None  # if set, a plan assigns partitions, instead of the list above
+    may_rest: bool = False  # another worker of its pool looks for the same tasks
     listening: Listening | None = None  # if set, it claims nothing and handles calls
     log_level: int = Level.OFF  # the lowest level that is reported
     measure: bool = False
     trace: bool = False
+    queue_option: str = ""  # in the commands that messages show
 
 
 class LeasesClaimed(msgspec.Struct, tag="claimed", frozen=True):
@@ -58,6 +62,7 @@ class LeasesClaimed(msgspec.Struct, tag="claimed", frozen=True):
 
     first: int
     leases: list[Lease]
+    is_full: bool = False  # as many as it asked for: there may be more
 
 
 class LeasesSettled(msgspec.Struct, tag="settled", frozen=True):
@@ -107,11 +112,11 @@ class SupervisorChannel:
         self._lock = Lock()  # the watch of the event loop sends from another thread
         self.on_claimed: Callable[[range, Sequence[Lease]], None] | None = None
 
-    def report_claimed(self, leases: Sequence[Lease]) -> range:
+    def report_claimed(self, leases: Sequence[Lease], *, is_full: bool = False) -> range:
         """Report claimed leases, before anything is done with them; return their numbers."""
         numbers = range(self._next, self._next + len(leases))
         self._next = numbers.stop
-        self.send(LeasesClaimed(numbers.start, list(leases)))
+        self.send(LeasesClaimed(numbers.start, list(leases), is_full))
         if self.on_claimed:
             self.on_claimed(numbers, leases)
         return numbers

@@ -71,6 +71,8 @@ def _pulse(count: int) -> bytes:
 
 
 NO_STEP = encode(0, 0)
+_LOOP = slice(LOOP_CELL * _CELL.size, (LOOP_CELL + 1) * _CELL.size)
+_pack, _now = _CELL.pack, time.monotonic_ns
 
 
 class StepMarkers:
@@ -125,24 +127,33 @@ class StepMarkers:
     @contextmanager
     def mark_loop(self, number: int) -> Iterator[None]:
         """Mark code of a task that blocks the event loop and is not a step, such as a search in its page."""
-        self._set(LOOP_CELL, number)
+        self.set_loop(number)
         try:
             yield
         finally:
-            self._set(LOOP_CELL, 0)
+            self.set_loop(0)
+
+    def set_loop(self, number: int) -> None:
+        """Mark the task whose code runs on the event loop from here on; 0 if none does."""
+        # Written out, and not by `_set`: it is called several times for each page.
+        if number:
+            now = _now()
+            self._memory[_LOOP] = _pack(number, now, hash((number, now)))
+        else:
+            self._memory[_LOOP] = NO_STEP
 
     @coroutine
     def run_marked(self, number: int, step: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Run a step, marked whenever its own code runs and not while it waits."""
         send, value = step.send, None
         while True:
-            self._set(LOOP_CELL, number)
+            self.set_loop(number)
             try:
                 awaited = send(value)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             finally:
-                self._set(LOOP_CELL, 0)
+                self.set_loop(0)
             try:
                 send, value = step.send, (yield awaited)
             except BaseException as error:

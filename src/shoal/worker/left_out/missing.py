@@ -3,12 +3,13 @@
 Each worker writes one note with its own count. Readers add them up.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.redact import bare_url
 from shoal.queue.contract import SharedNotes
 

@@ -1,4 +1,4 @@
-"""Names a step that blocks the event loop, with its stack: every other task of the worker waits for it."""
+"""Names a step or hook that blocks the event loop, with its stack: all other tasks of the worker wait."""
 
 import sys
 import threading
@@ -11,11 +11,15 @@ from shoal.core.failures import TRACEBACK
 from shoal.core.model import Lease
 from shoal.core.redact import bare_url
 from shoal.scrape import step
+from shoal.scrape.hooks import hooks as hooks_module
+from shoal.scrape.hooks.hooks import Hook, ScraperHooks
+from shoal.worker import hook_calls
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.ipc.step_markers import StepMarkers
 
 LIMIT = 1.0  # seconds that a step may block the loop unnoticed
 POLL_INTERVAL = 0.5  # seconds
+CALLERS = (step.__file__, hooks_module.__file__, hook_calls.__file__)  # the files that call the user's code
 
 
 class BlockedLoopWatch:
@@ -31,8 +35,10 @@ class BlockedLoopWatch:
         lease_of: Callable[[int], Lease | None],
         report: Callable[[Event], None],
         tracebacks: TracebackFormatter,
+        hooks: ScraperHooks,
     ) -> None:
         """Watch the event loop of the calling thread; `report` is called in another one."""
+        self._hooks = hooks
         self._markers, self._lease_of, self._report = markers, lease_of, report
         self._tracebacks, self._loop_thread = tracebacks, threading.get_ident()
         self._reported: set[str] = set()
@@ -56,11 +62,13 @@ class BlockedLoopWatch:
         # The step may have ended in the meantime: then the stack is that of another one.
         if lease is None or frame is None or self._markers.loop_step() != marker:
             return
-        if lease.task.step in self._reported:
+        hook = self._hooks.named_by([one.f_code for one, _ in traceback.walk_stack(frame)])
+        name = str(hook or lease.task.step)
+        if name in self._reported:
             return
-        self._reported.add(lease.task.step)
+        self._reported.add(name)
         stack = self._tracebacks.format_frames(_from_step(traceback.extract_stack(frame)))
-        self._report(_event(lease, now - marker.since, "\n".join(stack)))
+        self._report(_event(lease, hook, now - marker.since, "\n".join(stack)))
 
     def _run(self) -> None:
         while not self._over.wait(POLL_INTERVAL):
@@ -68,18 +76,23 @@ class BlockedLoopWatch:
 
 
 def _from_step(stack: Sequence[traceback.FrameSummary]) -> Sequence[traceback.FrameSummary]:
-    """Return the frames that the step has called; below them is what started the process."""
-    callers = [index for index, frame in enumerate(stack) if frame.filename == step.__file__]
+    """Return the frames that the step or a hook has called; below them is what started the process."""
+    callers = [index for index, frame in enumerate(stack) if frame.filename in CALLERS]
     return stack[callers[-1] + 1 :] if callers else stack
 
 
-def _event(lease: Lease, seconds: float, stack: str) -> Event:
+def _event(lease: Lease, hook: Hook | None, seconds: float, stack: str) -> Event:
     name, url = lease.task.step, lease.task.url
+    # A hook runs on the event loop even if it is no coroutine.
+    code, advice = f"Step {name!r}", "Await the call, or define the step with 'def' instead of 'async def'."
+    if hook:
+        code, advice = f"The hook {hook}", "Define it with 'async def', and await the call."
     message = (
-        f"Step {name!r} has blocked the event loop for {seconds:.1f} s so far: all other tasks of the worker "
-        "wait. Await the call, or define the step with 'def' instead of 'async def'."
+        f"{code} has blocked the event loop for {seconds:.1f} s so far: all other tasks of the worker "
+        f"wait. {advice}"
     )
     fields = {"task": lease.task_id, "step": name, "url": bare_url(url) if url else None}
+    fields |= {"hook": str(hook)} if hook else {}
     return Event(
         at=time.time(),
         level=Level.WARNING,

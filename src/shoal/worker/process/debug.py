@@ -93,6 +93,7 @@ class DebugSession:
                 InlineExecutor(),
                 on_begin=self._on_begin,
                 on_error=self._on_error,
+                report=self._say,
             )
             self.tally = self._worker.tally
             await self._worker.run()

@@ -127,8 +127,7 @@ def _serve(sock: socket.socket) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     child_exits = _sigchld_pipe()
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # without a collection first, for which the first worker would wait
     requests: list[socket.socket | int] = [sock]
     status_pipes: dict[int, int] = {}  # by the pid of each live worker
     while requests or status_pipes:

@@ -1,6 +1,7 @@
 """A worker in the event loop of the program that calls it, without a process of its own."""
 
 import asyncio
+import logging
 import os
 from bdb import BdbQuit
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ from shoal.worker.run_settings.follow import SettingsFollower
 from shoal.worker.run_settings.stored import read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.worker import Worker
+
+log = logging.getLogger(__name__)
 
 
 class InlineWorker:
@@ -45,6 +48,7 @@ class InlineWorker:
         self._markers: StepMarkers | None = None
         self._task: asyncio.Task[ExitReason] | None = None
         self._stop: Stop | None = None
+        self._is_cancelled = False  # by the caller
         self.quit: BdbQuit | None = None  # the user has left the debugger
         once = [name for name, step in scraper.steps.items() if scraper.at_most_once(step)]
         self._keeper = LeaseKeeper(config, once)
@@ -85,8 +89,17 @@ class InlineWorker:
         if self._worker:
             self._worker.stop(self._stop)
 
+    def announce_settings(self) -> None:
+        """Nothing: it reads the settings itself."""
+
+    def wake_up(self) -> None:
+        """Look for work now."""
+        if self._worker:
+            self._worker.wake_up()
+
     def kill(self) -> None:
         """End without waiting for anything; what is leased is released."""
+        self._is_cancelled = True
         if self._task:
             self._task.cancel()
 
@@ -98,6 +111,7 @@ class InlineWorker:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             if not working.done():
+                self._is_cancelled = True
                 working.cancel()
                 await asyncio.wait([working])
                 raise
@@ -117,7 +131,8 @@ class InlineWorker:
             # A step that is running in a thread cannot be interrupted: its result is dropped.
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
             egress = open_egress(self._scraper.settings)
-            await stack.enter_async_context(open_resources(self._scraper))
+            resources = open_resources(self._scraper, may_cancel=lambda: self._is_cancelled)
+            await stack.enter_async_context(resources)
             worker = self._worker = await open_worker(
                 stack,
                 self._config,
@@ -129,6 +144,7 @@ class InlineWorker:
                 threads,
                 egress=egress,
                 on_error=self._on_error,
+                report=log.warning,
             )
             worker.is_held = self._is_held
 
@@ -136,7 +152,10 @@ class InlineWorker:
                 await worker.change_settings(run, changes)
                 egress.set_allowed(self._scraper.settings.allow_private)
 
-            follower = SettingsFollower(self._queue, self._run.id, known, change_settings)
+            follower = SettingsFollower(
+                self._queue, self._run.id, known, change_settings, is_resting=lambda: worker.is_resting
+            )
+            worker.before_work = follower.check
             worker.start(follower.run(), "following the run's settings")
             if self._stop:
                 worker.stop(self._stop)

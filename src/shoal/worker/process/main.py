@@ -8,15 +8,19 @@ import resource
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any, NoReturn
 
 import uvloop
 
 from shoal.core.errors import InvalidSetting, ShoalError
+from shoal.core.errors.commands import commands_use
+from shoal.core.events import LOG, Event, Level
 from shoal.core.model import Lease, Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
@@ -29,6 +33,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.breakpoints import refuse_breakpoints
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.fetchers.chain import (
+    open_downloads,
     open_egress,
     open_failed_pages,
     open_fetchers,
@@ -37,7 +42,9 @@ from shoal.worker.fetchers.chain import (
 )
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
+    SETTINGS_CHANGED,
     STOP,
+    WAKE,
     ExitReason,
     LoggedEvent,
     SupervisorChannel,
@@ -50,8 +57,11 @@ from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
-from shoal.worker.processor import OnError, ProcessorTools
-from shoal.worker.run_settings.follow import SettingsFollower
+from shoal.worker.process.procfs import is_process_running, pid_scope
+from shoal.worker.requests.attempt import OnError, ProcessorTools
+from shoal.worker.requests.turns import HostTurns
+from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
+from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
 from shoal.worker.run_settings.stored import live_part, merged, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
@@ -62,6 +72,7 @@ log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"
 FILE_TABLE_SIZE = 4_096
 BEAT_INTERVAL = 0.5  # seconds
+GARBAGE = (700, 10, 10)  # Python's thresholds: the tree of a page may be large, and is freed soon
 
 
 def main(descriptor: int, markers: int) -> NoReturn:
@@ -101,6 +112,7 @@ async def work(
     """Work on the run until it is drained or the supervisor stops the worker; report which."""
     loaded = load_scraper(config.scraper)
     async with AsyncExitStack() as stack:
+        stack.enter_context(commands_use(config.queue_option, config.run_id))
         queue = await stack.enter_async_context(open_queue(config.queue))
         known = await read_note(queue, config.run_id)
         run = await queue.run(config.run_id)
@@ -110,7 +122,7 @@ async def work(
             # The scraper of the user's module gets them too: its login function may read them there.
             args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
             loaded.args = scraper.args = args
-        await stack.enter_async_context(open_resources(scraper))
+        await stack.enter_async_context(open_resources(scraper, partial(report_warning, channel)))
         beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         egress = open_egress(scraper.settings)
@@ -127,11 +139,15 @@ async def work(
             else:
                 log.info("Settings of the run were changed: %s", ", ".join(changes))
 
-        follower = SettingsFollower(queue, run.id, known, change_settings)
-        worker.start(follower.run(), "following the run's settings")
-        handle_stops(sock, worker.stop)
+        follower = SettingsFollower(
+            queue, run.id, known, change_settings, is_resting=lambda: worker.is_resting
+        )
+        worker.before_work = follower.check
+        worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
+        handle_messages(sock, worker.stop, {WAKE: worker.wake_up, SETTINGS_CHANGED: follower.check_soon})
         stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
+        gc.set_threshold(*GARBAGE)
         gc.collect()
         gc.freeze()
         if config.listening:
@@ -156,8 +172,12 @@ async def open_worker(
     egress: Egress | None = None,
     on_begin: Callable[[Lease], None] | None = None,
     on_error: OnError | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Worker:
-    """Return the worker that a configuration describes; the stack closes what it works with."""
+    """Return the worker that a configuration describes; the stack closes what it works with.
+
+    `report` is called in any thread with warnings; without it they go through the channel.
+    """
     settings = scraper.settings
     agent = settings.user_agent or USER_AGENT
     fetchers = await open_fetchers(
@@ -166,7 +186,7 @@ async def open_worker(
         user_agent=agent,
         run_id=run.id,
         login=scraper.login_function,
-        wanted={step.fetch for step in scraper.steps.values()},
+        wanted=scraper.fetchers,
         once=scraper.has_at_most_once,
         egress=egress,
     )
@@ -182,6 +202,8 @@ async def open_worker(
     failed_pages = open_failed_pages(settings, queue, run, secrets)
     if failed_pages:
         stack.push_async_callback(failed_pages.close)
+    downloads = await open_downloads(settings, queue, run)
+    stack.push_async_callback(downloads.close)
     telemetry = WorkerTelemetry(config, channel, scraper.steps)
     stack.callback(telemetry.close)
     worker = Worker(
@@ -198,6 +220,8 @@ async def open_worker(
             on_begin or telemetry.on_begin,
             on_error,
             failed_pages,
+            downloads=downloads,
+            turns=None if settings.replay else HostTurns(queue),
         ),
         worker_id=config.worker_id,
         lease=config.lease,
@@ -208,8 +232,19 @@ async def open_worker(
         steps=config.steps,
         partitions=config.partitions,
         share=PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None,
+        may_rest=config.may_rest,
         channel=channel,
         standby=config.listening is not None,
+        run_hooks=RunHookCalls(
+            queue,
+            run,
+            scraper,
+            ThisWorker(config.worker_id, pid_scope(), is_process_running),
+            report or partial(report_warning, channel),
+            redactor(secrets),
+        )
+        if scraper.hooks.of_run
+        else None,
     )
     worker.tally.measures = telemetry.measures
     return worker
@@ -229,9 +264,16 @@ def watch_loop(
         worker.started_lease,
         lambda event: channel.send(LoggedEvent(event)),
         TracebackFormatter.for_code(scraper.first.filename, redact),
+        scraper.hooks,
     )
     watch.start()
     return watch
+
+
+def report_warning(channel: SupervisorChannel, text: str) -> None:
+    """Log a warning, and show it where the run was started; safe in any thread."""
+    fields = {"message": text, "logger": __name__}
+    channel.send(LoggedEvent(Event(at=time.time(), level=Level.WARNING, name=LOG, fields=fields)))
 
 
 def beat_forever(markers: StepMarkers) -> None:
@@ -251,8 +293,13 @@ def _exit_on_sigterm(channel: SupervisorChannel) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
-def handle_stops(sock: socket.socket, stop: Callable[[Stop], None]) -> None:
-    """Stop on the supervisor's request or death and on SIGTERM: first finish, the second time release."""
+def handle_messages(
+    sock: socket.socket, stop: Callable[[Stop], None], others: Mapping[bytes, Callable[[], None]]
+) -> None:
+    """Stop on the supervisor's request or death and on SIGTERM: first finish, the second time release.
+
+    Its `others` are single bytes, and what to call for each.
+    """
     loop = asyncio.get_running_loop()
     modes = iter([Stop.FINISH])
 
@@ -266,7 +313,10 @@ def handle_stops(sock: socket.socket, stop: Callable[[Stop], None]) -> None:
             received = b""
         if not received:
             loop.remove_reader(sock.fileno())
-        for _ in received or STOP:
+        for message, handle in others.items():
+            if message in received:
+                handle()
+        for _ in range((received or STOP).count(STOP)):
             stop_next()
 
     loop.add_signal_handler(signal.SIGTERM, stop_next)

@@ -1,5 +1,6 @@
 """Process states from Linux's /proc; on other systems they are unknown."""
 
+import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,17 @@ def state_of_process(pid: int) -> str:
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     return ""
+
+
+def is_process_running(pid: int) -> bool:
+    """Return whether a process of this machine exists and has not ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return state_of_process(pid) not in ENDED
 
 
 @cache

@@ -12,18 +12,21 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND, Bury, Fate, Lease, Retry
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import (
     MAX_MESSAGE_BYTES,
+    SETTINGS_CHANGED,
     STOP,
+    WAKE,
     ExitReason,
     LeasesClaimed,
     LeasesSettled,
@@ -46,6 +49,7 @@ from shoal.worker.settling.release import release_leases
 
 RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
 HEARTBEAT_INTERVAL = 5 * SECOND
+IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10.0  # seconds that a worker has to close its resources, once all its leases are settled
 KILL_TIMEOUT = 5.0  # seconds; a process may be unkillable while its disk does not respond
@@ -76,7 +80,9 @@ class WorkerSupervisor:
         limits: Mapping[str, StepLimit],
         on_output: Callable[[str], None] = lambda line: None,
         on_event: Callable[[Event], None] = lambda event: None,
+        on_full_claim: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_full_claim = on_full_claim
         self.config, self.tally = config, WorkerCounters()
         self.in_hand: dict[int, Lease] = {}
         self._settled, self._completed = 0, 0
@@ -116,8 +122,20 @@ class WorkerSupervisor:
     def stop(self) -> None:
         """Stop the worker; the second call makes it release everything at once."""
         self._stops += 1
+        self._send(STOP)
+
+    def wake_up(self) -> None:
+        """Have the worker look for work now, if it holds none."""
+        if not self.in_hand:
+            self._send(WAKE)
+
+    def announce_settings(self) -> None:
+        """Have the worker read the settings of its run now."""
+        self._send(SETTINGS_CHANGED)
+
+    def _send(self, message: bytes) -> None:
         if self._writer and not self._writer.is_closing():
-            self._writer.write(STOP)
+            self._writer.write(message)
 
     def kill(self) -> None:
         """Kill the worker now; the supervisor releases its leases."""
@@ -223,9 +241,11 @@ class WorkerSupervisor:
 
     def _handle_message(self, message: Message) -> None:
         match message:
-            case LeasesClaimed(first=first, leases=leases):
+            case LeasesClaimed(first=first, leases=leases, is_full=is_full):
                 self.in_hand.update(enumerate(leases, first))
                 self._claimed_at.update((first + index, self._liveness.awake) for index in range(len(leases)))
+                if is_full:
+                    self._on_full_claim()
             case LeasesSettled(numbers=numbers, done=done):
                 self._settled, self._completed = self._settled + len(numbers), self._completed + done
                 self._settled_at = self._liveness.awake
@@ -258,7 +278,8 @@ class WorkerSupervisor:
 
     async def _extend_once(self) -> None:
         lease = self.config.lease
-        await self._queue.extend(list(self.in_hand.values()), lease=lease)
+        if self.in_hand:
+            await self._queue.extend(list(self.in_hand.values()), lease=lease)
         if self._liveness.is_loop_silent:
             # Its last claim may have been answered, and it cannot report the leases.
             await self._queue.extend_worker(self.config.worker_id, lease=lease)
@@ -268,7 +289,8 @@ class WorkerSupervisor:
             self._state_changed.clear()
             await self._beat_once(FROZEN if self._liveness.is_silent else RUNNING)
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_INTERVAL.total_seconds()):
+                interval = HEARTBEAT_INTERVAL if self.in_hand else IDLE_HEARTBEAT_INTERVAL
+                async with asyncio.timeout(interval.total_seconds()):
                     await self._state_changed.wait()
 
     async def _beat_once(self, state: str) -> None:

@@ -1,15 +1,20 @@
 """Follows the settings of a run while a worker works on it."""
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from shoal.core.errors import QueueError
 from shoal.core.model import Run
-from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings.stored import SettingsNote, live_part, read_note
 
 FOLLOW_INTERVAL = timedelta(seconds=0.9)
+# Of a worker whose pool reads the settings for all its workers, and says when they have changed.
+SUPERVISED_INTERVAL = timedelta(seconds=20)
 
 Apply = Callable[[Run, Mapping[str, Any]], Awaitable[None]]
 
@@ -17,13 +22,34 @@ Apply = Callable[[Run, Mapping[str, Any]], Awaitable[None]]
 class SettingsFollower:
     """Reads the settings of a run periodically, and applies those that have changed."""
 
-    def __init__(self, queue: Queue, run_id: str, known: SettingsNote, apply: Apply) -> None:
-        self._queue, self._run_id, self._apply = queue, run_id, apply
+    def __init__(
+        self,
+        queue: Queue,
+        run_id: str,
+        known: SettingsNote,
+        apply: Apply,
+        *,
+        is_resting: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """A worker that rests does not need them: it calls `check` before it works again."""
+        self._queue, self._run_id, self._apply, self._is_resting = queue, run_id, apply, is_resting
+        self._asked = asyncio.Event()
         self._stamp, self._live = known.stamp, live_part(known.settings.values)
 
-    async def run(self) -> None:
-        """Read and apply until cancelled."""
-        await repeat(self.check, FOLLOW_INTERVAL, jitter=0.1)
+    async def run(self, interval: timedelta = FOLLOW_INTERVAL) -> None:
+        """Read and apply until cancelled; between two reads, `check_soon` ends the wait."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval.total_seconds() * random.uniform(0.9, 1.1)):
+                    await self._asked.wait()
+            if self._asked.is_set() or not self._is_resting():
+                self._asked.clear()
+                with suppress(QueueError):
+                    await self.check()
+
+    def check_soon(self) -> None:
+        """Have `run` read the settings now: they have changed."""
+        self._asked.set()
 
     async def check(self) -> None:
         """Read once, and apply what has changed."""

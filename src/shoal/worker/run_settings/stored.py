@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.redact import is_secret_header, shown_address
+from shoal.core.urls import is_object_url
 from shoal.queue.contract import SharedNotes
 
 TOPIC = "run settings"
@@ -22,7 +23,7 @@ LIVE = (
     *("statuses", "allow_private"),
 )
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
-_FILES = ("warc", "replay")
+_FILES = ("warc", "replay", "files")
 _BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
 _OFF = ("off", "none", "false", "no")
@@ -106,6 +107,10 @@ def _plain(key: str, value: Any) -> Any:
     """Return a value as JSON can hold it; `_SECRET` if it cannot be stored."""
     if key == "headers" and isinstance(value, Mapping) and _has_credentials(value):
         return _SECRET
+    if key == "sites" and isinstance(value, Mapping):
+        if any(map(_has_site_secret, value.values())):
+            return _SECRET
+        value = {pattern: _with_absolute_proxies(site) for pattern, site in value.items()}
     if key == "tokens" and not isinstance(value, (str, bool, Path, type(None))):
         source = value.get("from", True) if isinstance(value, Mapping) else value
         if not isinstance(source, (str, bool)):
@@ -119,6 +124,19 @@ def _plain(key: str, value: Any) -> Any:
     except TypeError:
         return _SECRET  # a function, which only its program has
     return _SECRET if shown_address(text) != text else msgspec.json.decode(text)
+
+
+def _has_site_secret(site: Any) -> bool:
+    if not isinstance(site, Mapping):
+        return False
+    proxies = _proxies_in(site.get("proxies"))
+    return _has_credentials(site.get("headers") or {}) or not all(map(_is_bare_proxy, proxies))
+
+
+def _with_absolute_proxies(site: Any) -> Any:
+    if not isinstance(site, Mapping) or not site.get("proxies"):
+        return site
+    return {**site, "proxies": _with_absolute_paths("proxies", site["proxies"])}
 
 
 def _has_credentials(headers: Mapping[str, Any]) -> bool:
@@ -151,7 +169,7 @@ def _with_absolute_paths(key: str, value: Any) -> Any:
     if not isinstance(value, str) or value.lower() in _OFF:
         return value
     if key in _FILES:
-        return str(Path(value).absolute())
+        return value if is_object_url(value) else str(Path(value).absolute())
     return (
         " ".join(map(_with_absolute_path, value.split())) if not Path(value).is_file() else _absolute(value)
     )

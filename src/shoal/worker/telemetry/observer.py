@@ -158,10 +158,8 @@ class ObservedStepMarkers(StepMarkers):
     def close(self) -> None:
         self._markers.close()
 
-    @contextmanager
-    def mark_loop(self, number: int) -> Iterator[None]:
-        with self._markers.mark_loop(number):
-            yield
+    def set_loop(self, number: int) -> None:
+        self._markers.set_loop(number)
 
     @contextmanager
     def mark_thread(self, number: int) -> Iterator[None]:

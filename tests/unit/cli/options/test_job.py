@@ -51,3 +51,31 @@ def test_a_partition_that_two_workers_have_is_named_with_file_and_key(tmp_path, 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidSetting, match=r"shoal.toml: scrapers.shop.partitions.*CA"):
         read_job("shop", queue=SECRET)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"), [('"auto"', ["auto"]), ('"exclusive"', ["exclusive"]), ('["CA"]', None)]
+)
+def test_a_sharing_mode_of_the_project_applies_and_partitions_of_its_machines_do_not(
+    tmp_path, monkeypatch, partitions, expected
+):
+    project = PROJECT.partition("[scrapers.shop.partitions]")[0]
+    (tmp_path / "shoal.toml").write_text(f"[workers]\npartitions = {partitions}\n{project}")
+    monkeypatch.chdir(tmp_path)
+    assert read_job("shop", queue=SECRET).partitions == expected
+    assert read_job("shop", queue=SECRET, partitions=["NY"]).partitions == ["NY"]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "allowed"),
+    [
+        ('url = ["http://127.0.0.1:8000/"]', ["127.0.0.1:8000"]),
+        ('sitemap = ["http://127.0.0.1:8000/map.xml", "https://example.com"]', ["127.0.0.1:8000"]),
+        ('combine = "http://127.0.0.1:8000/{state}"\naxis = ["state:CA"]', ["127.0.0.1:8000"]),
+        ('combine = "http://{host}/"\naxis = ["host:127.0.0.1"]', []),
+    ],
+)
+def test_a_private_host_that_seeds_write_out_is_allowed(tmp_path, monkeypatch, seeds, allowed):
+    (tmp_path / "shoal.toml").write_text(f"{PROJECT}\n[scrapers.shop.seeds]\n{seeds}\n")
+    monkeypatch.chdir(tmp_path)
+    assert list(read_job("shop", queue=SECRET).scraper.settings.allow_private) == allowed

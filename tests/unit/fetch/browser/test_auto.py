@@ -8,7 +8,8 @@ from shoal.core.errors import NeedsBrowser
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.fetch.browser.auto import AutoFetcher
-from shoal.fetch.browser.dispatch import ChoosingFetcher, RenderingFetcher
+from shoal.fetch.browser.dispatch import RenderingFetcher
+from shoal.fetch.named import ChoosingFetcher
 
 URL = "https://shop.test/p/1"
 
@@ -135,14 +136,18 @@ class Asking:
 
 async def test_a_page_is_kept_open_for_who_gets_it_and_let_go_by_who_does_not():
     browser = Opening()
-    response = await RenderingFetcher(Asking(ChoosingFetcher(Fetching(), browser), 3)).fetch(Request(url=URL))
+    response = await RenderingFetcher(Asking(ChoosingFetcher(Fetching(), {"browser": browser}), 3)).fetch(
+        Request(url=URL)
+    )
     assert [opened.gone for opened in browser.opened] == [1, 1, 0]
     assert response.live is browser.opened[-1]
 
 
 async def test_no_page_stays_open_when_an_answer_is_turned_down():
     browser = Opening()
-    fetcher = RenderingFetcher(Asking(ChoosingFetcher(Fetching(), browser), 1, LookupError("no")))
+    fetcher = RenderingFetcher(
+        Asking(ChoosingFetcher(Fetching(), {"browser": browser}), 1, LookupError("no"))
+    )
     with pytest.raises(LookupError):
         await fetcher.fetch(Request(url=URL))
     assert [opened.gone for opened in browser.opened] == [1]
@@ -150,7 +155,7 @@ async def test_no_page_stays_open_when_an_answer_is_turned_down():
 
 async def test_who_asks_is_the_browser_only_where_a_page_is_to_be_rendered():
     http, browser = Fetching(b"plain"), Opening()
-    either = ChoosingFetcher(http, browser)
+    either = ChoosingFetcher(http, {"browser": browser})
     assert (await either.fetch(Request(url=URL))).body == b"plain"
     await RenderingFetcher(either).fetch(Request(url=URL))
     assert (len(http.asked), len(browser.asked)) == (1, 1)

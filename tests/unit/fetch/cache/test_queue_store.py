@@ -130,3 +130,22 @@ async def test_a_read_that_fails_in_an_unknown_way_fails_those_who_wait_for_it(s
     async with asyncio.timeout(5):
         with pytest.raises(RuntimeError, match="boom"):
             await store.get("a")
+
+
+async def test_a_value_is_found_while_it_is_being_written(store, board):
+    writes, may_write = asyncio.Event(), asyncio.Event()
+    write = board.write_notes
+
+    async def slow(*given, **named):
+        writes.set()
+        await may_write.wait()
+        await write(*given, **named)
+
+    board.write_notes = slow
+    await put(store, "a")
+    await writes.wait()
+    assert (await store.get("a")).value == b"page"
+    assert board.reads == []
+    may_write.set()
+    await store.close()
+    assert board.kept == {"a": b"page"}

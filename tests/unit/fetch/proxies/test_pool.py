@@ -7,7 +7,7 @@ import pytest
 from shoal.core.proxies import ProxyRules
 from shoal.fetch.proxies.health import MAX_STREAK, ProxyFault
 from shoal.fetch.proxies.hosts import UP_PERIOD
-from shoal.fetch.proxies.per_exit_rate import SETTLING
+from shoal.fetch.proxies.per_exit_rate import RECHECK, SETTLING
 from shoal.fetch.proxies.pool import MAX_BLOCKS, MAX_STREAKS, ProxyPool, ProxyShortage
 from tests.unit.fetch.proxies.making import Clock, named, number_of, pool, proxies
 
@@ -196,9 +196,9 @@ def test_a_new_list_keeps_what_is_known_of_those_that_stay():
 
 def test_slices_are_taken_and_given_back():
     made = pool(10, share="slice")
-    made.share(1, 5)
+    made.share(1, 5, read_at=made.clock())
     assert set(take(made, 20)) == {1, 6}
-    made.share(0, 1)
+    made.share(0, 1, read_at=made.clock())
     assert set(take(made, 40)) == set(range(10))
 
 
@@ -220,14 +220,32 @@ def test_with_a_gap_each_proxy_asks_a_host_at_its_own_pace():
 def test_a_slice_that_is_new_rests_until_its_last_owner_has_heard_of_it():
     clock = Clock()
     made = ProxyPool(ProxyRules(share="slice"), proxies(4), gap=1.0, clock=clock)
-    made.share(0, 2)
+    made.share(0, 2, read_at=made.clock())
     clock.now += SETTLING + 1
+    made.share(0, 2, read_at=made.clock())
     assert set(take(made, 2)) == {0, 2}
-    made.share(0, 1)
+    made.share(0, 1, read_at=made.clock())
     clock.now += 1
     assert set(take(made, 2)) == {0, 2}
     clock.now += SETTLING
+    made.share(0, 1, read_at=made.clock())
     assert set(take(made, 4)) == {0, 1, 2, 3}
+
+
+def test_with_a_gap_a_worker_that_has_not_heard_from_the_fleet_for_long_sends_nothing():
+    clock = Clock()
+    made = ProxyPool(ProxyRules(share="slice"), proxies(4), gap=1.0, clock=clock)
+    made.share(0, 2, read_at=clock.now)
+    clock.now += SETTLING + 1
+    # By now another worker may have taken these over.
+    assert made.pick(HOST, None) is None and made.shortage(HOST) is ProxyShortage.TOO_SOON
+    assert made.free_in(HOST) == RECHECK
+    made.share(0, 2, read_at=clock.now - 1)
+    assert set(take(made, 2)) == {0, 2}
+    clock.now += SETTLING - 1.5
+    assert set(take(made, 2)) == {0, 2}
+    clock.now += 1
+    assert made.pick(HOST, None) is None
 
 
 def test_what_the_fleet_is_told_of_blocks_has_an_end():

@@ -8,10 +8,11 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.proxies import sync as boards
 from shoal.fetch.proxies.health import ProxyFault
+from shoal.fetch.proxies.per_exit_rate import SETTLING
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync, read_stats, topic
 from tests.unit.fetch.proxies.making import Board as Notes
-from tests.unit.fetch.proxies.making import Clock, named, pool
+from tests.unit.fetch.proxies.making import Clock, named, pool, proxies
 
 RUN, HOST = "20260215_120000_ab12", "shop.test"
 HOUR = timedelta(hours=1)
@@ -129,6 +130,35 @@ async def test_slices_follow_who_is_there():
     fleet.forward(16)
     await fleet.boards[0].exchange()
     assert len(fleet.pools[0]._queue) == 3
+
+
+async def test_with_a_gap_a_delayed_worker_and_the_one_that_takes_over_never_have_the_same_proxy():
+    clock, notes, syncs = Clock(), Notes(), []
+    pools = [ProxyPool(ProxyRules(share="slice"), proxies(4), gap=1.0, clock=clock) for _ in range(2)]
+
+    def usable():
+        return [{one.proxy.name for one in made._queue if not made.wait(one, HOST)} for made in pools]
+
+    for number, made in enumerate(pools):
+        syncs.append(ProxySync(notes, RUN, f"w{number}", made))
+    for _ in range(5):
+        await syncs[0].exchange()
+        clock.now += 3
+    assert [len(names) for names in usable()] == [4, 0]
+    # The second worker joins, and the first one does nothing for a while.
+    for _ in range(20):
+        await syncs[1].exchange()
+        clock.now += 0.5
+        first, second = usable()
+        assert not first & second
+    assert [len(names) for names in usable()] == [0, 2]
+    await syncs[0].exchange()
+    assert [len(names) for names in usable()] == [0, 2]
+    clock.now += SETTLING
+    for sync in syncs:
+        await sync.exchange()
+    clock.now += 1
+    assert [len(names) for names in usable()] == [2, 2]
 
 
 async def test_deeds_are_told_for_people_to_see():

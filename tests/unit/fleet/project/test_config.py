@@ -4,9 +4,12 @@ import pytest
 
 from shoal.cli.main import add_source
 from shoal.core.errors import InvalidSetting, UnknownQueue
+from shoal.core.values import read_duration, spelled
+from shoal.fleet.build_job import load
 from shoal.fleet.command_hints import DEFAULT_QUEUE
 from shoal.fleet.project.config import VARIABLES, Config
 from shoal.fleet.project.report import config_rows, setting_rows
+from shoal.scrape.settings.scraper import SETTING_NAMES
 
 FILE = """\
 queue = "sqlite:///file.db"
@@ -62,9 +65,43 @@ def test_the_rows_show_every_value_with_its_source_and_no_secret(folder):
 def test_the_rows_of_a_scraper_tell_the_file_from_the_scraper_and_the_default(folder):
     config = Config.read(folder, {})
     rows = {row["setting"]: row for row in setting_rows(config, "shop", config.project.load("shop"))}
-    assert rows["delay"] == {"setting": "delay", "value": 0.1, "source": "shoal.toml line 9"}
+    assert rows["delay"] == {"setting": "delay", "value": "100ms", "source": "shoal.toml line 9"}
+    assert rows["rate"] == {"setting": "rate", "value": "10/s", "source": "shoal.toml line 9"}
     assert rows["retries"]["source"] == "scraper"
     assert rows["robots"]["source"] == "default"
+
+
+def test_the_rows_of_a_scraper_have_every_setting_as_people_write_it(tmp_path):
+    (tmp_path / "shop.py").write_text(
+        "from shoal import Scraper\nshop = Scraper('shop', rate=None, headers={'Authorization': 'hush'},"
+        "proxies=['http://me:hush@proxy.test:1'], retry={'HttpStatus': {'delay': '90s'}}, pause='8-20s',"
+        "scope=['*.a.test', 'b.test'], cache='10m', statuses=[404, 410], keep='30d')\n"
+        "@shop.step\ndef page(page): ...\n"
+    )
+    config = Config.read(tmp_path, {})
+    rows = {
+        row["setting"]: row
+        for row in setting_rows(config, "x", load(config.project, str(tmp_path / "shop.py")))
+    }
+    assert set(rows) == set(SETTING_NAMES)
+    assert "hush" not in str(rows)
+    values = {name: row["value"] for name, row in rows.items()}
+    assert (values["rate"], values["delay"], values["timeout"], values["lease"]) == ("none", "0s", "1m", "5m")
+    assert (values["failed_pages"], values["keep"], values["pause"]) == ("7d", "30d", "8s-20s")
+    assert (values["headers"], values["proxies"], values["tokens"]) == ("Authorization", "(set)", None)
+    assert (values["scope"], values["statuses"]) == ("*.a.test, b.test", "404, 410")
+    assert (values["cache"], values["max_body"]) == ("lifetime=10m", "32 MB")
+    assert values["retry"] == "rules=HttpStatus=delay=1m30s"
+    assert rows["scope"]["source"] == "scraper" and rows["robots"]["source"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("90s", "1m30s"), ("1.5s", "1.5s"), ("0.25", "250ms"), ("26h", "1d2h"), ("0s", "0s")]
+)
+def test_a_duration_is_written_as_it_may_be_read(text, shown):
+    found = read_duration("it", text)
+    assert spelled(found) == shown
+    assert read_duration("it", shown) == found
 
 
 @pytest.mark.parametrize(

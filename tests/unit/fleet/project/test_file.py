@@ -79,6 +79,13 @@ def test_yaml_says_the_same(write):
     assert project.entry("books").overrides == {"rate": "5/s"}
 
 
+def test_of_two_project_files_in_a_folder_the_second_is_ignored_and_named(tmp_path, caplog):
+    (tmp_path / "shoal.toml").write_text('queue = "sqlite:///toml.db"')
+    (tmp_path / "shoal.yaml").write_text("queue: sqlite:///yaml.db\n")
+    assert Project.find(tmp_path).file == tmp_path / "shoal.toml"
+    assert f"Ignored {tmp_path / 'shoal.yaml'}: shoal.toml in the same folder is read instead" in caplog.text
+
+
 def test_a_file_or_module_is_no_name_of_the_project(write):
     project = Project.find(write(FULL))
     assert project.entry("books.py") is None

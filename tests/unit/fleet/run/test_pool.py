@@ -1,6 +1,7 @@
 """When a pool replaces a worker, and when it gives up; no process is started."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -97,3 +98,50 @@ async def test_a_drained_run_ends_the_slots_that_have_not_started():
 @pytest.mark.parametrize("deaths", [1, 3, 50])
 def test_the_restart_delay_has_a_limit(deaths):
     assert Slots()._restart_delay(DEAD, deaths) <= module.MAX_RESTART_DELAY
+
+
+class Idle:
+    """A worker that is running."""
+
+    def __init__(self, *in_hand):
+        self.in_hand, self.is_running, self.woken, self.told = in_hand, True, 0, 0
+
+    def announce_settings(self):
+        self.told += 1
+
+    def wake_up(self):
+        self.woken += 1
+
+
+async def test_all_workers_look_when_one_has_found_the_run_drained():
+    pool = Slots(WorkerExit(ExitReason.DRAINED))
+    pool._supervisors = {1: Idle(), 2: Idle()}
+    await pool.end()
+    assert [one.woken for one in pool._supervisors.values()] == [1, 1]
+
+
+def test_a_full_claim_wakes_one_idle_worker():
+    pool = Slots()
+    pool._supervisors = {1: Idle("a lease"), 2: Idle(), 3: Idle()}
+    pool._wake_one()
+    assert [one.woken for one in pool._supervisors.values()] == [0, 1, 0]
+
+
+async def test_one_read_of_the_settings_serves_all_workers(monkeypatch):
+    stamps, reads = [7, 7, 8], []
+
+    async def read_note(queue, run_id):
+        reads.append(run_id)
+        return SimpleNamespace(stamp=stamps.pop(0))
+
+    monkeypatch.setattr(module, "read_note", read_note)
+    pool = Slots()
+    pool._supervisors = {1: Idle(), 2: Idle()}
+    await pool.check_settings()
+    assert not reads, "workers that hold nothing read them when they have work"
+    pool._supervisors[1].in_hand = ("a lease",)
+    told = []
+    for _ in range(3):
+        await pool.check_settings()
+        told.append([one.told for one in pool._supervisors.values()])
+    assert told == [[1, 1], [1, 1], [2, 2]]

@@ -228,8 +228,23 @@ async def test_appending_survives_a_follower_that_broke(path, monkeypatch):
     assert numbers(path.read_text()) == [1, 2]
 
 
-@pytest.mark.parametrize("name", ["items.csv", "items.parquet", "-"])
-def test_only_json_lines_can_be_appended_to_by_a_run(name, tmp_path):
+async def test_a_run_appends_to_a_csv_file_and_when_resumed_replaces_only_its_own_rows(tmp_path):
+    path, store = tmp_path / "items.csv", Store(1)
+    path.write_text("n\r\n7\r\n")
+    for numbers_found in ([1], [1, 2]):
+        store.numbers = numbers_found
+        await write(store, path, "a", is_new=len(numbers_found) == 1, append=True)
+    assert path.read_text().split() == ["n", "7", "1", "2"]
+    await write(store, path, "a", is_new=False)
+    assert path.read_text().split() == ["n", "7", "1", "2"]
+    path.write_text(path.read_text() + "9\r\n")  # by another program
+    with pytest.raises(InvalidSetting, match="has changed since run a wrote to it"):
+        await write(store, path, "a", is_new=False)
+    assert path.read_text().split() == ["n", "7", "1", "2", "9"]
+
+
+@pytest.mark.parametrize("name", ["items.parquet", "-"])
+def test_only_rows_and_lines_can_be_appended_by_a_run(name, tmp_path):
     with pytest.raises(InvalidSetting, match=r"--append adds to \.jsonl"):
         ResultWriter(Store(), "r", name if name == "-" else str(tmp_path / name), "append")
 

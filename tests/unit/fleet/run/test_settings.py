@@ -11,7 +11,7 @@ from shoal.fleet.run.change import change_settings, list_settings
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.settings import command_to_resume, open_job
 from shoal.queue.open import open_queue
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings.stored import LIVE, read_note
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -131,6 +131,16 @@ async def test_a_run_at_its_page_limit_goes_on_with_a_larger_one(queue):
     rows = {row.setting: (row.value, row.source, row.change) for row in await list_settings(queue, run.id)}
     assert rows["max_pages"] == ("50", "run", "now")
     assert rows["rate"] == ("1/s", "scraper", "now")
+
+
+async def test_every_setting_that_may_change_is_listed_with_units(queue):
+    run = (await opened_run(queue, "rate=30/min")).run
+    await change_settings(queue, run.id, {"retry": {"delay": "60s"}})
+    rows = {row.setting: (row.value, row.source) for row in await list_settings(queue, run.id)}
+    assert set(LIVE) <= set(rows)
+    assert (rows["rate"], rows["delay"]) == (("30/min", "run"), ("2s", "run"))
+    assert rows["retry"] == ('{"delay":"60s"}', "run")
+    assert rows["allow_private"] == ("as in the scraper", "scraper")
 
 
 async def test_a_purged_run_is_forgotten(queue):

@@ -44,7 +44,7 @@ def test_fifty_workers_on_one_host_are_too_many():
 
 def test_the_reason_names_the_bound():
     assert "--max is 2" in target_for(RunLoad(ready=5_000), ScaleBounds(most=2)).why
-    assert "7 are delayed" in target_for(RunLoad(later=7), ScaleBounds(most=2)).why
+    assert "delayed: 7" in target_for(RunLoad(later=7), ScaleBounds(most=2)).why
 
 
 def test_the_fewest_are_there_whatever_the_load_is():

@@ -7,7 +7,8 @@ from shoal.cli.options.job import read_args, read_job
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.enqueue import open_enqueuer
-from shoal.fleet.sources.declared import declared_seeds, run_being_seeded, seeds_left
+from shoal.fleet.sources.declared import declared_seeds, mark_seeding, run_being_seeded, seeds_left
+from shoal.fleet.sources.names import read_seeds
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 
@@ -95,3 +96,39 @@ def test_typed_arguments_are_read_by_name():
     assert read_args(["a=1", "b=x=y", "a=2", "a=3", "c="]) == {"a": ["1", "2", "3"], "b": "x=y", "c": ""}
     with pytest.raises(InvalidSetting, match="-a takes NAME=VALUE"):
         read_args(["a"])
+
+
+async def test_typed_sources_that_were_interrupted_are_read_again_from_wherever_it_is_resumed(
+    tmp_path, monkeypatch
+):
+    axes, template = ["a=b.txt", "c:d"], "https://x.example/{a}/{c}"
+    typed = read_seeds({"urls_file": "urls.txt", "axis": axes, "combine": template})
+    monkeypatch.chdir(tmp_path)
+    async with open_queue(f"sqlite:///{tmp_path}/a.db") as queue:
+        run = await queue.start_run("own")
+        await mark_seeding(queue, run.id, typed)
+        monkeypatch.chdir("/")
+        left = await seeds_left(queue, run.id, Seeds())
+        assert (left.file, left.template) == (str(tmp_path / "urls.txt"), typed.template)
+        assert list(left.axes) == [f"a={tmp_path}/b.txt", "c:d"]
+        other = read_seeds({"urls_file": "other.txt"})
+        assert await seeds_left(queue, run.id, other) is other
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"urls_file": "-"}, "standard input"),
+        ({"feed": "https://ann:pass@example.com/feed"}, "a source whose address has a password"),
+    ],
+)
+async def test_what_cannot_be_read_again_is_said_once_and_no_password_is_stored(
+    given, words, tmp_path, caplog
+):
+    async with open_queue(f"sqlite:///{tmp_path}/a.db") as queue:
+        run = await queue.start_run("own")
+        await mark_seeding(queue, run.id, read_seeds(given))
+        assert not await seeds_left(queue, run.id, Seeds())
+        assert f"Reading {words} was interrupted" in caplog.text
+        assert await run_being_seeded(queue, "own") is None
+    assert b"ann:pass" not in (tmp_path / "a.db").read_bytes()

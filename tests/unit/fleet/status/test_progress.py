@@ -1,11 +1,13 @@
 """Progress of a run, and what it waits for."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
-from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.fleet.status import progress as module
+from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress
 
 
 def host(name, *, paused=None, pending=1):
@@ -123,3 +125,46 @@ async def test_workers_are_read_again_at_once_only_while_nobody_is_at_work():
     assert queue.worker_looks == 2
     await progress.read(last=True)
     assert queue.worker_looks == 3
+
+
+async def test_who_shows_no_hosts_does_not_read_them():
+    queue = Queue(Stats(pending=1), host("a.example", paused=9))
+    await ProgressReader(queue, "r", with_hosts=False).read(last=True)
+    assert queue.looks == 0
+
+
+async def test_links_are_read_once_in_a_last_read():
+    queue, topics = Queue(Stats(completed=1)), []
+    notes = queue.notes
+
+    async def read_notes(topic, keys=None):
+        topics.append(topic)
+        return await notes(topic, keys)
+
+    queue.notes = read_notes
+    await ProgressReader(queue, "r").read(last=True)
+    assert len(topics) == len(set(topics))
+
+
+async def test_a_run_is_read_less_often_while_nothing_changes_and_its_own_workers_are_known(monkeypatch):
+    queue, waits, reported = Queue(Stats(pending=5)), [], []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 6:
+            queue._stats = Stats(pending=4, completed=1)
+        if len(waits) == 8:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await follow_progress(ProgressReader(queue, "r"), reported.append, is_at_work=lambda: True)
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 0.5, 1.0]
+    assert len(reported) == 8 and queue.worker_looks == 0
+
+
+async def test_partitions_are_reported_by_name():
+    names = ("TX", "CA", "NY", "AL")
+    stats = Stats(pending=4, partitions={name: Counts(pending=1) for name in names})
+    snapshot = await ProgressReader(Queue(stats), "r").read()
+    assert list(snapshot.as_json()["partitions"]) == sorted(names)

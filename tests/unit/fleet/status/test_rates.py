@@ -13,6 +13,7 @@ from shoal.fleet.status.rates import (
     RateHistory,
     add_rate,
     read_rates,
+    recent_rate,
     recorded_rates,
 )
 from tests.conformance.backends import VirtualClock
@@ -79,3 +80,14 @@ async def test_a_purged_run_leaves_no_rates(queue):
     await add_rate(queue, run.id)
     await purge(queue, run.id)
     assert await queue.notes(rates.TOPIC) == {}
+
+
+async def test_the_recent_rate_needs_no_second_look(queue, clock):
+    run = await make_run(queue)
+    assert await recent_rate(queue, run.id, 0) is None, "no pool has stored anything"
+    await add_rate(queue, run.id)
+    assert await recent_rate(queue, run.id, 0) is None, "too short a time"
+    await clock.forward(timedelta(seconds=8))
+    assert await recent_rate(queue, run.id, 4) == 0.5
+    await clock.forward(timedelta(minutes=5))
+    assert await recent_rate(queue, run.id, 4) is None, "nobody is at work any more"

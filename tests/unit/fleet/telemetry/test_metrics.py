@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -104,6 +105,20 @@ async def test_a_queue_is_measured_without_urls_hosts_and_runs(tmp_path):
     assert found["shoal_workers", ("state", "running")] == 1
     assert found["shoal_worker_memory_bytes",] == 1 << 20
     assert b"example.com" not in text and run.id.encode() not in text
+
+
+async def test_the_demand_is_what_is_ready_or_leased_and_rises_when_a_delay_is_over(tmp_path):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        run, paused = await queue.start_run("books"), await queue.start_run("books")
+        await queue.enqueue(run.id, [Task(payload={"n": n}) for n in range(3)])
+        await queue.enqueue(run.id, [Task(payload={"late": 1}, delay=timedelta(milliseconds=50))])
+        await queue.enqueue(paused.id, [Task(payload={"n": 1})])
+        await queue.pause(paused.id)
+        await queue.claim("w1", run_id=run.id, limit=1)
+        # No worker has sent a heartbeat, so nobody else would end the delay.
+        while (demand := parsed(await QueueMetrics(queue).text())["shoal_queue_demand",]) == 3:
+            await asyncio.sleep(0.01)
+        assert demand == 4
 
 
 @pytest.mark.parametrize("end", ["cancel", "finish"])

@@ -68,6 +68,55 @@ def test_a_page_with_three_links_to_its_own_step_is_one_level():
     assert dropped == {"too deep": 3}
 
 
+def crawl_tree(links_of, filters=1, **settings):
+    """Follow every link of step `list` breadth first, on several workers; return the depths of the pages."""
+    workers = [make_filter(**settings) for _ in range(filters)]
+    waiting, known, depths = [Task(url="https://a.test/t", step="list")], {"https://a.test/t"}, []
+    while waiting and len(depths) < 5_000:
+        task = waiting.pop(0)
+        depths.append(task.depth)
+        links = linked(task, *((url, "list") for url in links_of(task.url)))
+        for one in workers[len(depths) % filters].filter(links, task, Counter()):
+            if one.url not in known:
+                known.add(one.url)
+                waiting.append(one)
+    return depths
+
+
+@pytest.mark.parametrize("filters", [1, 4])
+def test_a_tree_of_pages_with_two_links_each_ends_at_max_depth(filters):
+    depths = crawl_tree(lambda url: [f"{url}/0", f"{url}/1"], filters, max_depth=4)
+    assert len(depths) == 2**5 - 1
+    assert max(depths) == 4
+
+
+@pytest.mark.parametrize("filters", [1, 4])
+def test_a_tree_whose_pages_link_back_ends_at_max_depth(filters):
+    """Two children and the parent are three links; one child and the parent are a chain."""
+
+    def links(url):
+        up = [] if url.endswith("/t") else [url.rpartition("/")[0]]
+        return [*up, f"{url}/0", f"{url}/1"]
+
+    depths = crawl_tree(links, filters, max_depth=4)
+    assert (len(depths), max(depths)) == (2**5 - 1, 4)
+
+
+@pytest.mark.parametrize("filters", [1, 4])
+def test_chapters_of_a_manual_that_are_entered_in_many_places_are_read_to_their_ends(filters):
+    """Each of forty chapters has a hundred sections, which link to the one before and the one after."""
+
+    def links(url):
+        path = url.removeprefix("https://a.test/t").strip("/")
+        if not path:
+            return [f"https://a.test/t/{chapter}-50" for chapter in range(40)]
+        chapter, section = map(int, path.split("-"))
+        return [f"https://a.test/t/{chapter}-{n}" for n in (section - 1, section + 1) if 0 <= n < 100]
+
+    depths = crawl_tree(links, filters, max_depth=3)
+    assert (len(depths), max(depths)) == (4_001, 2)
+
+
 def test_links_to_other_steps_are_a_level_however_few():
     parent = Task(url=LIST.format(0), step="list", depth=20)
     dropped = Counter()

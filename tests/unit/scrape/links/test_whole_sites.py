@@ -154,7 +154,7 @@ def facets(url):
     chance = Random(url)
     given = dict(one.split("=") for one in url.partition("?")[2].split("&") if one)
     filters = [(f"facet{name}", str(value)) for name in "abcdefghi" for value in range(10)]
-    chosen = [dict(sorted((given | dict([one])).items())) for one in chance.sample(filters, 40)]
+    chosen = [dict(sorted((given | dict([one])).items())) for one in chance.sample(filters, 20)]
     return [f"{HOME}shop?" + "&".join(f"{name}={value}" for name, value in one.items()) for one in chosen]
 
 
@@ -190,6 +190,7 @@ QUICK = ("maze of 2", "maze of 10", "sessions")
     ("site", "workers", "newest_first"),
     [*((site, 4, False) for site in TRAPS), *((site, 1, True) for site in QUICK)],
 )
+@pytest.mark.timeout(400)  # seconds: it is all processor time, beside other tests
 @pytest.mark.short_for(site=("maze of 2", "sessions"), workers=4)
 def test_a_site_without_end_is_left_after_at_most_20_000_pages(site, workers, newest_first):
     crawl = FleetCrawl(TRAPS[site], workers=workers, newest_first=newest_first).run(MAX_PAGES)
@@ -210,7 +211,11 @@ def test_a_flat_site_is_crawled_whole_up_to_its_depth():
     assert len(crawl.visited) == 12_001 and set(crawl.dropped) == {"too deep"}
 
 
-@pytest.mark.parametrize("priority", [lambda url: 9, lambda url: 5 if url.count("/") == 4 else 0])
-def test_a_site_whose_links_have_priorities_is_crawled_whole(priority):
-    crawl = FleetCrawl(flat, workers=1, priority=priority).run(10**6)
+PRIORITIES = {"all": lambda url: 9, "some": lambda url: 5 if url.count("/") == 4 else 0}
+
+
+@pytest.mark.parametrize("which", PRIORITIES)
+@pytest.mark.short_for(which="some")
+def test_a_site_whose_links_have_priorities_is_crawled_whole(which):
+    crawl = FleetCrawl(flat, workers=1, priority=PRIORITIES[which]).run(10**6)
     assert len(crawl.visited) == 48_001 and not crawl.dropped

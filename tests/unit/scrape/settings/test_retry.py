@@ -52,7 +52,9 @@ def test_a_class_is_named_by_its_name_or_given_as_it_is():
         ({"delay": "5m", "cap": "1m"}, "retry.cap must be at least as long as the delay"),
         ({"HttpStatus": {"retries": 5}}, "retry.HttpStatus.retries is not known"),
         ({"HttpStatus": {"attempts": 0}}, "retry.HttpStatus.attempts must be a whole number from 1 to 101"),
-        ({"HttpStatus": 5}, "retry.HttpStatus is not known"),
+        ({"HttpStatus": 5}, 'retry.HttpStatus must be a table; write {"attempts": 5}, got 5'),
+        ({"5xx": 5}, 'retry.5xx must be a table; write {"attempts": 5}, got 5'),
+        ({"timeout": 5}, 'retry.timeout must be a table; write {"attempts": 5}, got 5'),
         ({int: {"attempts": 5}}, "retry must name error classes"),
     ],
 )

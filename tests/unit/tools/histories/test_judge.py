@@ -114,6 +114,17 @@ def test_no_more_leases_of_a_host_are_live_than_the_run_allows():
     assert broken(*firsts, *three[:2], replace(three[2], host="b.example")) == []
 
 
+def test_a_claim_in_steps_may_grant_anew_what_is_over():
+    def steps(*offsets):
+        for number, seconds in enumerate(offsets):
+            one = held(f"t{number}", 0, claim=7)
+            delays = {"start_in": timedelta(seconds=seconds), "deadline_in": timedelta(seconds=10 + seconds)}
+            yield settled(replace(one, lease=replace(one.lease, **delays)), Done, seconds + 0.1)
+
+    assert broken(*steps(0, 1, 2)) == ["crowded"]
+    assert broken(*steps(0, 1, 11)) == []
+
+
 def test_a_moment_that_is_not_known_exactly_accuses_nobody():
     three = [held(task, place, lease=9.0, attempt=2) for place, task in enumerate("abc")]
     firsts = [

@@ -7,6 +7,10 @@ import msgspec
 import pytest
 
 from shoal.core.model import Bury, Done, Task
+from shoal.core.proxies import ProxyRules, read_proxy_list
+from shoal.fetch.proxies.health import ProxyFault
+from shoal.fetch.proxies.pool import ProxyPool
+from shoal.fetch.proxies.sync import ProxySync
 from shoal.fleet.status.rates import RateHistory, add_rate
 from shoal.web import stream
 from shoal.web.dead_errors import DeadErrorReader, DeadErrors
@@ -161,3 +165,16 @@ async def test_the_login_page_says_where_the_token_is(dashboard_with, settings, 
     async with dashboard_with(**settings) as dashboard, dashboard.client() as client:
         text = (await client.get("/login")).text
     assert says in text
+
+
+async def test_proxies_that_return_no_pages_are_listed_first(dashboard, operator):
+    run = await dashboard.make_run()
+    lines = ["a.test:1", "b.test:2", "c.test:3"]
+    pool = ProxyPool(ProxyRules(threshold=1), read_proxy_list(lines, what="entry", salt=b"x"))
+    first, second, third = pool.records()
+    pool.record_page(first, "shop.test", 0.5)
+    pool.record_page(second, "shop.test", 0.5)
+    pool.record_failure(third, ProxyFault.DEAD)
+    await ProxySync(dashboard.queue, run.id, "w1", pool).exchange()
+    text = (await operator.get(f"/runs/{run.id}/proxies")).text
+    assert re.findall(r"http://(\w\.test:\d)", text) == ["c.test:3", "a.test:1", "b.test:2"]

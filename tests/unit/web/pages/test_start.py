@@ -91,7 +91,7 @@ async def test_a_confirmed_form_starts_the_run_and_its_workers(dashboard, operat
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"urls": ""}, "Give URLs or a sitemap"),
+        ({"urls": ""}, "Give URLs, a sitemap or a feed"),
         ({"urls": "nonsense"}, "No line is a URL"),
         ({"settings": "rate"}, "KEY=VALUE"),
         ({"settings": "headers={}"}, "cannot be set through the API or the pages"),
@@ -169,6 +169,22 @@ async def test_a_sitemap_that_cannot_be_read_is_named_with_the_reason(dashboard,
     response = await operator.post("/start/run", data=form)
     assert response.status_code == 422
     assert "sitemap http://127.0.0.1:1/sitemap.xml: " in response.text
+    assert not await dashboard.queue.runs()
+
+
+async def test_a_feed_is_read_as_a_source_and_one_that_cannot_be_is_named(dashboard, operator):
+    feed = "http://127.0.0.1:1/feed.xml"
+    form = {"scraper": "books", "feed": feed, "feed_hosts": "*.example.com, b.example", "workers": "0"}
+    review = html.unescape((await operator.post("/start", data=form)).text)
+    assert f"--feed {feed} --feed-hosts" in review and "'*.example.com,b.example'" in review
+    response = await operator.post("/start/run", data=form)
+    assert response.status_code == 422 and f"feed {feed}: " in response.text
+    hosts = {"scraper": "books", "urls": URL, "feed_hosts": "*", "workers": "0"}
+    alone = await operator.post("/start", data=hosts)
+    assert alone.status_code == 422 and "need a feed" in alone.text
+    body = {"scraper": "books", "feeds": [feed], "feed_hosts": ["*"]}
+    refused = await operator.post("/api/runs", json=body | {"workers": 1})
+    assert refused.status_code == 422 and f"feed {feed}: " in refused.json()["message"]
     assert not await dashboard.queue.runs()
 
 

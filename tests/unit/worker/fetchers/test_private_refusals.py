@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import MINUTE, ZERO, Bury, Counts, Done, HostStatus, Lease, Release, Retry, Stats, Task
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 
@@ -46,3 +46,18 @@ async def test_a_refused_task_is_buried_if_others_were_fetched():
     assert refusals.hold(refused)
     assert not refusals.hold(Done(lease("other", url="https://example.com/")))
     assert await refusals.take_due(is_idle=False) == [refused]
+
+
+async def test_refused_tasks_are_held_back_while_the_queue_cannot_tell_of_the_others():
+    class Away(Store):
+        async def hosts(self, run_id):
+            raise QueueError("away")
+            yield
+
+    refusals = PrivateRefusals(Away(), "r")
+    refusals.add(lease(), HOST)
+    assert refusals.hold(Bury(lease(), "OutOfScope: private", asked=False))
+    assert await refusals.take_due(is_idle=True) == []
+    refusals._queue = Store()
+    with pytest.raises(InvalidInput, match="private hosts"):
+        await refusals.take_due(is_idle=True)

@@ -10,6 +10,7 @@ import pytest
 from shoal.core.events import LOOP_BLOCKED, Event
 from shoal.core.failures import TRACEBACK
 from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.scrape.hooks.hooks import ScraperHooks
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.blocked_loop import LIMIT, BlockedLoopWatch
@@ -27,8 +28,10 @@ def markers() -> Iterator[StepMarkers]:
     found.close()
 
 
-def watch(markers: StepMarkers, reports: list[Event]) -> BlockedLoopWatch:
-    return BlockedLoopWatch(markers, {7: LEASE}.get, reports.append, TracebackFormatter())
+def watch(markers: StepMarkers, reports: list[Event], hooks: ScraperHooks | None = None) -> BlockedLoopWatch:
+    return BlockedLoopWatch(
+        markers, {7: LEASE}.get, reports.append, TracebackFormatter(), hooks or ScraperHooks()
+    )
 
 
 def test_a_step_that_blocks_the_loop_is_reported_once_with_its_stack(markers: StepMarkers) -> None:
@@ -59,3 +62,21 @@ def test_a_short_step_and_an_idle_loop_are_not_reported(markers: StepMarkers) ->
     with markers.mark_loop(8):  # of a task that has just ended
         watching.look(time.monotonic() + LIMIT)
     assert not reports
+
+
+def test_a_hook_that_blocks_the_loop_is_named_instead_of_its_step(markers: StepMarkers) -> None:
+    reports: list[Event] = []
+    hooks = ScraperHooks()
+    watching = watch(markers, reports, hooks)
+
+    def slow(item: object) -> None:
+        looking = threading.Thread(target=watching.look, args=(time.monotonic() + LIMIT,))
+        looking.start()
+        looking.join()
+
+    hooks.add("on_item", slow, example="def clean(item)")
+    with markers.mark_loop(7):
+        hooks.start_item({}, None)
+    (event,) = reports
+    assert event.fields["message"].startswith("The hook on_item slow has blocked the event loop for 1.0 s")
+    assert event.fields["hook"] == "on_item slow" and "'async def'" in event.fields["message"]

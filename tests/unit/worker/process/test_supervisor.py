@@ -8,7 +8,14 @@ import pytest
 
 from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, ZERO, Fate, Lease, Release, Retry, Task
-from shoal.worker.ipc.protocol import ExitReason, LeasesClaimed, LeasesSettled, WorkerConfig, WorkerEnded
+from shoal.worker.ipc.protocol import (
+    WAKE,
+    ExitReason,
+    LeasesClaimed,
+    LeasesSettled,
+    WorkerConfig,
+    WorkerEnded,
+)
 from shoal.worker.ipc.step_markers import StepMarker
 from shoal.worker.process import supervisor as module
 from shoal.worker.process.dead_worker import StepLimit
@@ -65,8 +72,10 @@ async def test_a_failed_extension_is_retried_soon_and_then_less_often(monkeypatc
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
     queue = Store(None, QueueError("away"), QueueError("full"), *[QueueError("away")] * 3, None)
+    supervisor = supervise(queue)
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
     with pytest.raises(asyncio.CancelledError):
-        await supervise(queue)._extend()
+        await supervisor._extend()
     assert slept == [10, 10, 0.2, 0.4, 0.8, 1.6, 2.0, 10, 10]
 
 
@@ -75,6 +84,9 @@ async def test_every_lease_of_the_worker_is_extended_only_while_its_loop_is_sile
     supervisor = supervise(queue)
     observe(supervisor, 2)
     await supervisor._extend_once()
+    assert queue.extended == 0, "it holds nothing"
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    await supervisor._extend_once()
     assert (queue.extended, queue.extended_workers) == (1, [])
     last = supervisor._liveness._last
     busy = [StepMarker(1, 7.0)]
@@ -82,6 +94,62 @@ async def test_every_lease_of_the_worker_is_extended_only_while_its_loop_is_sile
         supervisor._liveness.judge(LivenessSample(last.at + late, last.beats, busy))
     await supervisor._extend_once()
     assert (queue.extended, queue.extended_workers) == (2, [("w", timedelta(seconds=30))])
+
+
+async def test_an_idle_worker_sends_half_as_many_heartbeats(monkeypatch):
+    intervals = []
+
+    def timeout(seconds):
+        intervals.append(seconds)
+        if len(intervals) == 2:
+            raise asyncio.CancelledError
+        return asyncio.timeouts.timeout(0)
+
+    monkeypatch.setattr(module.asyncio, "timeout", timeout)
+    supervisor = supervise(Store())
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    supervisor._beat_once = lambda state: asyncio.sleep(0)
+    supervisor._state_changed = SimpleNamespace(clear=lambda: None, wait=lambda: _settle_all(supervisor))
+    with pytest.raises(asyncio.CancelledError):
+        await supervisor._beat()
+    assert intervals == [5, 10]
+
+
+async def _settle_all(supervisor):
+    supervisor._handle_message(LeasesSettled([1]))
+
+
+class Writer:
+    """Collects what the supervisor sends."""
+
+    def __init__(self):
+        self.sent = b""
+
+    def write(self, data):
+        self.sent += data
+
+    def is_closing(self):
+        return False
+
+
+def test_a_worker_is_woken_only_while_it_holds_nothing():
+    supervisor = supervise(Store())
+    supervisor._writer = writer = Writer()
+    supervisor.wake_up()
+    assert writer.sent == WAKE
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    supervisor.wake_up()
+    assert writer.sent == WAKE
+
+
+def test_only_a_full_claim_shows_that_there_is_work_for_others():
+    full = []
+    supervisor = supervise(Store())
+    supervisor._on_full_claim = lambda: full.append(True)
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    assert not full
+    supervisor._handle_message(LeasesClaimed(2, leases(1), is_full=True))
+    assert full == [True]
 
 
 def observe(supervisor, seconds):

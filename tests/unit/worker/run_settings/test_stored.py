@@ -20,6 +20,7 @@ from shoal.worker.run_settings.stored import merged, replaced, storable
         ("headers", {"X-Access": "Bearer hush"}),
         ("headers", {"Referer": "http://me:hush@a.test/"}),
         ("user_agent", "see http://me:hush@a.test/"),
+        ("sites", {"a.test": {"headers": {"Authorization": "Bearer hush"}}}),
     ],
 )
 def test_a_secret_is_not_stored_and_is_named(key, value):

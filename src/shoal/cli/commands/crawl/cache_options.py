@@ -54,10 +54,9 @@ def replayed_seeds(seeds: "Seeds", replay: str | None) -> "Seeds":
     """Return the seeds of a replay: by default the first recorded page."""
     if replay is None:
         return seeds
-    if seeds.sitemaps:
-        raise InvalidSetting(
-            "--sitemap", "needs the network, and --replay makes no network requests. Use --url"
-        )
+    for kind, _, _ in seeds.by_kind():
+        option = f"--{kind}" if kind in ("sitemap", "feed") else "--source"
+        raise InvalidSetting(option, "needs the network, and --replay makes no network requests. Use --url")
     if seeds:
         return seeds
     from shoal.export.archive.warc_read import WarcArchive

@@ -15,11 +15,13 @@ from shoal.core.errors import InvalidSetting
 from shoal.fleet.run.debug import debug_session, temporary_queue
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.settings import open_job
+from shoal.fleet.status.progress import ProgressReader
 
 if TYPE_CHECKING:
-    from shoal.core.model import Run, Stats
+    from shoal.core.model import Run
     from shoal.fleet.job import Job
     from shoal.fleet.sources.seeds import Seeds
+    from shoal.fleet.status.progress import Snapshot
     from shoal.queue.contract import Queue
 
 
@@ -46,8 +48,9 @@ def debug(
             say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
         with suppress(KeyboardInterrupt):
             session.run()
-        stats = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
-    done = f"{counted(stats.completed, 'page')}, {counted(stats.items, 'item')}"
+        snapshot = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
+    stats = snapshot.stats
+    done = f"{counted(snapshot.pages, 'page')}, {counted(stats.items, 'item')}"
     if session.failed:
         say(f"Stopped at the first error of a step, after {done}.")
         return Exit.PARTIAL
@@ -100,13 +103,13 @@ async def _open(
     return opened.job, opened.run
 
 
-async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Stats":
+async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Snapshot":
     """Write the items to a file, or print them: a temporary queue does not keep them."""
-    stats = await queue.stats(run_id)
+    snapshot = await ProgressReader(queue, run_id).read(last=True)
     if out:
         async with ResultWriter(queue, run_id, out) as results:
-            await results.finish(stats.items)
+            await results.finish(snapshot.stats.items)
     else:
         async for item in queue.items(run_id):
             put_json(item.data)
-    return stats
+    return snapshot

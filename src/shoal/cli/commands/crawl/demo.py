@@ -1,16 +1,17 @@
-"""`shoal demo`: serve the bundled shops and scrape them."""
+"""`shoal demo`: serve the bundled shops and scrape them, or serve a site to practise on."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shoal.cli.console import put_json, put_text, say
+from shoal.cli.console import print_error, put_json, put_text, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 
 DATABASE, OUT = "demo.db", "demo.jsonl"  # replaced by the next demo
+PORT = 8_800  # where the templates of `shoal new` look for the site
 
 
 def demo(
@@ -24,9 +25,18 @@ def demo(
         str, typer.Option("--out", "-o", help="Write the items to this file.", metavar="FILE")
     ] = OUT,
     overwrite: common.Overwrite = False,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Scrape nothing: serve the site that the templates of `shoal new` use."),
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port of --serve; 0 uses a free one.", metavar="PORT")
+    ] = PORT,
     as_json: common.Json = False,
 ) -> None:
     """Serve four demo shops on this machine, scrape them with real workers and show the results."""
+    if serve:
+        return _serve(port)
     from shoal.cli.commands.crawl.run import carry_out, exit_code, summary_text
     from shoal.cli.options.job import fork_server_for, read_job
     from shoal.demo.serve import SiteProcess
@@ -60,6 +70,22 @@ def demo(
     # Pages that robots.txt forbids become dead letters: here that is the expected result.
     if exit_code(summary) is Exit.FAILED or summary.snapshot.stats.remaining:
         raise typer.Exit(exit_code(summary))
+    return None
+
+
+def _serve(port: int) -> None:
+    import asyncio
+
+    from shoal.demo.sections.practice import PRODUCTS
+    from shoal.demo.serve import serve_practice
+
+    try:
+        asyncio.run(serve_practice(port, PRODUCTS, put_text))
+    except OSError as error:
+        print_error(
+            f"Port {port} cannot be used: {error.strerror}. Use another one: shoal demo --serve --port 0"
+        )
+        raise typer.Exit(Exit.FAILED) from None
 
 
 def _show(file: Path) -> None:

@@ -1,5 +1,6 @@
 """`shoal enqueue`: create a run and stream its tasks in; workers join it later."""
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import takes_sources
 from shoal.cli.options.workers import TELEMETRY, WORKERS, WorkerOptions, takes_worker_options
-from shoal.fleet.command_hints import needs_secret
+from shoal.fleet.command_hints import command_on, needs_secret
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -47,10 +48,12 @@ def enqueue(
     from shoal.cli.options.declared import choose_seeds
 
     changes = common.setting("dedup", dedup)
-    job = worker_options.job(scraper, queue, urls=list(seeds.urls), args=args, changes=changes)
+    job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args, changes=changes)
     seeds = choose_seeds(seeds, job)
     if not seeds:
-        print_error(f"Nothing to enqueue. Run: shoal enqueue {scraper} --url https://…")
+        print_error(
+            f"Nothing to enqueue. Run: {command_on(queue, f'enqueue {quote(scraper)} --url https://…')}"
+        )
         raise typer.Exit(Exit.USAGE)
     report(with_queue(queue, lambda opened: fill(opened, job, seeds, rejects, run_id, invalid)), as_json)
 

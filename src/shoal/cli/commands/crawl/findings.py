@@ -20,9 +20,10 @@ def item_lines(summary: "Summary") -> list[str]:
     """Return the first reason of a reject, and warnings about items that are missing or empty."""
     found, stats = summary.findings, summary.snapshot.stats
     lines = [f"First reject: {found.reject}"] if found.reject else []
-    if stats.completed and not (stats.items or stats.rejected or stats.remaining):
+    fetched = summary.snapshot.pages
+    if fetched and not (stats.items or stats.rejected or stats.remaining):
         look = shlex.join(["shoal", "shell", found.page or "URL"])
-        pages = counted(stats.completed, "page")
+        pages = counted(fetched, "page")
         lines.append(f"Warning: {pages} gave no items. Try the selectors on a page: {look}")
     return [*lines, *map(_warn_of_empty_fields, found.empty)]
 

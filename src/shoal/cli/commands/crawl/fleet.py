@@ -3,6 +3,7 @@
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.core.tasks import first
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +91,7 @@ def fleet(
         scraper,
         queue,
         fork_server=fork_server_for(queue),
-        urls=list(seeds.urls),
+        urls=seeds.addresses,
         args=args,
         stagger=read_duration("--stagger", stagger),
         has_data=as_json or out == "-",
@@ -98,7 +100,8 @@ def fleet(
     )
     seeds = choose_seeds(seeds, job, resume=resume is not None)
     if not (seeds or resume):
-        print_error(f"No URLs to start with. Run: shoal fleet {scraper} --workers 10 --url https://…")
+        words = f"fleet {quote(scraper)} --workers 10 --url https://…"
+        print_error(f"No URLs to start with. Run: {command_on(queue, words)}")
         raise typer.Exit(Exit.USAGE)
     exit_if_unfit(run_checks(job), as_json)
     wanted = run_id if resume is None or resume == NEWEST else resume
@@ -135,7 +138,6 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
     """Print the summary and return the exit code; tasks that a test leaves unfinished are no failure."""
     from shoal.cli.commands.crawl.run import exit_code, summary_text
     from shoal.cli.first_errors import first_error_lines
-    from shoal.fleet.command_hints import command_on
 
     if not test:
         if not silent:
@@ -143,7 +145,7 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
         return exit_code(summary)
     stats = summary.snapshot.stats
     if not silent:
-        done = f"{counted(stats.completed, 'page')}, {counted(stats.items, 'item')}"
+        done = f"{counted(summary.snapshot.pages, 'page')}, {counted(stats.items, 'item')}"
         say(f"Tested: {done}, {counted(stats.dead, 'dead letter')} in {duration(summary.seconds)}.")
         for failure in summary.ending.failures:
             print_error(failure)
@@ -271,7 +273,6 @@ def confirm_start(job: "Job", lineup: "LaunchPreview") -> bool:
 
 def next_steps(job: "Job", lineup: "LaunchPreview") -> str:
     """Return what to type for a filled run that no worker was started on."""
-    from shoal.fleet.command_hints import command_on
 
     run_id = lineup.run.id
     delete = command_on(job.queue_url, f"purge {run_id}")

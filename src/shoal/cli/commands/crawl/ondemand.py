@@ -14,7 +14,7 @@ from shoal.cli.options import common
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.core.errors import CallFailed, QueueError
 from shoal.core.tasks import restarted, watched
-from shoal.fleet.command_hints import command_on
+from shoal.fleet.command_hints import command_on, export_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ def scrape(
     if not scraped.items:
         named = [("", url), ("--step ", step), ("--payload ", payload)]
         words = " ".join(f"{option}{shlex.quote(value)}" for option, value in named if value)
-        again = command_on(queue, f"scrape {scraper} {words} --json")
+        again = command_on(queue, f"scrape {shlex.quote(scraper)} {words} --json")
         say(f"The task returned no items. Details: {again}")
 
 
@@ -153,7 +153,7 @@ def read_task(url: str | None, payload: str | None, step: str | None) -> "Task":
 
 
 def _summary_text(summary: "Summary", job: "Job") -> str:
-    results = command_on(job.queue_url, f"export {summary.run.id} --to items.jsonl")
+    results = export_command(job.queue_url, summary.run.id)
     lines = [f"Failed: {failure}" for failure in summary.ending.failures]
     done = counted(summary.snapshot.stats.completed - summary.before, "call")
     lines.append(f"Stopped after {done}.  Results:  {results}")
@@ -193,7 +193,7 @@ async def _announce_when_ready(queue: "Queue", job: "Job", say: "Callable[[str],
             worker.address for worker in await until_listening(queue, job.scraper.name, job.workers)
         )
         say(f"{counted(len(addresses), 'worker')} listening: {', '.join(addresses[:MAX_ADDRESSES_SHOWN])}")
-        say(f"Scrape a page:  {command_on(job.queue_url, f'scrape {job.name} URL')}")
+        say(f"Scrape a page:  {command_on(job.queue_url, f'scrape {shlex.quote(job.name)} URL')}")
 
 
 async def _scrape(

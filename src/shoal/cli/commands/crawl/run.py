@@ -4,6 +4,7 @@ import asyncio
 import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +13,7 @@ from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import left_out_lines
+from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
@@ -53,6 +54,7 @@ def run(
     cache: common.Cache = None,
     warc: common.Warc = None,
     replay: common.Replay = None,
+    files: common.Files = None,
     worker_options: WorkerOptions,
     debug: common.Debug = False,
     as_json: common.Json = False,
@@ -76,14 +78,18 @@ def run(
         scraper,
         queue,
         fork_server=None if debug else fork_server_for(queue),
-        urls=list(seeds.urls),
+        urls=seeds.addresses,
         args=args,
-        changes=[*kept, *common.setting("dedup", dedup)],
+        changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
     )
     seeds = choose_seeds(typed, job, again=again is not None, resume=resume is not None) or seeds
     if not (seeds or resume or again):
-        print_error(f"No URLs to start with. Run: shoal run {scraper} --url https://…")
+        from shoal.fleet.command_hints import command_on
+
+        print_error(
+            f"No URLs to start with. Run: {command_on(queue, f'run {quote(scraper)} --url https://…')}"
+        )
         raise typer.Exit(Exit.USAGE)
     if debug:
         from shoal.cli.commands.crawl.debug import debug as debug_run
@@ -131,7 +137,7 @@ def run(
             | {"queue": shown_queue(queue)}
             | ({"from_cache": summary.ending.tally.from_cache} if has_cache else {})
         )
-    elif summary.refused and not summary.snapshot.stats.tasks:
+    elif summary.queued_nothing:
         print_error(f"Nothing could be queued ({summary.refused:,} invalid), so there was nothing to do.")
     else:
         say(summary_text(summary, out, job))
@@ -223,11 +229,14 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
     if snapshot.run.state is RunState.PARTIAL:
         reason = snapshot.run.reason.removesuffix(" reached")
-        lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.")
+        also = f" It counts {counted(snapshot.files.ended, 'download')} too." if snapshot.files.ended else ""
+        lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.{also}")
     if summary.compared:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with the earlier run: {found}.")
     lines += [f"Failed: {failure}" for failure in dict.fromkeys(summary.ending.failures)]
+    if not summary.ending.failed:  # else the hook is what failed
+        lines += hook_lines(snapshot)
     tally = summary.ending.tally
     for words, counts in (
         ("Failed attempts", tally.errors),
@@ -245,6 +254,8 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
         again = resume_command(job, run_id, allow_private=private and private[1])
         lines.append(f"Resume:   {again}")
+    elif hook_lines(snapshot):
+        lines.append(f"Again:    {resume_command(job, run_id)}")
     if stats.dead:
         lines.append(f"Why:      {command_on(job.queue_url, f'dead list {run_id}')}")
     if stats.rejected:
@@ -270,8 +281,9 @@ def _head(snapshot: "Snapshot") -> str:
 
 def _parts(summary: "Summary") -> list[str]:
     stats, kept = summary.snapshot.stats, summary.ending.tally.from_cache
-    parts = [counted(_pages(summary.snapshot), "page"), counted(stats.items, "item")]
+    parts = [counted(summary.snapshot.pages, "page"), counted(stats.items, "item")]
     parts += [f"{kept:,} from the cache"] if kept else []
+    parts += file_words(summary.snapshot.files)
     parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
     parts += [f"{summary.snapshot.missing.count:,} missing"] if summary.snapshot.missing.count else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
@@ -282,14 +294,6 @@ def _parts(summary: "Summary") -> list[str]:
     return parts
 
 
-def _pages(snapshot: "Snapshot") -> int:
-    """Return the completed pages, without those that are missing or forbidden: they were counted as well."""
-    from shoal.worker.left_out.reasons import ROBOTS
-
-    forbidden = snapshot.not_followed[ROBOTS].count if ROBOTS in snapshot.not_followed else 0
-    return max(0, snapshot.stats.completed - snapshot.missing.count - forbidden)
-
-
 def _more_pages(summary: "Summary", job: "Job") -> int:
     stats = summary.snapshot.stats
     return stats.completed + stats.dead + (job.scraper.settings.max_pages or 0)
@@ -297,10 +301,10 @@ def _more_pages(summary: "Summary", job: "Job") -> int:
 
 def exit_code(summary: "Summary") -> Exit:
     """Return the exit code for a summary."""
-    if summary.ending.failed:
+    if summary.ending.failed or any(record.has_failed for record in summary.snapshot.hooks.values()):
         return Exit.FAILED
     stats = summary.snapshot.stats
-    if summary.refused and not stats.tasks:
+    if summary.queued_nothing:
         return Exit.USAGE
     if summary.snapshot.state == RunState.PARTIAL and not stats.dead:
         return Exit.LIMIT_REACHED

@@ -47,6 +47,7 @@ def start(
         str | None,
         typer.Option(
             "--queue",
+            callback=common.use_queue,
             envvar="SHOAL_QUEUE",
             help="Queue that stores tasks and results; by default the one in shoal.toml.",
             metavar="URL",

@@ -20,6 +20,7 @@ from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.fleet.cluster_roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
+from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.file import Project, ProjectScraper
@@ -89,7 +90,8 @@ def coordinate(
     ended = with_queue(queue, lambda opened: _coordinate(opened, project, pairs, run_id, as_json))
     if ended is None:
         say(
-            "Stopped waiting; workers continue with the queued tasks. Resume:  shoal start --role coordinator"
+            "Stopped waiting; workers continue with the queued tasks. Resume:  "
+            + command_on(queue, "start --role coordinator")
         )
         return Exit.PARTIAL
     for summary, out, job in ended:

@@ -1,5 +1,6 @@
 """`shoal partitions`: the progress and the owner of each partition of a run."""
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.console import counted, duration, put_rows, say
@@ -9,6 +10,7 @@ from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fleet.partitions.status import PartitionStatus
+    from shoal.queue.contract import Queue
 
 COLUMNS = ("partition", "pending", "leased", "done", "owner", "since")
 MAX_NAMES_SHOWN = 20
@@ -25,8 +27,13 @@ def partitions(
     Example: shoal partitions 20260215_120000_ab12
     """
     from shoal.fleet.partitions.status import partitions as found
+    from shoal.worker.run_settings.stored import read_note
 
-    run_id, listed = with_run(queue, run_id, found)
+    async def look(opened: "Queue", run_id: str) -> "tuple[list[PartitionStatus], str]":
+        stored = (await read_note(opened, run_id)).settings
+        return list(await found(opened, run_id)), stored.scraper or (await opened.run(run_id)).scraper
+
+    run_id, (listed, scraper) = with_run(queue, run_id, look)
     rows = [one.as_json() if as_json else row(one) for one in listed]
     put_rows(
         rows, COLUMNS, as_json=as_json, nothing=f"Run {run_id} has no tasks yet.", folds=("owner",), wide=wide
@@ -36,7 +43,7 @@ def partitions(
         more = ", …" if len(orphaned) > MAX_NAMES_SHOWN else ""
         names = ", ".join(orphaned[:MAX_NAMES_SHOWN])
         say(f"{counted(len(orphaned), 'partition')} with pending tasks and no owner: {names}{more}")
-        again = command_on(queue, f"work SCRAPER --run {run_id} --partitions auto")
+        again = command_on(queue, f"work {quote(scraper)} --run {run_id} --partitions auto")
         say(f"Start workers for them: {again}")
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fleet.status.proxies import ProxyStatus
@@ -33,7 +34,7 @@ def proxies(
         rows,
         COLUMNS,
         as_json=as_json,
-        nothing="No proxy has been used. To use proxies, run: shoal run … --proxies FILE",
+        nothing=f"No proxy has been used. To use proxies, run: {command_on(queue, 'run … --proxies FILE')}",
         drops=("seconds", "slow", "refused", "dead", "last_fault", "blocked", "blocked_by"),
         folds=("proxy", "blocked_by", "last_fault"),
         wide=wide,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
-from shoal.cli.left_out import missing_lines, skipped_link_lines
+from shoal.cli.left_out import file_words, hook_lines, lost_lines, missing_lines, skipped_link_lines
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
@@ -64,7 +64,11 @@ def status(
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them.")
     elif snapshot.stats.remaining:
         put_text(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
-    for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot)]:
+    if words := file_words(snapshot.files):
+        put_text(f"Files: {', '.join(words)}.")
+    for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *lost_lines(snapshot)]:
+        put_text(line)
+    for line in hook_lines(snapshot):
         put_text(line)
     if retired:
         put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")
@@ -74,6 +78,8 @@ def status(
         say(f"Resume:  {again}")
     elif report["state"] == "partial" and snapshot.stats.remaining:
         say(f"More:  {again}")
+    elif hook_lines(snapshot):
+        say(f"Call the hook again:  {again}")
     if snapshot.stats.dead:
         say(f"Why tasks died:  {command_on(queue, f'dead list {snapshot.run.id}')}")
     if retired:
@@ -171,14 +177,19 @@ async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
     from shoal.fleet.status.progress import ProgressReader
+    from shoal.fleet.status.rates import recent_rate
 
-    progress = ProgressReader(queue, run_id)
+    progress = ProgressReader(queue, run_id, with_hosts=False)
     snapshot = await progress.read(last=True)
-    if snapshot.stats.remaining and not snapshot.is_over:
-        # A rate needs two samples.
-        await asyncio.sleep(1.0)
-        snapshot = await progress.read()
-    return snapshot
+    if not snapshot.stats.remaining or snapshot.is_over or not snapshot.at_work:
+        return snapshot
+    ended = snapshot.stats.completed + snapshot.stats.dead
+    rate = await recent_rate(queue, run_id, ended)
+    if rate is not None:
+        return snapshot.with_rate(rate)
+    # A run that has just begun: a rate needs two samples.
+    await asyncio.sleep(1.0)
+    return await progress.read()
 
 
 async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> None:

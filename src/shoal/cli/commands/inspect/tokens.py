@@ -41,7 +41,8 @@ def tokens(
         return
     found = with_existing_queue(queue, lambda opened: _found(opened, run_id))
     rows = [one.as_json() if as_json else row(one) for one in found]
-    nothing = "No token has been used. Pass some: shoal run … --tokens 'env:API_TOKENS hosts=api.example.com'"
+    some = command_on(queue, "run … --tokens 'env:API_TOKENS hosts=api.example.com'")
+    nothing = f"No token has been used. Pass some: {some}"
     put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing, drops=("reserved", "limit"), wide=wide)
     if not as_json and any(one.state == "retired" for one in found):
         again = command_on(queue, "tokens --forget retired")

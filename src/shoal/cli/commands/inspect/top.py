@@ -3,12 +3,13 @@
 import asyncio
 import os
 import signal
+import stat
 import sys
 import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -33,7 +34,8 @@ def top(
 ) -> None:
     """Show runs, workers, hosts and errors on one live screen. Quit with q or Ctrl-C.
 
-    Without a terminal, print one screen. With --json, print one line per update; only one with --once.
+    Without a terminal, print one screen. With --json, print one line per update until the reader of the pipe
+    ends; with --json --once, print one line and exit.
     """
     with_queue(queue, lambda opened: _show(opened, queue, every, once, as_json))
 
@@ -59,11 +61,34 @@ async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> Non
     if once:
         await reader.read()
         await asyncio.sleep(FIRST_INTERVAL)
-    while True:
-        put_json((await reader.read()).as_json() | {"queue": url})
-        if once:
-            return
-        await asyncio.sleep(every)
+    with reader_gone(sys.stdout) as gone:
+        while not gone.is_set():
+            put_json((await reader.read()).as_json() | {"queue": url})
+            if once:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(every):
+                    await gone.wait()
+
+
+@contextmanager
+def reader_gone(output: TextIO) -> Iterator[asyncio.Event]:
+    """Yield an event that is set when nobody reads the pipe any more, before the next write would fail."""
+    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        pipe = output.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(pipe).st_mode)
+    except (OSError, ValueError):  # it is no file, as in a test, or is closed
+        is_pipe = False
+    if not is_pipe:
+        yield gone
+        return
+    # The end that is written to becomes "readable" only by the error of having no reader.
+    loop.add_reader(pipe, gone.set)
+    try:
+        yield gone
+    finally:
+        loop.remove_reader(pipe)
 
 
 async def _write_once(queue: "Queue", url: str, console: "Console") -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.console import counted, duration
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import HostStatus, WorkerStatus
 from shoal.core.text import printable
 from shoal.fleet.status.overview import Overview, worker_row
@@ -52,7 +53,7 @@ def _title(seen: Overview, url: str) -> Text:
     text = Text("shoal top", style="bold", no_wrap=True, overflow="ellipsis")
     text.append(f"   {counted(running, 'worker')}, {rate:,.1f} tasks/s", style="cyan")
     if late:
-        text.append(f", {late} late: shoal stale", style="bold red")
+        text.append(f", {late} late: {shoal_command('stale')}", style="bold red")
     if frozen:
         text.append(f", {frozen} frozen", style="bold red")
     return text.append(f"   q quits   {clean(url)}", style="dim")
@@ -60,7 +61,7 @@ def _title(seen: Overview, url: str) -> Text:
 
 def _runs(runs: Sequence[Snapshot], most: int, is_wide: bool) -> RenderableType:
     if not runs:
-        return Text("No runs yet. Start one with: shoal run FILE --url …", style="dim")
+        return Text(f"No runs yet. Start one with: {shoal_command('run FILE --url …')}", style="dim")
     more = ("active", "items") if is_wide else ()
     table = _table("RUN", "*scraper", "state", numbers=("done", "left", "dead", *more, "/s", "ETA"))
     for snapshot in runs[:most]:

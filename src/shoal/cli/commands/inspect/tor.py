@@ -7,6 +7,7 @@ import typer
 from shoal.cli.console import put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fetch.tor.sync import TorState
@@ -42,7 +43,7 @@ def tor(
         rows,
         columns,
         as_json=as_json,
-        nothing="No worker is using Tor. To use it, run: shoal run … --tor on",
+        nothing=f"No worker is using Tor. To use it, run: {command_on(queue, 'run … --tor on')}",
         drops=("restarts", "renewed"),
         wide=wide,
     )

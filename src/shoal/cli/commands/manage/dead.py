@@ -89,7 +89,7 @@ def show(
     )
     row = whole_letter_row(letter, failed)
     if page:
-        path = write_page(failed, letter_id)
+        path = write_page(failed, letter)
         put_json(row | {"path": str(path)}) if as_json else put_text(str(path))
         return
     if as_json:

@@ -40,6 +40,12 @@ Header = Annotated[
         "--header", help="Set a request header; without a value, remove it.", metavar="'NAME: VALUE'"
     ),
 ]
+Method = Annotated[
+    str | None, typer.Option("--method", help="New method; GET and HEAD drop the body.", metavar="METHOD")
+]
+Body = Annotated[
+    str | None, typer.Option("--body", help="New body of the request; makes a GET a POST.", metavar="TEXT")
+]
 Priority = Annotated[int | None, typer.Option("--priority", min=0, max=9, help="New priority.", metavar="N")]
 FromStep = Annotated[
     str | None, typer.Option("--from-step", help="Only letters of this step.", metavar="STEP")
@@ -64,6 +70,8 @@ def edit(
     step: NewStep = None,
     set_payload: SetPayload = None,
     header: Header = None,
+    method: Method = None,
+    body: Body = None,
     priority: Priority = None,
     from_step: FromStep = None,
     host: Host = None,
@@ -87,6 +95,8 @@ def edit(
         "step": step,
         "set_payload": _payload(set_payload or ()),
         "headers": _headers(header or ()),
+        "method": method,
+        "body": body,
         "priority": priority,
     }
     given = {name: value for name, value in options.items() if value not in (None, {})}
@@ -226,13 +236,24 @@ def _in_editor(queue: str, run_id: str, letter_id: str) -> dict[str, Any]:
 
 def _as_document(letter: "DeadLetter") -> dict[str, Any]:
     task = letter.task
+    sent = task.request if task.request and task.request.post is not None else None
     return {
         "url": task.url,
         "step": task.step,
         "priority": task.priority,
         "payload": dict(task.payload),
         "headers": dict.fromkeys(task.request.headers, HIDDEN) if task.request else {},
+        "method": sent.method if sent else "GET",
+        # A body that is no text cannot be edited here.
+        "body": _as_text(sent.post) if sent else None,
     }
+
+
+def _as_text(body: bytes | None) -> str | None:
+    try:
+        return body.decode() if body is not None else None
+    except UnicodeDecodeError:
+        return None
 
 
 def _format(document: Mapping[str, Any]) -> str:
@@ -258,7 +279,7 @@ def changes_in(before: Mapping[str, Any], text: str) -> dict[str, Any]:
         if name not in before:
             raise InvalidInput(f"A dead letter has no {name!r} to change. {hint(name, before)}")
     changed = {name: value for name, value in after.items() if value != before[name]}
-    for name, kind in (("url", str), ("step", str), ("priority", int), ("payload", dict), ("headers", dict)):
+    for name, kind in _FIELDS.items():
         if name in changed and not isinstance(changed[name], kind):
             raise InvalidInput(f"{name} must be {_KINDS[kind]}. Nothing was changed.")
     if "headers" in changed:
@@ -270,6 +291,8 @@ def changes_in(before: Mapping[str, Any], text: str) -> dict[str, Any]:
     return changed
 
 
+_FIELDS = {"url": str, "step": str, "priority": int, "payload": dict, "headers": dict}
+_FIELDS |= {"method": str, "body": str}
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", dict: "an object"}
 
 

@@ -14,7 +14,7 @@ from shoal.export.follow import follow
 from shoal.export.open import Existing, open_writer
 from shoal.export.report import Report
 from shoal.export.stream import export, stored_since
-from shoal.export.tables.address import display_location, is_table, read_address
+from shoal.export.tables.address import display_location, read_key
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue, QueueReports
 
@@ -42,7 +42,7 @@ class ExportRequest:
     @property
     def address_key(self) -> tuple[str, ...]:
         """The key fields, from the option and from the address."""
-        return read_address(self.to, self.key).key if is_table(self.to) else ()
+        return read_key(self.to, self.key)
 
     def open(self) -> Writer:
         """Open the writer of the target; raises InvalidSetting."""

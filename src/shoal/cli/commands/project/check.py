@@ -28,6 +28,7 @@ def check(
     """
     import uvloop
 
+    from shoal.cli.commands.project.plugins import REFUSED, plugin_rows
     from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 
     subject = apply_changes(scraper, proxies, tokens)
@@ -36,6 +37,10 @@ def check(
         return [finding async for finding in examine(queue, subject, partition_table)]
 
     findings = uvloop.run(looked())
+    for one in plugin_rows():
+        if one["state"] == REFUSED:
+            says = f"the {one['kind']} {one['name']!r} of {one['package']} cannot be used: {one['says']}"
+            findings.append(CheckResult("plugins", CheckStatus.POOR, says))
     rows = [{"what": found.what, "health": str(found.health), "says": found.says} for found in findings]
     put_rows(rows, ("what", "health", "says"), as_json=as_json, nothing="")
     bad = [found for found in findings if found.health is CheckStatus.BAD]
@@ -48,10 +53,12 @@ def apply_changes(scraper: str | None, proxies: str | None, tokens: str | None) 
     """Return the scraper's name, or the scraper loaded with the typed settings."""
     from shoal.cli.options.job import read_job
     from shoal.core.errors import InvalidInput
+    from shoal.core.errors.commands import shoal_command
 
     changes = [*common.setting("proxies", proxies), *common.setting("tokens", tokens)]
     if not changes:
         return scraper
     if scraper is None:
-        raise InvalidInput("--proxies and --tokens need a scraper. Run: shoal check FILE --proxies …")
+        again = shoal_command("check FILE --proxies …")
+        raise InvalidInput(f"--proxies and --tokens need a scraper. Run: {again}")
     return read_job(scraper, queue=common.DEFAULT_QUEUE, changes=changes).scraper

@@ -1,6 +1,10 @@
-"""`shoal new`: create a scraper from a template."""
+"""`shoal new`: create a project from a template."""
 
+import keyword
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -8,38 +12,67 @@ import typer
 from shoal.cli.console import print_error, say
 from shoal.cli.exits import Exit
 
-SCRAPER = '''"""Scrapes {name}. Try a page first:  shoal shell https://example.com"""
 
-from shoal import Page, Scraper
+class ProjectTemplate(StrEnum):
+    """The folders of `shoal/templates/projects`."""
 
-{name} = Scraper("{name}", rate="1/s")
-
-
-@{name}.step  # the first step handles the start URLs of a run
-async def listing(page: Page):
-    for link in page.links("a[href]"):
-        yield page.follow(link, step=detail)
-    yield page.follow(page.attr("a[rel=next]", "href"))
-
-
-@{name}.step
-async def detail(page: Page):
-    yield {{"url": page.url, "title": page.text("title")}}
-'''
+    SHOP = "shop"
+    SITEMAP = "sitemap"
+    API = "api"
+    BROWSER = "browser"
+    LOGIN = "login"
+    LISTINGS = "listings"
+    STAGES = "stages"
 
 
-def new(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")]) -> None:
-    """Create a folder with a new scraper from a template."""
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="NAME", help="Folder to create, named as the scraper.")],
+    template: Annotated[
+        ProjectTemplate, typer.Option("--template", "-t", help="What to begin with, see above.")
+    ] = ProjectTemplate.SHOP,
+) -> None:
+    """Create a project: a scraper that works at once, its tests, shoal.toml, README and Dockerfile.
+
+    \b
+    shop      categories, their pages, each product; items are validated
+    sitemap   the pages that sitemaps list; later runs fetch only new ones
+    api       a JSON API in pages, with several tokens and their rate limits
+    browser   pages that need JavaScript, in Chromium
+    login     pages behind a login form with a CSRF token
+    listings  states x cities x categories, divided among workers
+    stages    records that move through three stages, each with its workers
+
+    Each of them scrapes the site of `shoal demo --serve`.
+
+    Example: shoal new prices --template shop
+    """
+    from shoal.cli.project_files import write_project
+
     name = folder.name.replace("-", "_")
-    if not name.isidentifier():
-        print_error(
-            f"{folder.name!r} is not a valid scraper name: use letters, digits and _. Run: shoal new shop"
-        )
+    if trouble := _trouble(folder, name):
+        print_error(trouble)
         raise typer.Exit(Exit.USAGE)
-    file = folder / f"{name}.py"
-    if file.exists():
-        print_error(f"{file} already exists. Run it with: shoal run {file} --url https://…")
-        raise typer.Exit(Exit.USAGE)
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(SCRAPER.format(name=name))
-    say(f"Created {file}. Run it with: shoal run {file} --url https://example.com --out {name}.jsonl")
+    write_project(template, folder, name)
+    where = quote(str(folder))
+    command = "fleet" if template is ProjectTemplate.LISTINGS else "run"
+    say(
+        f"Created {where} from the template {template}. Try it:\n"
+        f"  shoal demo --serve            # in another terminal: a site to practise on\n"
+        f"  cd {where}\n"
+        f"  shoal {command} {name} --out {name}.jsonl\n"
+        f"  python -m pytest\n"
+        f"README.md says how to make it yours."
+    )
+
+
+def _trouble(folder: Path, name: str) -> str | None:
+    """Return why a project cannot be created, and what to type; None if it can."""
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
+        return f"{folder.name!r} cannot be a scraper's name: use letters, digits and _. Run: shoal new shop"
+    if name == "tests" or find_spec(name):
+        other = quote(str(folder.with_name(f"{name}_scraper")))
+        return f"{name!r} is the name of a Python module, which {name}.py would hide. Run: shoal new {other}"
+    if folder.exists() or folder.is_symlink():
+        other = quote(str(folder.with_name(f"{folder.name}2")))
+        return f"{quote(str(folder))} already exists. Use another name: shoal new {other}"
+    return None

@@ -13,10 +13,17 @@ def route(
     as_json: common.Json = False,
 ) -> None:
     """Show which routes of shoal.toml apply to a URL, and what they set."""
+    from datetime import timedelta
+
     from shoal.cli.configuration import current_project
+    from shoal.core.values import spelled
 
     rows = [
-        {"rule": decision.rule, "sets": decision.field, "to": str(decision.value)}
+        {
+            "rule": decision.rule,
+            "sets": decision.field,
+            "to": spelled(value) if isinstance(value := decision.value, timedelta) else str(value),
+        }
         for decision in current_project().routes.explain(url)
     ]
     nothing = "No route matches. Add routes to shoal.toml under [[routes]]."

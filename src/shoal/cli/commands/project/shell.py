@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 BANNER = (
     "Try: page.text('h1')   page.css('a')   page.xpath('//a')   page.links()   page.json()\n"
+    "     page.article()   page.markdown()\n"
     "     fetch('https://…', headers={…})   view(page)   run(step)"
 )
 
@@ -44,7 +45,10 @@ def shell(
     fetch: Annotated[
         str | None,
         typer.Option(
-            "--fetch", help="Fetcher to use: http or browser.", metavar="http|browser", show_default="http"
+            "--fetch",
+            help="Fetcher to use: http, browser or a plugin's.",
+            metavar="NAME",
+            show_default="http",
         ),
     ] = None,
     proxies: common.Proxies = None,
@@ -104,6 +108,8 @@ def _put_matches(page: "Page", css: str | None, xpath: str | None, as_json: bool
 
 
 def _read_fetch(fetch: str | None) -> str:
-    if fetch not in (None, "http", "browser"):
-        raise InvalidInput(f"--fetch must be http or browser here, got {fetch!r}")
+    from shoal.worker.fetchers.named import FETCHERS
+
+    if fetch == "auto" or (fetch and FETCHERS.find(fetch) is None):
+        raise InvalidInput(f"--fetch must be http, browser or a plugin's fetcher here, got {fetch!r}")
     return fetch or "http"

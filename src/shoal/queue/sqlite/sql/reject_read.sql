@@ -1,8 +1,12 @@
 -- A page of rejects after :after, and the last number read. A page ends early when it holds too many bytes.
+-- An item of a download belongs to the page that asked for it, unless a step was run on the file.
 SELECT json_array(
     max(page.id),
     json_group_array(json_array(
-        page.id, lower(hex(task.id)), task.url, section.step, page.data, page.stored_at, page.reason
+        page.id, lower(hex(task.id)),
+        CASE WHEN substr(task.payload, 1, 13) = '{"$download":' AND json_extract(task.payload, '$."$download".runs_step') IS NULL
+            THEN coalesce(json_extract(task.payload, '$."$download".origin'), task.url) ELSE task.url END,
+        section.step, page.data, page.stored_at, page.reason
     )) FILTER (WHERE :step IS NULL OR section.step = :step)
 )
 FROM (

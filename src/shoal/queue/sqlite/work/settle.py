@@ -102,7 +102,8 @@ def _apply(batch: SettleBatch, held: LiveLease, settlement: PreparedOutcome) -> 
         case Bury(pause_host=pause, slow_host=slow) as burial:
             batch.fail(held, storable(failure_text(burial)), bury=True)
             batch.treat_host(held, pause, slow)
-        case Release(after=after):
+        case Release(after=after, slow_host=slow):
             batch.release(held, after)
+            batch.treat_host(held, None, slow)
         case _:
             assert_never(settlement.outcome)

@@ -17,6 +17,9 @@ from shoal.queue.open import open_queue
 RUN = "old"
 
 
+TRACEBACK = '  File "books.py", line 3, in page\nHttpStatus: 404'
+
+
 @pytest.fixture
 def queue_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -36,7 +39,7 @@ async def _bury_two(url):
         ]
         await queue.enqueue(RUN, tasks)
         leases = (await queue.claim("w", run_id=RUN)).leases
-        await queue.settle([Bury(lease, "HttpStatus: 404") for lease in leases])
+        await queue.settle([Bury(lease, "HttpStatus: 404", traceback=TRACEBACK) for lease in leases])
 
 
 def letters(url):
@@ -146,6 +149,28 @@ def test_the_editor_gets_json_without_secrets_and_its_changes_are_applied(queue_
     assert seen["headers"] == {"authorization": "***"}
     edited = letters(queue_url)["https://new.example/1"].task
     assert (edited.payload, edited.request.headers) == ({"a": 7}, {"authorization": "s3cret"})
+
+
+def test_the_method_and_the_body_are_changed_and_the_traceback_stays(queue_url):
+    letter = letters(queue_url)["http://old.example/1"]
+    assert letter.traceback == TRACEBACK
+    done = typed(
+        "dead", "edit", RUN, letter.id, "--body", '{"q": 1}', "--header", "Content-Type: application/json"
+    )
+    assert "method GET → POST" in done.stderr and "body" in done.stderr and '"q"' not in done.stderr
+    edited = letters(queue_url)["http://old.example/1"]
+    assert (edited.task.request.post, edited.task.request.method) == (b'{"q": 1}', "POST")
+    assert edited.task.request.headers == {"authorization": "s3cret", "content-type": "application/json"}
+    assert edited.traceback == TRACEBACK
+    typed("dead", "edit", RUN, edited.id, "--method", "put")
+    edited = letters(queue_url)["http://old.example/1"]
+    assert (edited.task.request.post, edited.task.request.method) == (b'{"q": 1}', "PUT")
+    typed("dead", "edit", RUN, edited.id, "--method", "GET")
+    assert letters(queue_url)["http://old.example/1"].task.request.post is None
+    with pytest.raises(InvalidInput, match="GET sends no form"):
+        typed("dead", "edit", RUN, letter.id, "--method", "GET", "--body", "x")
+    with pytest.raises(InvalidInput, match="method must be one of"):
+        typed("dead", "edit", RUN, letter.id, "--method", "FETCH")
 
 
 BEFORE = {"url": "http://a", "step": "x", "priority": 0, "payload": {}, "headers": {"a": "***", "b": "***"}}

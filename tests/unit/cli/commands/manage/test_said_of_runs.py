@@ -13,6 +13,7 @@ from shoal.core.model import Bury, Done, Reject, Task
 from shoal.fleet.dead_workers import liveness_info, new_worker_id
 from shoal.fleet.run.settings import find_existing
 from shoal.fleet.sources.declared import mark_seeding
+from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from shoal.scrape.settings.scraper import ScraperSettings
 from tests.unit.cli.typed import paste, typed
@@ -140,7 +141,7 @@ def test_seeds_that_were_interrupted_leave_a_stopped_run():
 def test_seeds_of_a_process_that_is_there_leave_the_run_running():
     async def seed(queue):
         await queue.start_run("films", run_id="r2")
-        await mark_seeding(queue, "r2")
+        await mark_seeding(queue, "r2", Seeds(declared_in="shops.py", of_scraper=True))
 
     on_queue(seed)
     assert "films: running" in typed("status", "r2").stdout

@@ -1,0 +1,94 @@
+"""`shoal deploy`: write the files that deploy a project."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.console import put_text, say
+from shoal.cli.options import common
+
+if TYPE_CHECKING:
+    from shoal.fleet.project.deployment import Deployment
+
+
+class DeploymentKind(StrEnum):
+    """Where a project is deployed to."""
+
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"
+    ECS = "ecs"
+
+
+NEXT = {
+    DeploymentKind.COMPOSE: "cd {folder} && ./prepare.sh && docker compose up --detach --build",
+    DeploymentKind.KUBERNETES: "fill in {folder}/secret.example.yaml; the commands are in kustomization.yaml",
+    DeploymentKind.ECS: "fill in ACCOUNT and REGION in {folder}; docs/how-to/deploy.md has the commands",
+}
+
+
+def deploy(
+    kind: Annotated[DeploymentKind, typer.Argument(help="Docker Compose, Kubernetes or Amazon ECS.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the files; by default deploy/KIND.", metavar="DIR"),
+    ] = None,
+    overwrite: common.Overwrite = False,
+) -> None:
+    """Write the files that deploy this project, filled in from its shoal.toml.
+
+    A service for each entry of [deploy.services], by default one for all scrapers; the servers of its queue;
+    secrets by their names. The paths of the files are printed.
+
+    Example: shoal deploy compose
+    """
+    from shoal.cli.configuration import current_config
+    from shoal.fleet.project.deploy_files import write_deployment
+    from shoal.fleet.project.deployment import Deployment
+
+    config = current_config()
+    queue = config.text("SHOAL_QUEUE")
+    folder = out or config.project.folder / "deploy" / kind
+    plan = Deployment.of(config.project, queue)
+    for path in write_deployment(
+        config.project, kind, queue, folder.absolute(), overwrite=overwrite, plan=plan
+    ):
+        put_text(str(_shown(path)))
+    if not queue or queue.startswith("sqlite:"):
+        say("The queue is PostgreSQL: containers cannot share a file. For another, set queue in shoal.toml.")
+    for line in _lines_about_files(plan, kind):
+        say(line)
+    if kind is DeploymentKind.COMPOSE:
+        from shoal.fleet.project.deploy_files import image_commands
+
+        say("First, once, in a checkout of Shoal:")
+        for command in image_commands(plan):
+            say(f"  {command}")
+    say(f"Next: {NEXT[kind].format(folder=_shown(folder))}")
+
+
+def _lines_about_files(plan: "Deployment", kind: DeploymentKind) -> list[str]:
+    """Return what to know about downloads: folders are of one machine, and buckets need credentials."""
+    lines = []
+    if plan.files and kind is DeploymentKind.COMPOSE:
+        folders = ", ".join(plan.files)
+        lines.append(
+            f"Downloads are in volumes at {folders}. The image must have each folder, owned by user 10001."
+        )
+    elif plan.files:
+        lines.append(
+            f"Downloads in {', '.join(plan.files)} are lost with their container: set files = "
+            "'s3://BUCKET/PATH' in shoal.toml, or mount a shared volume there."
+        )
+    if plan.buckets:
+        lines.append(
+            f"Downloads go to {', '.join(plan.buckets)}: name its credentials in deploy.secrets, "
+            "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+        )
+    return lines
+
+
+def _shown(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,134 @@
+"""The standard library's `dataclass`, with methods that classes share or that are written at the first use.
+
+The standard decorator compiles six functions for every frozen class, in about a millisecond. A command
+imports 150 such classes and uses some of them: that was a quarter of the start of `shoal run`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass  # what type checkers see
+else:
+
+    def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, eq=True):
+        """Make a class a dataclass: the same fields, equality, hash and errors as the standard one."""
+        if cls is None:
+            return lambda cls: dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
+        if _is_special(cls):
+            return dataclasses.dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
+        made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+        _add_methods(made, frozen=frozen, eq=eq)
+        return made
+
+
+METHODS = {"__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__"}
+
+
+def _is_special(cls: type) -> bool:
+    """Return whether a class has more than plain fields, which is left to the standard decorator."""
+    return (
+        any(map(dataclasses.is_dataclass, cls.__mro__))
+        or not METHODS.isdisjoint(cls.__dict__)
+        or any(isinstance(value, Field) and not value.init for value in cls.__dict__.values())
+    )
+
+
+def _add_methods(cls: Any, *, frozen: bool, eq: bool) -> None:
+    # They are what the standard decorator looks at when it makes a subclass.
+    params = cls.__dataclass_params__
+    params.init, params.repr, params.eq, params.frozen = True, True, eq, frozen
+    cls.__init__, cls.__repr__ = _write_init_later(cls), _repr
+    if eq:
+        _add_equality(cls, frozen=frozen)
+    if frozen:
+        cls.__setattr__, cls.__delattr__ = _refuse_assignment, _refuse_deletion
+        cls.__getstate__, cls.__setstate__ = _get_state, _set_state
+
+
+def _add_equality(cls: Any, *, frozen: bool) -> None:
+    names = [each.name for each in fields(cls) if each.compare]
+    read: Callable[[Any], Any] = attrgetter(*names) if names else type
+
+    def __eq__(self: Any, other: object) -> Any:
+        return read(self) == read(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def __hash__(self: Any) -> int:
+        return hash(read(self))
+
+    cls.__eq__, cls.__hash__ = __eq__, __hash__ if frozen else None
+
+
+def _write_init_later(cls: Any) -> Callable[..., None]:
+    def __init__(self: Any, *args: Any, **named: Any) -> None:
+        cls.__init__ = write_init(cls)
+        cls.__init__(self, *args, **named)
+
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    return __init__
+
+
+def write_init(cls: Any) -> Callable[..., None]:
+    """Compile the `__init__` of a class; that of a frozen one sets its slots without a lookup by name."""
+    names: dict[str, Any] = {"MISSING": MISSING, "set_attribute": object.__setattr__}
+    known: tuple[Field[Any], ...] = fields(cls)
+    parameters = ["self", *(_parameter(each, names) for each in known if not each.kw_only)]
+    if any(each.kw_only for each in known):
+        parameters += ["*", *(_parameter(each, names) for each in known if each.kw_only)]
+    lines = [_assignment(cls, each, names) for each in known]
+    lines.append("self.__post_init__()" if hasattr(cls, "__post_init__") else "pass")
+    exec("\n ".join([f"def __init__({', '.join(parameters)}):", *lines]), names)
+    init: Callable[..., None] = names["__init__"]
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    init.__annotations__ = {each.name: each.type for each in known} | {"return": None}
+    return init
+
+
+def _parameter(field: "Field[Any]", names: dict[str, Any]) -> str:
+    if field.default_factory is not MISSING:
+        return f"{field.name}=MISSING"
+    if field.default is MISSING:
+        return field.name
+    names[f"default_{field.name}"] = field.default
+    return f"{field.name}=default_{field.name}"
+
+
+def _assignment(cls: Any, field: "Field[Any]", names: dict[str, Any]) -> str:
+    name = value = field.name
+    if field.default_factory is not MISSING:
+        names[f"make_{name}"] = field.default_factory
+        value = f"make_{name}() if {name} is MISSING else {name}"
+    if not cls.__dataclass_params__.frozen:
+        return f"self.{name} = {value}"
+    slot = cls.__dict__.get(name)
+    if not hasattr(slot, "__set__"):
+        return f"set_attribute(self, {name!r}, {value})"
+    names[f"set_{name}"] = slot.__set__
+    return f"set_{name}(self, {value})"
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _refuse_assignment(_self: Any, name: str, _value: Any) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_deletion(_self: Any, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, each.name) for each in fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for field, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)

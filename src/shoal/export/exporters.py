@@ -1,0 +1,119 @@
+"""The exporters by suffix and by scheme: Shoal's own, and those of installed packages."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from shoal.export.contract import Exporter, ExportOptions, Writer
+from shoal.export.steps import StepWriter, step_table
+from shoal.export.tables.address import TableAddress, read_address
+from shoal.export.target import OutputTarget, has_content
+from shoal.registry.registry import Registry
+from shoal.registry.signatures import check_call
+
+if TYPE_CHECKING:
+    from shoal.export.tables.database import Table
+
+# Each module of a format is imported on use: a run needs only one of them.
+
+
+def _open_jsonl(target: OutputTarget, options: ExportOptions) -> Writer:
+    from shoal.export.files.jsonl import JsonlWriter
+
+    return JsonlWriter(target, envelope=options.envelope)
+
+
+def _open_gzip(target: OutputTarget, options: ExportOptions) -> Writer:
+    from shoal.export.files.jsonl import GzipJsonlWriter
+
+    return GzipJsonlWriter(target, envelope=options.envelope)
+
+
+def _open_csv(target: OutputTarget, options: ExportOptions) -> Writer:
+    from shoal.export.files.csv import CsvWriter, read_header
+
+    header = read_header(target.name) if options.appends and has_content(target.name) else None
+    return CsvWriter(
+        target, columns=options.columns, envelope=options.envelope, raw=options.raw, header=header
+    )
+
+
+def _open_parquet(target: OutputTarget, options: ExportOptions) -> Writer:
+    from shoal.export.files.parquet import ParquetWriter
+
+    return ParquetWriter(target, columns=options.columns, envelope=options.envelope)
+
+
+def _open_tables(location: str, options: ExportOptions) -> Writer:
+    from shoal.export.tables.upsert import TableWriter
+
+    address = read_address(location, options.key)
+    table = _table_factory(address)
+
+    def open_table(address: TableAddress) -> Writer:
+        return TableWriter(
+            table(address),
+            key=address.key,
+            columns=options.columns,
+            envelope=options.envelope,
+            live=options.live,
+            may_lack_key=options.by_step,  # the key of one step may be missing in another
+        )
+
+    def step_address(step: str) -> TableAddress:
+        return address.renamed(step_table(address.table, step))
+
+    if not options.by_step:
+        return open_table(address)
+    return StepWriter(
+        lambda step: step_address(step).location,
+        lambda step: open_table(step_address(step)),
+        survey=not options.live,
+    )
+
+
+def _table_factory(address: TableAddress) -> "Callable[[TableAddress], Table]":
+    """Return a factory for the tables of one database; they share a connection and a transaction."""
+    if address.scheme == "sqlite":
+        from shoal.export.tables.sqlite import SqliteTable
+        from shoal.export.tables.sqlite_link import SqliteLink
+
+        return partial(SqliteTable, link=SqliteLink(address.path))
+    from shoal.export.tables.postgres import PostgresTable
+    from shoal.export.tables.postgres_link import PostgresLink
+
+    return partial(PostgresTable, link=PostgresLink(address))
+
+
+def _read_exporter(value: object) -> Exporter:
+    if not isinstance(value, Exporter) or not (value.open_file or value.open_address):
+        raise TypeError("it must be a shoal.plugins.Exporter with open_file or open_address")
+    for name, function in (("open_file", value.open_file), ("open_address", value.open_address)):
+        if function is None:
+            continue
+        check_call(function, 2, f"its {name} must take a target and ExportOptions, and return a Writer")
+        if isinstance(function, type) and not issubclass(function, Writer):
+            raise TypeError(f"its {name} must be a subclass of shoal.plugins.Writer, or a function")
+    check_call(value.needs_survey, 1, "its needs_survey must be a function of ExportOptions")
+    return value
+
+
+_JSONL = Exporter(open_file=_open_jsonl, can_append=True, can_follow=True)
+_TABLE = Exporter(open_address=_open_tables, can_follow=True, splits_steps=True)
+_BUILTIN: dict[str, Exporter] = {
+    "jsonl": _JSONL,
+    "ndjson": _JSONL,
+    "jsonl.gz": Exporter(open_file=_open_gzip, can_append=True),
+    "csv": Exporter(open_file=_open_csv, can_append=True, needs_survey=lambda options: not options.columns),
+    "parquet": Exporter(open_file=_open_parquet, is_text=False, needs_survey=lambda options: True),
+    "sqlite": _TABLE,
+    "postgresql": _TABLE,
+    "postgres": _TABLE,
+}
+EXPORTERS: Registry[Exporter] = Registry(
+    "shoal.exporters",
+    "exporter",
+    {name: partial(_BUILTIN.__getitem__, name) for name in _BUILTIN},
+    _read_exporter,
+)
+FILES = tuple(name for name, exporter in _BUILTIN.items() if exporter.open_file)

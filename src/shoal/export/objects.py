@@ -1,0 +1,224 @@
+"""Object storage: s3://, gs:// and az:// addresses, through obstore."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import unquote
+
+from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting
+from shoal.core.redact import redacted
+from shoal.core.text import printable, shorten
+from shoal.export.target import OutputTarget, translate_os_errors
+
+MAX_KEY = 1_024  # bytes of the name of an object
+MAX_PUT = 64 << 20  # bytes that are uploaded in one request
+TIMEOUT, CONNECT_TIMEOUT = timedelta(minutes=2), timedelta(seconds=10)  # of one request
+RETRY_TIMEOUT, MAX_RETRIES = timedelta(seconds=30), 5
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+KEY_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+# What the error of a host without credentials mentions: the service that a machine of a cloud has.
+_NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "credential", "Account must be specified")
+_UNREACHABLE = ("error sending request", "dns error", "connect", "timed out", "HTTP error")
+
+
+class ObjectProblem(NamedTuple):
+    """Why object storage cannot be used, and what to do."""
+
+    reason: str
+    advice: str
+    is_unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectAddress:
+    """An object, or the beginning of the names of several, in a bucket."""
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @classmethod
+    def read(cls, text: str) -> "ObjectAddress":
+        """Read s3://BUCKET/NAME; raises InvalidSetting."""
+        scheme, _, rest = text.partition("://")
+        bucket, _, key = rest.partition("/")
+        scheme, key = scheme.lower(), unquote(key).strip("/")
+        if not bucket or "@" in bucket or not text.isprintable() or len(key.encode()) > MAX_KEY:
+            example = f"{scheme}://BUCKET/items.jsonl"
+            raise InvalidSetting(f"{scheme}://…", f"is not an address in object storage. Write: {example}")
+        return cls(scheme, bucket, key)
+
+    @property
+    def location(self) -> str:
+        """The address in messages."""
+        return f"{self.scheme}://{self.bucket}/{self.key}"
+
+    def open(self) -> Any:
+        """Return the store of the bucket; raises InvalidSetting if the library is not installed."""
+        stores = _library("obstore.store", self.location)
+        endpoint = next((value for name in ENDPOINTS if (value := os.environ.get(name))), "")
+        is_s3 = self.scheme == "s3"
+        config = {"endpoint": endpoint} if is_s3 and endpoint else {}
+        more = _profile_credentials() if is_s3 else {}
+        try:
+            return stores.from_url(
+                f"{self.scheme}://{self.bucket}",
+                config=config or None,
+                client_options={
+                    "allow_http": endpoint.startswith("http://") or bool(os.environ.get("AWS_ALLOW_HTTP")),
+                    "timeout": TIMEOUT,
+                    "connect_timeout": CONNECT_TIMEOUT,
+                },
+                retry_config={"max_retries": MAX_RETRIES, "retry_timeout": RETRY_TIMEOUT},
+                **more,
+            )
+        except Exception as error:
+            problem = self.explain(error)
+            raise InvalidSetting(self.location, f"{problem.reason}. {problem.advice}") from error
+
+    def explain(self, error: BaseException) -> ObjectProblem:
+        """Return what an error of the library means."""
+        text, kind = str(error), type(error).__name__
+        variables = KEY_VARIABLES[self.scheme]
+        if kind in ("PermissionDeniedError", "UnauthenticatedError"):
+            return ObjectProblem(
+                "access is denied", f"Check {variables}, and what they may do in bucket {self.bucket!r}"
+            )
+        if isinstance(error, FileNotFoundError):
+            return ObjectProblem(
+                f"there is no bucket {self.bucket!r}", "Create it, or check its name and the endpoint"
+            )
+        if any(word in text for word in _NO_CREDENTIALS):
+            return ObjectProblem("no credentials were found", f"Set {variables}")
+        if any(word in text for word in _UNREACHABLE):
+            advice = "Check the network" + (" and AWS_ENDPOINT_URL" if self.scheme == "s3" else "")
+            return ObjectProblem("its server cannot be reached", advice, is_unreachable=True)
+        first = text.strip().partition("\n")[0]
+        return ObjectProblem(printable(shorten(redacted(first), 200)) or kind, "Check the bucket")
+
+
+def put_object(store: Any, key: str, file: BinaryIO, attributes: dict[str, str] | None = None) -> None:
+    """Upload a file from its beginning, a large one in parts; it is visible when all of it is there."""
+    file.seek(0)
+    import_module("obstore").put(store, key, file, attributes=attributes)
+
+
+def create_object(store: Any, key: str, file: BinaryIO, attributes: dict[str, str]) -> bool:
+    """Upload a file unless there is an object of this name; return whether it was uploaded."""
+    if file.seek(0, os.SEEK_END) > MAX_PUT:
+        # Only an upload in one request can depend on whether there is an object.
+        put_object(store, key, file, attributes)
+        return True
+    file.seek(0)
+    obstore = import_module("obstore")
+    try:
+        obstore.put(store, key, file, attributes=attributes, mode="create", use_multipart=False)
+    except obstore.exceptions.AlreadyExistsError:
+        return False
+    return True
+
+
+def size_of_object(store: Any, key: str) -> int | None:
+    """Return the size of an object; None if there is none, or no bucket."""
+    try:
+        return int(import_module("obstore").head(store, key)["size"])
+    except FileNotFoundError:
+        return None
+
+
+def attributes_of_object(store: Any, key: str) -> dict[str, str] | None:
+    """Return the attributes of an object, None if there is none; a missing bucket raises."""
+    try:
+        # Not a HEAD, whose response does not tell a missing bucket from a missing object.
+        return dict(import_module("obstore").get(store, key).attributes)
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+            raise
+        return None
+
+
+class ObjectTarget(OutputTarget):
+    """An object that is uploaded when it is complete; until then it is a file without a name."""
+
+    def __init__(self, address: ObjectAddress, store: Any) -> None:
+        self._address, self._store = address, store
+        with translate_os_errors("A temporary file"):
+            stream = TemporaryFile(buffering=1 << 18)  # noqa: SIM115 - `discard` closes it
+        super().__init__(address.location, stream)  # type: ignore[arg-type]
+
+    def commit(self) -> None:
+        try:
+            with translate_os_errors("A temporary file"):
+                self.stream.flush()
+            with translate_object_errors(self._address):
+                put_object(self._store, self._address.key, self.stream)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self.stream.close()
+
+
+def open_object(location: str, *, refuse: bool) -> ObjectTarget:
+    """Return the target of an address; with `refuse`, InvalidSetting is raised if the object exists.
+
+    A bucket that is missing, or that cannot be read, is refused too.
+    """
+    address = ObjectAddress.read(location)
+    store = address.open()
+    if refuse:
+        try:
+            found = attributes_of_object(store, address.key)
+        except Exception as error:
+            problem = address.explain(error)
+            more = ". If you may only write to it, add --overwrite" if "denied" in problem.reason else ""
+            raise InvalidSetting(location, f"{problem.reason}. {problem.advice}{more}") from error
+        if found is not None:
+            raise InvalidSetting(location, "already exists. Add --overwrite to replace it")
+    return ObjectTarget(address, store)
+
+
+def object_exists(location: str) -> bool:
+    """Return whether an address names an object; raises ExportFailed if that cannot be found out."""
+    address = ObjectAddress.read(location)
+    with translate_object_errors(address):
+        return size_of_object(address.open(), address.key) is not None
+
+
+@contextmanager
+def translate_object_errors(address: ObjectAddress) -> Iterator[None]:
+    """Turn an error of the library into ExportFailed."""
+    try:
+        yield
+    except Exception as error:
+        problem = address.explain(error)
+        kind = ExportUnavailable if problem.is_unreachable else ExportFailed
+        raise kind(address.location, problem.reason, f"{problem.advice}, then export again") from error
+
+
+def _profile_credentials() -> dict[str, Any]:
+    """Return credentials of ~/.aws, which only boto3 reads, if it is installed and nothing else is set."""
+    if os.environ.get("AWS_ACCESS_KEY_ID") or find_spec("boto3") is None:
+        return {}
+    session = import_module("boto3").Session()
+    if session.get_credentials() is None:
+        return {}
+    return {"credential_provider": import_module("obstore.auth.boto3").Boto3CredentialProvider(session)}
+
+
+def _library(name: str, location: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise InvalidSetting(location, "needs obstore. Run: pip install 'shoal[s3]'") from error

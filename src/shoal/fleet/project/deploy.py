@@ -1,0 +1,100 @@
+"""The `[deploy]` table of a project file: the image, the secrets and the services of a deployment."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.values import hint, read_text, read_whole, read_words
+
+_IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SERVICE = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # a DNS label, with room for a prefix
+# Those that a deployment has anyway.
+RESERVED = (
+    *("coordinator", "metrics", "migrate", "web"),
+    *("postgres", "pgbouncer", "redis", "rabbitmq"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Workers of one kind: what they serve, how many containers there are, and processes in each."""
+
+    scrapers: tuple[str, ...] = ()  # default: all
+    steps: tuple[str, ...] = ()  # default: all
+    replicas: int = 2
+    workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploySettings:
+    """What `shoal deploy` needs to know beyond the rest of the project file."""
+
+    image: str | None = None
+    secrets: tuple[str, ...] = ()  # the names of environment variables; their values are never written
+    services: Mapping[str, ServiceSettings] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, file: str, data: Any) -> "DeploySettings":
+        """Read the table; an error names the file and the key."""
+        return cls(**_read(f"{file}: deploy", data, _TABLE))
+
+
+def _read(key: str, given: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise InvalidSetting(key, f"must be a table, got {given!r}")
+    for name in given:
+        if name not in readers:
+            raise InvalidSetting(f"{key}.{name}", f"is not known. {hint(name, readers)}")
+    return {name: readers[name](f"{key}.{name}", value) for name, value in given.items()}
+
+
+def _image(key: str, value: Any) -> str:
+    text = read_text(key, value)
+    if not _IMAGE.fullmatch(text):
+        raise InvalidSetting(key, f"must be an image such as registry.example.com/books:1, got {text!r}")
+    return text
+
+
+def _secrets(key: str, value: Any) -> tuple[str, ...]:
+    names = read_words(key, value)
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            # Shown in part: it may be the secret itself.
+            raise InvalidSetting(
+                key, f"must hold names of environment variables such as SHOAL_TOKENS, not {name[:4]!r}…"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def _services(key: str, value: Any) -> dict[str, ServiceSettings]:
+    if not isinstance(value, dict) or not value:
+        raise InvalidSetting(key, "must be tables, each such as [deploy.services.profile]")
+    for name in value:
+        if not _SERVICE.fullmatch(name) or name in RESERVED:
+            raise InvalidSetting(f"{key}.{name}", "must be another name: small letters, digits and -")
+    return {
+        name: ServiceSettings(**_read(f"{key}.{name}", one, _SERVICE_TABLE)) for name, one in value.items()
+    }
+
+
+def _replicas(key: str, value: Any) -> int:
+    return read_whole(key, value, least=0)
+
+
+def _workers(key: str, value: Any) -> int:
+    return read_whole(key, value, least=1)
+
+
+NO_DEPLOY = DeploySettings()
+
+_TABLE: dict[str, Callable[[str, Any], Any]] = {"image": _image, "secrets": _secrets, "services": _services}
+_SERVICE_TABLE: dict[str, Callable[[str, Any], Any]] = {
+    "scrapers": read_words,
+    "steps": read_words,
+    "replicas": _replicas,
+    "workers": _workers,
+}

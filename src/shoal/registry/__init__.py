@@ -1,0 +1,1 @@
+"""Names that Shoal or an installed package provides: queues, exporters, sources, fetchers, commands."""

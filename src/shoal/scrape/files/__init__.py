@@ -1,0 +1,1 @@
+"""Downloads: what a step asks for, and the names that files get."""

@@ -1,0 +1,1 @@
+"""Bytes of a page to text, and text to a tree."""

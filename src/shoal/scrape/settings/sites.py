@@ -1,0 +1,136 @@
+"""The setting `sites`: settings that apply to the pages of some hosts only."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.model import NOTHING
+from shoal.core.proxies import ProxyRules
+from shoal.core.text import shorten
+
+MAX_HOSTS = 10_000  # whose settings are remembered
+ANY = "*"
+NO_PER_HOST = (
+    "cannot be set for a site: the queue counts the requests to each host, and has one limit for the run. "
+    "Give the scraper the lowest per_host, or the site a rate: with one that is slower than its responses, "
+    "it gets one request at a time"
+)
+
+Reader = Callable[[str, Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSettings:
+    """The settings of the hosts that a pattern matches; None is as the scraper says."""
+
+    delay: timedelta | None = None
+    headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    timeout: timedelta | None = None
+    fetch: str | None = None
+    proxies: ProxyRules | Literal[False] | None = None  # False: a direct connection, whatever the scraper has
+
+
+NO_SETTINGS = SiteSettings()
+
+
+class SiteTable:
+    """The settings of each site, by the pattern of its hosts."""
+
+    def __init__(self, rules: Mapping[str, SiteSettings] = NOTHING) -> None:
+        # From the least to the most specific, so that later ones win.
+        self.rules = dict(sorted(rules.items(), key=lambda rule: _specificity(rule[0])))
+        self._known: dict[str, SiteSettings] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SiteTable) and self.rules == other.rules
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.rules))
+
+    def find(self, url: str | None) -> SiteSettings:
+        """Return the settings for a canonical URL: of each one, the value of the most specific pattern."""
+        if not self.rules or url is None:
+            return NO_SETTINGS
+        host = url.split("/", 3)[2]
+        found = self._known.get(host)
+        if found is None:
+            if len(self._known) >= MAX_HOSTS:
+                self._known.clear()
+            found = self._known[host] = self._merge(host)
+        return found
+
+    @property
+    def proxies(self) -> dict[str, ProxyRules]:
+        """The proxies of sites that have their own, by the pattern of their hosts."""
+        return {pattern: site.proxies for pattern, site in self.rules.items() if site.proxies}
+
+    def _merge(self, host: str) -> SiteSettings:
+        found = NO_SETTINGS
+        for pattern, site in self.rules.items():
+            if _matches(pattern, host):
+                given = {
+                    one.name: value for one in fields(site) if (value := getattr(site, one.name)) is not None
+                }
+                found = replace(found, **{**given, "headers": {**found.headers, **site.headers}})
+        return found
+
+
+def read_sites(key: str, value: Any, readers: Mapping[str, Reader]) -> SiteTable:
+    """Read settings by patterns of hosts; raises InvalidSetting."""
+    if value is None:
+        return SiteTable()
+    if not isinstance(value, Mapping):
+        raise InvalidSetting(key, "must be settings by host, such as {'*.example.com': {'rate': '2/s'}}")
+    return SiteTable(
+        {_read_pattern(key, name): _read_site(key, name, one, readers) for name, one in value.items()}
+    )
+
+
+def _read_pattern(key: str, pattern: Any) -> str:
+    text = pattern.lower() if isinstance(pattern, str) else ""
+    rest = text.removeprefix("*.") if text != ANY else "host"
+    if not rest or not rest.isprintable() or any(sign in rest for sign in "*/ @?#"):
+        hint = "'example.com', '*.example.com' (with its subdomains), 'example.com:8080' or '*'"
+        raise InvalidSetting(key, f"{shorten(repr(pattern))} is not a pattern of hosts. Write {hint}")
+    return text
+
+
+def _read_site(key: str, pattern: str, value: Any, readers: Mapping[str, Reader]) -> SiteSettings:
+    place = f"{key}.{pattern}"
+    if not isinstance(value, Mapping):
+        raise InvalidSetting(
+            place, f"must be settings, such as {{'rate': '2/s'}}, got {shorten(repr(value))}"
+        )
+    if "rate" in value and "delay" in value:
+        raise InvalidSetting(place, "has rate and delay, which say the same thing; leave one of them out")
+    found: dict[str, Any] = {}
+    for name, one in value.items():
+        if name == "per_host":
+            raise InvalidSetting(f"{place}.per_host", NO_PER_HOST)
+        if name not in readers:
+            close = get_close_matches(str(name), readers, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(readers))}."
+            raise InvalidSetting(f"{place}.{name}", f"cannot be set for a site. {hint}")
+        found["delay" if name == "rate" else name] = readers[name](f"{place}.{name}", one)
+    return SiteSettings(**found)
+
+
+def _specificity(pattern: str) -> tuple[bool, bool, int]:
+    return pattern != ANY, not pattern.startswith("*."), len(pattern)
+
+
+def _matches(pattern: str, host: str) -> bool:
+    name, colon, port = host.rpartition(":")
+    is_port = bool(colon) and port.isdecimal()
+    names = {host, name} if is_port else {host}
+    if pattern.startswith("*."):
+        domain = pattern[2:]
+        return any(one == domain or one.endswith(f".{domain}") for one in names)
+    return pattern == ANY or pattern in names

@@ -1,0 +1,82 @@
+"""The files of a run, counted in the queue, so that every report has them.
+
+Each worker writes one note with its own counts. Readers add them up.
+"""
+
+from collections import Counter
+from dataclasses import field
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from shoal.core.lazy.dataclasses import dataclass
+from shoal.queue.contract import SharedNotes
+
+COUNTS_TTL = timedelta(days=365)
+TYPE, SIZE, MISSING, OTHER = "type", "size", "missing", "other"  # why a file was refused
+
+
+@dataclass(slots=True)
+class FileCounts:
+    """Downloaded files: stored, unchanged since an earlier run, known to this one, and refused by reason."""
+
+    stored: int = 0
+    bytes: int = 0  # of stored files
+    unchanged: int = 0
+    known: int = 0  # stored before by this run, under the same URL or with the same content
+    refused: dict[str, int] = field(default_factory=Counter)
+    ended: int = 0  # tasks that are done; those of refused files may be dead letters
+
+    def refuse(self, reason: str) -> None:
+        """Count a file that will not be stored."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    @property
+    def total(self) -> int:
+        """The number of downloads that have ended, whatever their result."""
+        return self.stored + self.unchanged + self.known + sum(self.refused.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts with the field names of every report."""
+        return {
+            "stored": self.stored,
+            "bytes": self.bytes,
+            "unchanged": self.unchanged,
+            "known": self.known,
+            "refused": dict(self.refused),
+        }
+
+    def __add__(self, other: "FileCounts") -> "FileCounts":
+        return FileCounts(
+            self.stored + other.stored,
+            self.bytes + other.bytes,
+            self.unchanged + other.unchanged,
+            self.known + other.known,
+            Counter(self.refused) + Counter(other.refused),
+            self.ended + other.ended,
+        )
+
+
+async def file_counts(queue: SharedNotes, run_id: str) -> FileCounts:
+    """Return the files of a run so far."""
+    notes = await queue.notes(_topic(run_id))
+    return sum((_decode(note.value) for note in notes.values()), FileCounts())
+
+
+async def write_file_counts(queue: SharedNotes, run_id: str, worker_id: str, counts: FileCounts) -> None:
+    """Record the files of one worker."""
+    await queue.write_notes(_topic(run_id), {worker_id: msgspec.json.encode(counts)}, ttl=COUNTS_TTL)
+
+
+async def forget_file_counts(queue: SharedNotes, run_id: str) -> None:
+    """Remove the counts of a run."""
+    if found := await queue.notes(_topic(run_id)):
+        await queue.write_notes(_topic(run_id), dict.fromkeys(found))
+
+
+def _topic(run_id: str) -> str:
+    return f"files {run_id}"
+
+
+_decode = msgspec.json.Decoder(FileCounts).decode

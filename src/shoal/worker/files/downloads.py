@@ -1,0 +1,219 @@
+"""Downloads the file of a task, and returns what follows: its record in an item, or a step on it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from shoal.core.errors import (
+    BrokenAnswer,
+    FetchError,
+    HttpStatus,
+    InvalidTask,
+    NoSuchHost,
+    OutOfScope,
+    RobotsDenied,
+    TooLarge,
+    WrongFileType,
+)
+from shoal.core.failures import error_text
+from shoal.core.http import BodySink, Request, Response, StoredFile
+from shoal.core.model import Reject, Task
+from shoal.core.secrets import hidden
+from shoal.core.urls import host_of
+from shoal.fetch.cache.rules import validators
+from shoal.scrape.files.download import DownloadPlan, FileRequest, next_task, read_plan
+from shoal.scrape.files.in_items import put_record
+from shoal.scrape.files.paths import extension_of, name_of, render_path
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.items import validate_item
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.step import Step
+from shoal.worker.files.counts import MISSING, OTHER, SIZE, TYPE, FileCounts
+from shoal.worker.files.known import KnownFile, KnownFiles
+from shoal.worker.files.sink import COMPLETE, FileSink, is_accepted
+from shoal.worker.files.store import FileStore, Spool
+from shoal.worker.secrets import headers_towards
+
+TIMEOUTS = 4  # a download may take as many times the timeout of a page
+UNCHANGED = 304
+GONE = frozenset({404, 410})
+
+Fetch = Callable[[Mapping[str, str], FileSink], Awaitable[Response]]
+RunStep = Callable[[Response], Awaitable[Harvest]]
+
+
+class Downloads:
+    """Stores the files of a run."""
+
+    def __init__(self, store: FileStore, known: KnownFiles, run_id: str) -> None:
+        self._store, self._known, self._run_id = store, known, run_id
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def carry_out(
+        self, task: Task, step: Step, counts: FileCounts, fetch: Fetch, run_step: RunStep
+    ) -> Harvest:
+        """Download the file of a task and return what follows from it.
+
+        An item that waits for its files gets the reason for one that its host refuses; other errors, and all
+        errors of a file without an item, are raised.
+        """
+        plan, url = read_plan(task), task.url
+        assert url is not None, "handler() has checked it"
+        request = msgspec.structs.replace(plan.files[0], url=url)  # which may have been edited
+        try:
+            # One after the other, so that the second finds what the first has stored.
+            async with self._lock_of(request.url):
+                file, response = await self._download(request, counts, fetch)
+        except FetchError as error:
+            reason = refusal_of(error)
+            if reason is None:
+                raise
+            counts.refuse(reason)
+            if plan.item is None:
+                raise
+            file = StoredFile(
+                url=url, status=getattr(error, "status", None), error=error_text(hidden(_describe(error)))
+            )
+            response = None
+        counts.ended += 1
+        if plan.item is not None:
+            return _go_on(plan, plan.item, file, task, step)
+        if plan.runs_step:
+            return await run_step(
+                replace(response or Response(url=url, status=file.status or 200), file=file)
+            )
+        return Harvest(items=[file.as_json()])
+
+    async def _download(
+        self, request: FileRequest, counts: FileCounts, fetch: Fetch
+    ) -> tuple[StoredFile, Response | None]:
+        store = self._store
+        known = await self._known.find(request.url, request.path, request.headers)
+        if known and (
+            not _may_be(known, request) or not await asyncio.to_thread(store.has, known.path, known.size)
+        ):
+            known = None
+        if known and known.run == self._run_id:
+            counts.known += 1
+            return known.as_file(request.url, COMPLETE[0]), None
+        sink = FileSink(store, request.types, request.max_bytes)
+        try:
+            response = await fetch(known.validators if known else {}, sink)
+            if response.status == UNCHANGED and known:
+                counts.unchanged += 1
+                await self._record(request, msgspec.structs.replace(known, run=self._run_id))
+                return known.as_file(request.url, UNCHANGED), response
+            if not sink.is_begun:
+                await _take_body(response, sink)
+            spool = await sink.flush()
+            stored, is_new = await self._keep(spool, request, sink.type)
+        finally:
+            await sink.discard()
+        if is_new:
+            counts.stored += 1
+            counts.bytes += stored.size
+        else:
+            counts.known += 1
+        known = KnownFile(
+            run=self._run_id,
+            path=stored.path or "",
+            sha256=stored.sha256 or "",
+            size=stored.size,
+            type=stored.type,
+            validators=validators(sink.headers),
+        )
+        await self._record(request, known)
+        return replace(stored, status=response.status), response
+
+    def _lock_of(self, url: str) -> asyncio.Lock:
+        lock = self._locks.get(url)
+        if lock is None:
+            lock = self._locks[url] = asyncio.Lock()
+        return lock
+
+    async def _keep(self, spool: Spool, request: FileRequest, kind: str) -> tuple[StoredFile, bool]:
+        fields = {
+            "sha256": spool.sha256,
+            "ext": extension_of(request.url, kind),
+            "name": name_of(request.url),
+            "host": host_of(request.url),
+            "run": self._run_id,
+        }
+        size, checksum = spool.size, spool.sha256
+        wanted = render_path(request.path, fields)
+        path, is_new = await asyncio.to_thread(self._store.keep, spool, wanted, kind)
+        return StoredFile(url=request.url, path=path, sha256=checksum, size=size, type=kind), is_new
+
+    async def _record(self, request: FileRequest, known: KnownFile) -> None:
+        await self._known.record(request.url, request.path, request.headers, known)
+
+    async def close(self) -> None:
+        """Finish pending writes."""
+        await self._known.close()
+
+
+def as_download(request: Request, sink: BodySink, *, is_foreign: bool) -> Request:
+    """Return a request whose response goes to a file."""
+    # A file takes longer than a page, and no memory that a page would wait for.
+    timeout = TIMEOUTS * request.timeout
+    return replace(request, save=sink, on_bytes=None, timeout=timeout, is_foreign=is_foreign)
+
+
+def headers_for(settings: ScraperSettings, task: Task) -> Mapping[str, str]:
+    """Return the scraper's headers for a download. The scope does not apply: most images are elsewhere."""
+    assert task.url is not None, "handler() has checked it"
+    return headers_towards(settings, task.url, origin=read_plan(task).origin)
+
+
+def _may_be(known: KnownFile, request: FileRequest) -> bool:
+    """Return whether a stored file is one that a download accepts; if not, its host is asked, and refused."""
+    return known.size <= request.max_bytes and is_accepted(known.type, request.types)
+
+
+def refusal_of(error: FetchError) -> str | None:
+    """Return why a file will never be stored; None for an error that another attempt may not have."""
+    match error:
+        case WrongFileType():
+            return TYPE
+        case TooLarge():
+            return SIZE
+        case HttpStatus(status=status) if status in GONE:
+            return MISSING
+        case RobotsDenied() | NoSuchHost():
+            return OTHER
+        case OutOfScope() if error.private_host is None:
+            return OTHER
+        case _:
+            return None
+
+
+def _go_on(plan: DownloadPlan, before: str, file: StoredFile, task: Task, step: Step) -> Harvest:
+    """Put the record of a file into its item, and return the task of its next file, or the item."""
+    first, *left = plan.files
+    try:
+        item = put_record(before, first.at, file)
+    except (LookupError, TypeError, msgspec.MsgspecError) as error:
+        raise InvalidTask(task, "its payload has no place for the record of the file") from error
+    if left:
+        text = msgspec.json.encode(item).decode()
+        following = DownloadPlan(files=left, item=text, origin=plan.origin, key=plan.key)
+        return Harvest(follow=[next_task(following, task)])
+    checked = validate_item(item, step.check)
+    return Harvest(rejects=[checked]) if isinstance(checked, Reject) else Harvest(items=[checked])
+
+
+async def _take_body(response: Response, sink: FileSink) -> None:
+    """Store the body of a response that a hook has made; raises BrokenAnswer if it is no file."""
+    limit = sink.begin(response.status, response.headers)
+    if limit is None:
+        raise BrokenAnswer(f"The host sent no file, but status {response.status}")
+    if len(response.body) > limit:
+        raise TooLarge(f"The file has {len(response.body):,} bytes; the limit is {limit:,}")
+    await sink.write(response.body)
+
+
+def _describe(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

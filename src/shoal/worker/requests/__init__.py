@@ -1,0 +1,1 @@
+"""One attempt at a task, and the requests that its step sends itself."""

@@ -1,0 +1,192 @@
+"""The hooks of a run are called once in the fleet, and again by another worker if the first one dies."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shoal import Scraper
+from shoal.core.errors import HookFailed
+from shoal.core.model import Done, Run, Task
+from shoal.fleet.run.lifecycle import purge
+from shoal.queue.contract import Queue
+from shoal.worker.run_hooks import calls
+from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
+from shoal.worker.run_hooks.record import FINISH, HOLD_TIME, START, HookState, hook_records
+from shoal.worker.scheduler import Stop
+from tests.conformance.backends import Clock
+from tests.conformance.helpers import ME, claim_all, page, start
+
+
+def scraper_with(**hooks: Callable[[Any], Any]) -> Scraper:
+    shop = Scraper("shop")
+    for name, function in hooks.items():
+        getattr(shop, name)(function)
+    return shop
+
+
+def worker(queue: Queue, run: Run, shop: Scraper, name: str, *, dies: bool = False) -> RunHookCalls:
+    """Return the hook calls of a worker; the process of one that `dies` is gone for all others."""
+    return RunHookCalls(queue, run, shop, ThisWorker(name, "here", lambda pid: not dies), report=print)
+
+
+async def finish_tasks(queue: Queue, run: Run) -> None:
+    await queue.settle([Done(lease) for lease in await claim_all(queue, run)])
+
+
+async def test_of_many_workers_one_calls_the_hook_and_the_others_wait_for_it(queue: Queue) -> None:
+    run, called, ended = await start(queue, page()), list[Any](), asyncio.Event()
+
+    async def prepare(run: Any) -> None:
+        called.append(run)
+        await ended.wait()
+
+    shop = scraper_with(on_run_start=prepare)
+    starts = [asyncio.create_task(worker(queue, run, shop, f"w{index}").start()) for index in range(5)]
+    while not called:
+        await asyncio.sleep(0.01)
+    assert not any(task.done() for task in starts)
+    ended.set()
+    await asyncio.gather(*starts)
+    assert [(each.id, each.token, each.state, each.stats.pending) for each in called] == [
+        (run.id, 1, "running", 1)
+    ]
+    await worker(queue, run, shop, "late").start()
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("death", ["its process is gone", "it is silent"])
+async def test_a_holder_that_dies_is_replaced_with_a_higher_token(
+    queue: Queue, clock: Clock, death: str
+) -> None:
+    run, tokens = await start(queue, page()), list[int]()
+
+    async def hang(run: Any) -> None:
+        tokens.append(run.token)
+        if run.token == 1:
+            await asyncio.Event().wait()
+
+    shop = scraper_with(on_run_start=hang)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "RENEW_INTERVAL", 1_000.0)
+        first = worker(queue, run, shop, "first")
+        held = asyncio.create_task(first.start())
+        while not tokens:
+            await asyncio.sleep(0.01)
+        if death == "it is silent":
+            await clock.forward(HOLD_TIME)
+        await worker(queue, run, shop, "second", dies=death != "it is silent").start()
+        first.stop(Stop.RELEASE)
+        await held
+    assert tokens == [1, 2]
+    # What the first one wrote at its end was refused.
+    record = (await hook_records(queue, run.id))[START]
+    assert (record.state, record.token, record.worker) == (HookState.DONE, 2, "second")
+
+
+async def test_a_holder_that_has_lost_its_lock_is_cancelled(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "RENEW_INTERVAL", 0.05)
+    run, tokens, cancelled = await start(queue, page()), list[int](), list[int]()
+
+    async def prepare(run: Any) -> None:
+        tokens.append(run.token)
+        if run.token == 1:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(1)
+                raise
+
+    shop = scraper_with(on_run_start=prepare)
+    first = asyncio.create_task(worker(queue, run, shop, "first").start())
+    while not tokens:
+        await asyncio.sleep(0.01)
+    await worker(queue, run, shop, "second", dies=True).start()
+    await first
+    assert (tokens, cancelled) == ([1, 2], [1])
+
+
+async def test_a_failure_is_recorded_named_to_those_who_wait_and_tried_again_by_the_next_start(
+    queue: Queue,
+) -> None:
+    run, fails, ended = await start(queue, page()), [True], asyncio.Event()
+
+    async def prepare(run: Any) -> None:
+        await ended.wait()
+        if fails[0]:
+            raise ValueError("no such table")
+
+    shop = scraper_with(on_run_start=prepare)
+    starts = [asyncio.create_task(worker(queue, run, shop, f"w{index}").start()) for index in range(3)]
+    while START not in await hook_records(queue, run.id):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+    ended.set()
+    errors = await asyncio.gather(*starts, return_exceptions=True)
+    assert all(isinstance(error, HookFailed) for error in errors), errors
+    assert all("on_run_start prepare failed: ValueError: no such table" in str(error) for error in errors)
+    record = (await hook_records(queue, run.id))[START]
+    assert (
+        record.has_failed and record.as_json()["error"] == "on_run_start prepare: ValueError: no such table"
+    )
+    fails[0] = False
+    await worker(queue, run, shop, "later").start()
+    assert (await hook_records(queue, run.id))[START].state is HookState.DONE
+
+
+async def test_the_end_of_a_run_is_reported_once_with_its_counts_and_again_if_it_was_resumed(
+    queue: Queue,
+) -> None:
+    run, ends = await start(queue, page()), list[Any]()
+    shop = scraper_with(on_run_finish=ends.append)
+    workers = [worker(queue, run, shop, f"w{index}") for index in range(3)]
+    for each in workers:
+        await each.start()
+    await finish_tasks(queue, run)
+    await asyncio.gather(*(each.finish() for each in workers))
+    assert [(end.token, end.state, end.stats.completed) for end in ends] == [(1, "finished", 1)]
+    await queue.enqueue(run.id, [Task(url="https://example.com/more")])
+    again = worker(queue, run, shop, "again")
+    await again.start()
+    await finish_tasks(queue, run)
+    # It dies before it calls the hook: another worker finds that it is due.
+    later = worker(queue, run, shop, "later")
+    await later.start()
+    await later.finish()
+    assert [(end.token, end.stats.completed) for end in ends] == [(1, 1), (2, 2)]
+    await worker(queue, run, shop, "last").finish()
+    assert len(ends) == 2
+
+
+async def test_a_cancelled_run_ends_when_its_last_lease_does(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, ends, waits = await start(queue, page()), list[Any](), asyncio.Event()
+
+    async def wait(self: RunHookCalls, seconds: float) -> None:
+        waits.set()
+        await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(RunHookCalls, "_wait", wait)
+    mine = worker(queue, run, scraper_with(on_run_finish=ends.append), "mine")
+    await mine.start()
+    leases = (await queue.claim(ME, run_id=run.id)).leases
+    await queue.cancel(run.id)
+    ending = asyncio.create_task(mine.finish())
+    await waits.wait()
+    assert not ends
+    await queue.settle([Done(lease) for lease in leases])
+    await ending
+    assert [(end.state, end.stats.completed) for end in ends] == [("cancelled", 1)]
+
+
+async def test_a_run_that_is_deleted_takes_the_record_of_its_hooks_along(queue: Queue) -> None:
+    run = await start(queue, page())
+    shop = scraper_with(on_run_start=lambda run: None)
+    await worker(queue, run, shop, "first").start()
+    assert START in await hook_records(queue, run.id) and FINISH not in await hook_records(queue, run.id)
+    await purge(queue, run.id)
+    assert not await hook_records(queue, run.id)

@@ -1,0 +1,44 @@
+"""When workers send, by the clock that all processes share.
+
+What a host sees is no measure of a gap: on a busy machine one request arrives late and the next in time.
+"""
+
+from itertools import pairwise
+
+# For the top of a scraper: each worker writes the moments that its pacing decides by.
+BY_HOST = """
+from pathlib import Path
+from shoal.worker.prefetch import PrefetchBuffer
+
+def _record_request(self, host, now, recorded=PrefetchBuffer._record_request):
+    recorded(self, host, now)
+    with Path(__file__).with_name("sends").open("a") as file:
+        file.write(f"{host} {now}\\n")
+
+PrefetchBuffer._record_request = _record_request
+"""
+BY_EXIT = """
+from pathlib import Path
+from shoal.fetch.proxies.per_exit_rate import PerExitRate
+
+def record_request(self, proxy, host, recorded=PerExitRate.record_request):
+    recorded(self, proxy, host)
+    with Path(__file__).with_name("sends").open("a") as file:
+        file.write(f"{proxy} {self._last_sent[f'{proxy} {host}']}\\n")
+
+PerExitRate.record_request = record_request
+"""
+
+
+def read_sends(folder):
+    """Return the moments of the requests, by host or exit."""
+    sends = {}
+    for line in (folder / "sends").read_text().splitlines():
+        name, at = line.split()
+        sends.setdefault(name, []).append(float(at))
+    return sends
+
+
+def gaps_of(moments):
+    """Return the seconds between moments that follow each other."""
+    return [later - sooner for sooner, later in pairwise(sorted(moments))]

@@ -1,0 +1,66 @@
+"""Each example gives what it must give, on SQLite and on its servers; its deployment files are up to date."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.registries import run as registries
+from shoal.core.errors import BrowserMissing
+from shoal.fleet.project.deploy_files import deployment_files
+from shoal.fleet.project.deployment import Deployment
+from shoal.fleet.project.file import Project
+from tests.servers.process import ServerMissing
+
+ROOT = Path(__file__).parents[3]
+
+
+FLEETS = {
+    "listings": "postgres",
+    "news": "rabbitmq",
+    "profiles": "postgres",
+    "registries": "postgres",
+    "social": "redis",
+}
+URLS = {("registries", "postgres"): "50000"}  # pages of one registry; else as many as by hand
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)  # whole projects, among other tests
+@pytest.mark.parametrize(
+    ("example", "queue"), [(example, queue) for example in FLEETS for queue in ("sqlite", FLEETS[example])]
+)
+def test_an_example_gives_what_it_must(example, queue):
+    command = [sys.executable, "-m", f"examples.{example}.run", "--queue", queue]
+    environment = {**os.environ, "URLS": URLS.get((example, queue), "")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["compose", "kubernetes"])
+def test_its_deployment_files_are_those_that_shoal_writes(kind):
+    project = Project.find(ROOT / "examples" / "profiles")
+    for name, text in deployment_files(kind, Deployment.of(project, "postgresql://db/x"), "../..").items():
+        assert (project.folder / "deploy" / kind / name).read_text() == text, name
+
+
+def test_without_tor_the_registries_do_without_it_and_say_what_to_install(monkeypatch):
+    def missing():
+        raise ServerMissing("tor")
+
+    monkeypatch.setattr(registries, "TorNetwork", missing)
+    tor = registries.PrivateTor()
+    assert tor.options() == ["--tor", "off"]
+    assert "tor is not installed" in tor.missing
+    tor.close()
+
+
+def test_without_a_browser_two_registries_are_left_out_by_name(monkeypatch):
+    def missing():
+        raise BrowserMissing("No Chromium was found")
+
+    monkeypatch.setattr(registries, "find_chromium", missing)
+    (line,) = registries._show_browsers(None, None)
+    assert line.startswith("Russia and Malaysia: skipped. ") and "apt-get install" in line

@@ -1,0 +1,71 @@
+"""Every template of `shoal new` works at once: its tests pass, and it scrapes the demo site."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from shoal.cli.commands.project.new import ProjectTemplate
+from shoal.cli.project_files import write_project
+from shoal.core.errors import ShoalError
+from shoal.demo.sections.practice import PRODUCTS, practice_sections
+from shoal.demo.site import SEED, DemoSite
+from shoal.fetch.browser.process import find_chromium
+
+# Items that each of them finds on the site.
+ITEMS = {
+    "shop": 149,
+    "sitemap": 155,
+    "api": 149,
+    "browser": 24,
+    "login": 40,
+    "listings": 74,
+    "stages": 60,
+}
+EXITS = {"browser": 6}  # it stops at max_pages
+
+
+@pytest.fixture
+async def site():
+    async with DemoSite(1, PRODUCTS, sections=practice_sections(PRODUCTS, SEED)) as site:
+        yield site
+
+
+def run(folder, *words):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def require_chromium():
+    try:
+        find_chromium()
+    except ShoalError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+def point_to(site, folder):
+    """Have a project scrape this site in place of the one on the usual port."""
+    for file in [*folder.glob("*.py"), folder / "shoal.toml"]:
+        file.write_text(file.read_text().replace("127.0.0.1:8800", site.hosts[0]))
+
+
+@pytest.mark.short_for(template=("api", "stages"))
+@pytest.mark.parametrize("template", [*map(str, ProjectTemplate)])
+async def test_a_template_works_at_once(template, site, tmp_path):
+    if template == "browser":
+        require_chromium()
+    folder = tmp_path / "first"
+    write_project(template, folder, "first")
+    tested = await asyncio.to_thread(run, folder, "pytest", "-q", "-p", "no:cacheprovider")
+    assert tested.returncode == 0, tested.stdout
+    point_to(site, folder)
+    command = ["fleet", "first", "--yes"] if template == "listings" else ["run", "first"]
+    words = [*command, "--out", "items.jsonl", "--set", "rate=none"]
+    ran = await asyncio.to_thread(run, folder, "shoal", *words)
+    assert ran.returncode == EXITS.get(template, 0), ran.stderr
+    assert len((folder / "items.jsonl").read_text().splitlines()) == ITEMS[template]

@@ -1,0 +1,180 @@
+"""The files that `shoal deploy` writes: as the specifications want them, and without a secret."""
+
+import json
+import re
+import subprocess
+from importlib.resources import files
+
+import kubernetes_validate
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from shoal.cli.project_files import write_project
+from shoal.cli.signals import FINISH_TIMEOUT, RELEASE_TIMEOUT
+from tests.unit.cli.typed import typed
+from tests.unit.docs.commands import parse
+
+QUEUES = {
+    "postgres": "postgresql://me:hidden@db/shoal",
+    "redis": "redis://:hidden@cache/0",
+    "rabbitmq": "amqp://me:hidden@mq/?state=redis://:hidden@cache/0",
+}
+WORKERS = ("worker-profile.yaml", "worker-enhance.yaml")
+GRACE = FINISH_TIMEOUT + RELEASE_TIMEOUT + 10
+SCHEMA = json.loads(
+    (files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json").read_text()
+)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of three stages, two services and a secret."""
+    write_project("stages", tmp_path / "people", "people")
+    monkeypatch.chdir(tmp_path / "people")
+    monkeypatch.delenv("SHOAL_QUEUE", raising=False)
+    return tmp_path / "people"
+
+
+def written(project, kind, queue=None):
+    """Write the files, and return their texts."""
+    if queue:
+        toml = project / "shoal.toml"
+        toml.write_text(f'queue = "{QUEUES[queue]}"\n{toml.read_text()}')
+    told = typed("deploy", kind)
+    assert told.exit_code == 0, told.stderr
+    paths = [project / line for line in told.stdout.splitlines()]
+    assert {path.parent for path in paths} == {project / "deploy" / kind}
+    return {path.name: path.read_text() for path in paths}
+
+
+@pytest.mark.parametrize("queue", [None, *QUEUES])
+def test_the_compose_file_is_as_the_specification_wants_it(project, queue):
+    found = yaml.safe_load(written(project, "compose", queue)["compose.yaml"])
+    Draft7Validator(SCHEMA).validate(found)
+    services = found["services"]
+    servers = {"redis": {"redis"}, "rabbitmq": {"redis", "rabbitmq"}}.get(queue, {"postgres", "pgbouncer"})
+    assert set(services) == {"migrate", "profile", "enhance", "coordinator", "web"} | servers
+    for name, service in services.items():
+        assert set(service.get("networks", [])) <= set(found["networks"])
+        assert set(service.get("depends_on", {})) <= set(services)
+        used = [one if isinstance(one, str) else one["source"] for one in service.get("secrets", [])]
+        assert set(used) <= set(found["secrets"]), name
+        for volume in service.get("volumes", []):
+            assert volume.partition(":")[0] in found["volumes"]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+        # Else the entrypoint would end with an error.
+        assert set(service.get("environment", {}).get("SHOAL_SECRETS", "").split()) <= set(used)
+
+
+def test_each_stage_is_a_service_that_can_be_scaled_and_logs_lines_of_json(project):
+    services = yaml.safe_load(written(project, "compose")["compose.yaml"])["services"]
+    for name, steps, replicas in (("profile", "search,profile", 2), ("enhance", "enhance", 4)):
+        service = services[name]
+        assert service["command"][-2:] == ["--steps", steps] and service["scale"] == replicas
+        assert not {"container_name", "ports", "hostname", "profiles"} & set(service)
+        assert service["environment"]["SHOAL_LOG_DIR"] == "-"
+        assert "json" in service["environment"]["SHOAL_LOG_FORMAT"]
+        assert int(service["stop_grace_period"].removesuffix("s")) >= GRACE
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        parse(service["command"])
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_preparing_makes_every_secret_that_compose_mounts(project, queue):
+    texts = written(project, "compose", queue)
+    folder = project / "deploy" / "compose"
+    for _ in range(2):  # what is there is kept
+        done = subprocess.run(["sh", "prepare.sh"], cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        made = {file.name: file.read_text() for file in (folder / "secrets").iterdir()}
+    named = yaml.safe_load(texts["compose.yaml"])["secrets"]
+    assert {one["file"].removeprefix("secrets/") for one in named.values()} <= set(made)
+    assert made["SHOAL_TOKENS"] == "practice-1,practice-2"  # of .env
+    assert re.match(r"(postgresql|redis|amqp)://", made["queue_url"]) and "hidden" not in made["queue_url"]
+    assert (folder / "secrets").stat().st_mode & 0o77 == 0
+    assert "secrets/" in texts[".gitignore"]
+
+
+def test_preparing_says_which_secret_is_missing(project):
+    written(project, "compose")
+    (project / ".env").unlink()
+    folder = project / "deploy" / "compose"
+    done = subprocess.run(["sh", "prepare.sh"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "no value for: SHOAL_TOKENS" in done.stderr
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.33"])
+@pytest.mark.parametrize("template", ["stages", "browser"])
+def test_every_manifest_is_as_the_api_wants_it(tmp_path, monkeypatch, version, template):
+    write_project(template, tmp_path / "people", "people")
+    monkeypatch.chdir(tmp_path / "people")
+    found = written(tmp_path / "people", "kubernetes")
+    assert "secret.yaml" in found.pop(".gitignore")
+    plan = yaml.safe_load(found.pop("kustomization.yaml"))
+    assert set(plan["resources"]) == set(found) - {"coordinator.yaml", "secret.example.yaml"}
+    for name, text in found.items():
+        for one in yaml.safe_load_all(text):
+            kubernetes_validate.validate(
+                one | {"metadata": {"name": name} | one["metadata"]}, version, strict=True
+            )
+
+
+def test_a_pod_has_its_secrets_by_reference_and_no_more_rights_than_it_needs(project):
+    texts = written(project, "kubernetes")
+    secret = yaml.safe_load(texts["secret.example.yaml"])
+    for name in [*(f"{one}.yaml" for one in ("coordinator", "migrate", "web")), *WORKERS]:
+        first = next(yaml.safe_load_all(texts[name]))
+        pod = first["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        parse(container["args"])
+        assert pod["securityContext"]["runAsUser"] == 10001 and pod["automountServiceAccountToken"] is False
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        references = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
+        assert {one["key"] for one in references} <= set(secret["stringData"])
+        assert {one["name"] for one in references} == {secret["metadata"]["name"]}
+        if name in WORKERS:
+            values = {one["name"]: one.get("value") for one in container["env"]}
+            assert (values["SHOAL_LOG_DIR"], values["SHOAL_LOG_FORMAT"]) == ("-", "json")
+            assert pod["terminationGracePeriodSeconds"] >= GRACE
+            assert {"SHOAL_QUEUE", "SHOAL_TOKENS"} <= set(values)
+
+
+def test_ecs_has_a_task_for_each_service_and_the_coordinator(project):
+    found = {name: json.loads(text) for name, text in written(project, "ecs").items()}
+    assert set(found) == {"profile.json", "enhance.json", "coordinator.json"}
+    for name, task in found.items():
+        (container,) = task["containerDefinitions"]
+        assert task["family"] == f"people-{name.removesuffix('.json')}"
+        parse(container["command"])
+        assert [one["name"] for one in container["secrets"]] == ["SHOAL_QUEUE", "SHOAL_TOKENS"]
+        assert all(one["valueFrom"].startswith("arn:aws:secretsmanager:") for one in container["secrets"])
+        values = {one["name"]: one["value"] for one in container["environment"]}
+        assert (values["SHOAL_LOG_DIR"], values["SHOAL_LOG_FORMAT"]) == ("-", "json")
+        assert GRACE <= container["stopTimeout"] <= 120
+        options = container["logConfiguration"]["options"]
+        assert (options["awslogs-group"], options["awslogs-create-group"]) == ("/people", "true")
+
+
+@pytest.mark.parametrize("kind", ["compose", "kubernetes", "ecs"])
+@pytest.mark.parametrize("queue", QUEUES)
+def test_no_secret_is_in_a_file(project, kind, queue):
+    for name, text in written(project, kind, queue).items():
+        assert not re.search("hidden|practice-", text), name
+
+
+@pytest.mark.parametrize("kind", ["compose", "kubernetes", "ecs"])
+def test_files_that_are_there_are_kept_unless_told_otherwise(project, kind):
+    name = next(iter(written(project, kind)))
+    file = project / "deploy" / kind / name
+    file.write_text("mine")
+    refused = typed("deploy", kind)
+    assert refused.exit_code == 2 and name in refused.stderr and "--overwrite" in refused.stderr
+    assert file.read_text() == "mine"
+    assert typed("deploy", kind, "--out", "elsewhere").exit_code == 0
+    assert typed("deploy", kind, "--overwrite").exit_code == 0
+    assert file.read_text() != "mine"
+
+
+def test_the_queue_of_containers_is_never_a_file_and_that_is_said(project):
+    assert "The queue is PostgreSQL" in typed("deploy", "compose").stderr

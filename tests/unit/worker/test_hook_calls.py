@@ -1,0 +1,188 @@
+"""Hooks that cancel, hang or fail cost their own task only, and are named."""
+
+import asyncio
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shoal import Page, Scraper
+from shoal.core.errors import HookFailed
+from shoal.core.http import Response
+from shoal.core.model import MINUTE, ZERO, Done, Lease, Retry, Run, RunState, Task
+from shoal.worker import hook_calls
+from shoal.worker.counters import WorkerCounters
+from shoal.worker.hook_calls import open_resources
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.processor import TaskProcessor
+from shoal.worker.requests.attempt import ProcessorTools
+from shoal.worker.scheduler import Scheduler
+from shoal.worker.task_waits import TaskWaits
+
+
+class Host:
+    async def fetch(self, request):
+        await asyncio.sleep(0)  # where a pending cancellation would be raised
+        return Response(url=request.url, status=200, body=b"page")
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def process():
+    file = make_file()
+    markers = StepMarkers(file)
+    os.close(file)
+
+    async def handle(shop, *, may_cancel=False):
+        run = Run(
+            id="r",
+            scraper="shop",
+            settings=shop.run_settings(),
+            state=RunState.RUNNING,
+            started_at=datetime.now(UTC),
+        )
+        processor = TaskProcessor(
+            shop,
+            run,
+            ProcessorTools({"http": Host()}, None, threads, markers),
+            WorkerCounters(),
+            waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, at_once=1)),
+            may_cancel=lambda: may_cancel,
+        )
+        lease = Lease(
+            run_id="r",
+            task_id="t",
+            token=1,
+            task=Task(url="https://shop.test/x", step="page"),
+            attempt=1,
+            start_in=ZERO,
+            deadline_in=MINUTE,
+        )
+        async with asyncio.timeout(20):
+            return await processor.process(ScheduledLease(lease, 0.0), 1)
+
+    with ThreadPoolExecutor(1) as threads:
+        yield handle
+    markers.close()
+
+
+def shop_with(kind=None, hook=None, *, lease="5m", is_async=True):
+    shop = Scraper("shop", robots=False, rate=None, lease=lease)
+
+    async def page(page: Page):
+        yield {"body": page.body.decode()}
+
+    def page_in_thread(page: Page):
+        yield {"body": page.body.decode()}
+
+    shop.step(name="page")(page if is_async else page_in_thread)
+    if kind:
+        getattr(shop, kind)(hook)
+    return shop
+
+
+def cancel(*_):
+    asyncio.current_task().cancel()
+
+
+async def cancel_and_wait(*_):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("kind", ["on_request", "on_response"])
+@pytest.mark.parametrize("hook", [cancel, cancel_and_wait])
+async def test_a_hook_that_cancels_its_own_task_fails_it_by_name(process, kind, hook):
+    outcome = await process(shop_with(kind, hook))
+    assert isinstance(outcome, Retry)
+    assert f"StepEnded: Step '{kind} {hook.__name__}' raised CancelledError" in outcome.error
+    await asyncio.sleep(0)  # nothing is left to be raised
+
+
+async def test_a_hook_of_items_that_cancels_its_own_task_fails_it(process):
+    outcome = await process(shop_with("on_item", cancel_and_wait))
+    assert isinstance(outcome, Retry) and "raised CancelledError" in outcome.error
+
+
+async def test_a_worker_that_stops_cancels_a_hook_as_before(process):
+    with pytest.raises(asyncio.CancelledError):
+        await process(shop_with("on_request", cancel_and_wait), may_cancel=True)
+
+
+async def test_an_async_hook_that_hangs_under_a_step_in_a_thread_ends_with_the_step(process):
+    """Else the thread, and with it a run in the caller's process, would never end."""
+
+    async def hang(item):
+        await asyncio.sleep(1000)
+
+    outcome = await process(shop_with("on_item", hang, lease="200ms", is_async=False))
+    assert isinstance(outcome, Retry) and "timed out after 0.2 s" in outcome.error
+
+
+async def test_an_error_of_a_hook_for_errors_shows_the_first_error_too(process):
+    shop = shop_with("on_response", lambda response: 1 / 0)
+
+    @shop.on_error
+    def decide(failed):
+        raise KeyError("no such rule")
+
+    outcome = await process(shop)
+    assert outcome.error.startswith("KeyError: ") and "no such rule" in outcome.error
+    assert "(on_error was called for ZeroDivisionError: division by zero)" in outcome.error
+
+
+async def test_a_request_that_hooks_leave_alone_is_sent_as_it_was(process):
+    assert isinstance(await process(shop_with("on_request", lambda request: None)), Done)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+async def test_whatever_a_start_raises_it_is_named(error):
+    def connect(resources):
+        raise error
+
+    with pytest.raises(HookFailed, match=f"The hook on_start connect failed: {error.__name__}"):
+        async with open_resources(shop_with("on_start", connect)):
+            raise AssertionError
+
+
+@pytest.mark.parametrize("hook", [cancel, cancel_and_wait])
+async def test_a_start_that_cancels_its_own_task_is_named(hook):
+    with pytest.raises(HookFailed, match="CancelledError"):
+        async with open_resources(shop_with("on_start", hook)):
+            raise AssertionError
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_start_that_hangs_is_named_while_it_does(monkeypatch, is_async):
+    monkeypatch.setattr(hook_calls, "SLOW_START", timedelta(milliseconds=20))
+    reported, texts = threading.Event(), []
+
+    async def connect(resources):
+        while not reported.is_set():
+            await asyncio.sleep(0.01) if is_async else time.sleep(0.01)
+
+    def report(text):
+        texts.append(text)
+        reported.set()
+
+    async with asyncio.timeout(20), open_resources(shop_with("on_start", connect), report):
+        pass
+    assert len(texts) == 1 and "on_start connect has been running" in texts[0] and "240 s" in texts[0]
+
+
+async def test_a_start_has_a_time_limit(monkeypatch):
+    monkeypatch.setattr(hook_calls, "START_TIMEOUT", timedelta(milliseconds=20))
+
+    async def connect(resources):
+        await asyncio.sleep(1000)
+
+    with pytest.raises(HookFailed, match=r"on_start connect failed: it took longer than 0.02 s"):
+        async with open_resources(shop_with("on_start", connect)):
+            raise AssertionError

@@ -1,0 +1,209 @@
+"""Workers, their supervisors and pools as they are, but for the pages: those only take time.
+
+Everything that reaches the store is Shoal's own: the worker's loop and scheduler, its settlements, the
+exchange of budgets and settings, the supervisor's extensions and heartbeats, and what each pool does.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from shoal.core.errors import QueueError
+from shoal.core.model import Grant, Release, Run
+from shoal.fleet.job import LEASE
+from shoal.fleet.lock import ScraperLock
+from shoal.fleet.run.pool import MIN_RESTART_DELAY, PoolExit, WorkerPool
+from shoal.fleet.status.progress import ProgressReader, follow_progress
+from shoal.queue.contract import Queue
+from shoal.scrape.scraper import Scraper
+from shoal.worker.ipc.protocol import Message, SupervisorChannel, WorkerConfig
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.process.dead_worker import StepLimit
+from shoal.worker.process.forkserver import ForkServer
+from shoal.worker.process.supervisor import WorkerSupervisor
+from shoal.worker.requests.attempt import ProcessorTools
+from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
+from shoal.worker.run_settings.stored import read_note
+from shoal.worker.slots import MAX_PAGE_BYTES
+from shoal.worker.worker import Worker
+from tools.bench.fleet.workload import SCRAPER, latency, outcome_of
+
+STEP = "page"
+LIMITS = {STEP: StepLimit(LEASE, 3)}
+LONG_IDLE = 200  # polls that found nothing
+
+
+async def page(page: Any) -> None:
+    """Stand for the step of the scraper; it is never run."""
+
+
+class FleetCounts:
+    """What the workers of one process have done."""
+
+    def __init__(self) -> None:
+        self.failures = 0  # workers that ended because of the queue
+        self.claims: list[tuple[float, float, int]] = []  # when each began, its seconds, its leases
+
+
+class TimedQueue:
+    """A queue whose claims are timed; everything else goes straight to it."""
+
+    def __init__(self, queue: Queue, counts: FleetCounts) -> None:
+        self._queue, self._counts = queue, counts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    async def claim(self, *args: Any, **options: Any) -> Grant:
+        """Time a claim."""
+        began = time.monotonic()
+        grant = await self._queue.claim(*args, **options)
+        self._counts.claims.append((began, time.monotonic() - began, len(grant.leases)))
+        return grant
+
+
+class DirectChannel(SupervisorChannel):
+    """The channel to a supervisor in the same process."""
+
+    def __init__(self, handle: Callable[[Message], None]) -> None:
+        super().__init__(None)
+        self._handle = handle
+
+    def send(self, message: Message) -> None:
+        self._handle(message)
+
+
+class SimulatedWorker(Worker):
+    """A worker whose pages take their time and nothing else."""
+
+    async def _handle(self, start: ScheduledLease, number: int) -> None:
+        if self._scheduler.try_request(start, asyncio.get_running_loop().time()):
+            await asyncio.sleep(latency())
+            self._finish(number, outcome_of(start.lease))
+        else:
+            self._finish(number, Release(start.lease))
+
+    def rest_long(self) -> None:
+        """Behave as if it had found nothing to do for some minutes."""
+        self._scheduler._idle_polls = LONG_IDLE
+
+
+class SimulatedSupervisor(WorkerSupervisor):
+    """Extends the leases and sends the heartbeats of a worker in this process."""
+
+    def __init__(self, queue: Queue, config: WorkerConfig, on_full_claim: Callable[[], None]) -> None:
+        super().__init__(queue, config, cast(ForkServer, None), limits=LIMITS, on_full_claim=on_full_claim)
+        self.worker: SimulatedWorker | None = None
+        self.follower: SettingsFollower | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return True
+
+    def wake_up(self) -> None:
+        if self.worker and not self.in_hand:
+            self.worker.wake_up()
+
+    def announce_settings(self) -> None:
+        if self.follower:
+            self.follower.check_soon()
+
+    async def work(self, worker: SimulatedWorker) -> None:
+        """Run the worker until cancelled."""
+        self.worker = worker
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._extend())
+            group.create_task(self._beat())
+            group.create_task(worker.run())
+
+
+class SimulatedPool(WorkerPool):
+    """The pool of one machine, with all that a launcher does beside its workers."""
+
+    def __init__(
+        self, queue: Queue, run: Run, count: int, counts: FleetCounts, tools: ProcessorTools
+    ) -> None:
+        config = WorkerConfig(
+            queue="", run_id=run.id, worker_id="", scraper=SCRAPER, lease=LEASE, memory=MAX_PAGE_BYTES
+        )
+        lock = ScraperLock(queue, SCRAPER, ())
+        super().__init__(queue, config, count, limits=LIMITS, lock=lock)
+        self._run, self._counts, self._tools = run, counts, tools
+        self._scraper = Scraper(SCRAPER, robots=False, delay=run.settings.host_delay.total_seconds())
+        self._scraper.step(page)
+
+    @property
+    def pids(self) -> list[int]:
+        return []
+
+    async def launch(self, *, stagger: float, is_rested: bool) -> None:
+        """Run the pool until cancelled; its workers start one after the other within so many seconds."""
+        self._stagger, self._is_rested = stagger / self._count, is_rested
+        progress = ProgressReader(self._queue, self._run.id)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow_progress(progress, lambda snapshot: None, is_at_work=lambda: True))
+            group.create_task(self.run())
+
+    async def _run_slots(self, ending: PoolExit) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._count):
+                group.create_task(self._keep_running(number))
+
+    async def _keep_running(self, number: int) -> None:
+        await asyncio.sleep(number * self._stagger)
+        while True:
+            try:
+                await self._run_simulated(number)
+            except* QueueError:
+                self._counts.failures += 1
+            await asyncio.sleep(MIN_RESTART_DELAY)
+
+    async def _run_simulated(self, number: int) -> None:
+        config = self._config_of(number)
+        supervisor = SimulatedSupervisor(self._queue, config, self._wake_one)
+        self._supervisors[number] = supervisor
+        queue = cast(Queue, TimedQueue(self._queue, self._counts))
+        worker = SimulatedWorker(
+            queue,
+            self._run,
+            self._scraper,
+            self._tools,
+            worker_id=config.worker_id,
+            lease=config.lease,
+            at_once=config.at_once,
+            batch=config.batch,
+            may_rest=config.may_rest,
+            channel=DirectChannel(supervisor._handle_message),
+        )
+        if self._is_rested:
+            worker.rest_long()
+        supervisor.follower = await self._follow_settings(queue, worker)
+        await supervisor.work(worker)
+
+    async def _follow_settings(self, queue: Queue, worker: SimulatedWorker) -> SettingsFollower:
+        async def ignore(run: Run, changes: Mapping[str, Any]) -> None:
+            return
+
+        known = await read_note(queue, self._run.id)
+        follower = SettingsFollower(queue, self._run.id, known, ignore, is_resting=lambda: worker.is_resting)
+        worker.before_work = follower.check
+        worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
+        return follower
+
+    @property
+    def count(self) -> int:
+        """How many workers it has."""
+        return self._count
+
+    @property
+    def settled(self) -> int:
+        """How many tasks its workers have settled."""
+        return sum(supervisor._settled for supervisor in self._supervisors.values())
+
+
+def make_tools() -> ProcessorTools:
+    """Return what workers need to be made; none of it is used."""
+    return ProcessorTools({}, None, ThreadPoolExecutor(1), StepMarkers(make_file()))

@@ -1,0 +1,1 @@
+"""Crawls real documentation to its last page, and sites without end to where they are left."""
