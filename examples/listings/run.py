@@ -40,6 +40,9 @@ def show(folder: Path, queue: str) -> list[str]:
         fleet.expect(f"Start {WORKERS} workers?")
         fleet.type("y\n")
         work.wait_for("the first pages", lambda status: status["completed"] >= TARGETS // 20)
+        work.shoal(
+            "pause", "newest"
+        )  # looking takes seconds on a busy machine, and work must be left after it
         shared = _check_partitions(work, WORKERS)
         killed = _kill_a_worker(work)
         fleet.press_ctrl_c()
@@ -103,14 +106,19 @@ def _check_partitions(work: Workspace, workers: int) -> str:
 
 
 def _kill_a_worker(work: Workspace) -> str:
-    """Kill a worker as `kill -9` does, and wait until another has taken its place."""
+    """Kill a worker of the paused run at work, as `kill -9` does; wait until another has taken its place."""
     before = {one["worker_id"]: one for one in _workers(work)}
     victim = next(iter(before))
+    (status,) = work.read("status", "newest")
+    work.shoal("resume", "newest")
+    work.wait_for("more pages", lambda now: now["completed"] > status["completed"])
     os.kill(before[victim]["info"]["pid"], signal.SIGKILL)
+    work.shoal("pause", "newest")
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         now = {one["worker_id"] for one in _workers(work)}
         if victim not in now and now - set(before):
+            work.shoal("resume", "newest")
             return "a worker was killed with kill -9: replaced, its targets went to others by themselves"
         time.sleep(POLL)
     raise Failure("No worker took the place of the one that was killed")

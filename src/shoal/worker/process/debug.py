@@ -200,17 +200,19 @@ class LeaseKeeper(SupervisorChannel):
         config, heartbeat = self._config, Heartbeat(self._config)
         interval = min(KEEP_INTERVAL, config.lease.total_seconds() / 3)
         async with open_queue(config.queue) as queue:
+            is_over = False
             while True:
                 with suppress(QueueError):
                     held = list(self._held.values())
                     info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
-                    state = "ended" if self._over.is_set() else "running"
+                    state = "ended" if is_over else "running"
                     info["pid_scope"] = pid_scope()
                     await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
                     await queue.extend(held, lease=config.lease)
-                if self._over.is_set():
+                if is_over:
                     break
-                await asyncio.to_thread(self._over.wait, interval)
+                # Read once for each heartbeat: the last one must say "ended" whenever the session ends.
+                is_over = await asyncio.to_thread(self._over.wait, interval)
             if self._held:
                 with suppress(QueueError):
                     await release_leases(queue, config.worker_id, once=self._once, how="was stopped")
