@@ -73,6 +73,11 @@ class RetryUntil:
         self._wait = MIN_WAIT
         self.tries = 0
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first attempt."""
+        return asyncio.get_running_loop().time() - self._began
+
     async def again(self, reason: str, error: BaseException) -> None:
         """Wait before the next attempt; raises QueueUnavailable when the time is over."""
         self.tries += 1

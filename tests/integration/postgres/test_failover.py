@@ -161,6 +161,34 @@ async def test_a_standby_that_lags_costs_the_moments_it_has_missed_and_no_more(s
     assert max(fleet.asked.values()) == 2
 
 
+# What a standby knows that has missed the claim, once it is promoted.
+MISSED = (
+    "DELETE FROM shoal.lease",
+    "UPDATE shoal.host SET last_at = '-infinity', earlier_at = '{}', earlier_gap = '{}'",
+    "UPDATE shoal.lane SET due_at = clock_timestamp()",
+    "UPDATE shoal.timeline SET name = '000000FF'",
+)
+
+
+@pytest.mark.parametrize("statements", [MISSED, MISSED[:-1]], ids=["promoted", "control"])
+async def test_after_a_promotion_each_host_rests_since_its_last_requests_are_unknown(
+    postgres, postgres_database, postgres_url, statements
+):
+    async with await PostgresQueue.open(postgres_url) as queue:
+        run = await queue.start_run(
+            "books", settings=RunSettings(host_delay=timedelta(minutes=1), per_host=9)
+        )
+        await queue.enqueue(run.id, [Task(url=f"https://books.example/{page}") for page in range(3)])
+        assert len((await queue.claim("me", run_id=run.id)).leases) == 1
+        await asyncio.to_thread(postgres.sql, *statements, database=postgres_database)
+        grant = await queue.claim("me", run_id=run.id)
+        if statements is MISSED:
+            assert not grant.leases
+            assert timedelta(seconds=55) < grant.next_due < timedelta(seconds=75)
+        else:
+            assert grant.leases
+
+
 PAGES = 150
 CRAWL = """
     crawl = Scraper("crawl", rate=None, robots=False)

@@ -18,6 +18,7 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.core.model import MINUTE, ZERO
+from shoal.queue.postgres import server
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import claim, claim_one, every, page, pages, start
 from tests.conftest import or_skip
@@ -139,7 +140,7 @@ async def test_a_read_only_server_is_read_only_to_every_verb_that_writes(guarded
     guarded.sql("GRANT ALL ON SCHEMA shoal TO reader", database="books")
     guarded.sql("GRANT ALL ON ALL TABLES IN SCHEMA shoal TO reader", database="books")
     guarded.sql("GRANT ALL ON ALL SEQUENCES IN SCHEMA shoal TO reader", database="books")
-    async with await PostgresQueue.open(address(guarded, user="reader")) as queue:
+    async with await PostgresQueue.open(address(guarded, user="reader"), patience=IMPATIENT) as queue:
         assert (await queue.stats(run.id)).pending == 1
         for call in (
             queue.start_run("books"),
@@ -161,10 +162,21 @@ async def test_after_a_failover_a_queue_finds_the_new_primary(postgres, postgres
         # A session keeps the mode it began with, as a connection to a former primary does.
         postgres.sql(f"ALTER DATABASE {postgres_database} SET default_transaction_read_only = on")
         await queue._server._pool.expire_connections()
-        with pytest.raises(QueueReadOnly):
-            await claim(queue, run)
+        claiming = asyncio.create_task(claim(queue, run))
+        done, _ = await asyncio.wait([claiming], timeout=0.5)
+        assert not done, "it waits for a server that takes writes"
         postgres.sql(f"ALTER DATABASE {postgres_database} RESET default_transaction_read_only")
-        assert len(await claim(queue, run)) == 1
+        assert len(await claiming) == 1
+
+
+async def test_a_server_that_goes_on_refusing_writes_is_named(postgres, postgres_database, monkeypatch):
+    monkeypatch.setattr(server, "READ_ONLY_TIMEOUT", 0.2)
+    async with await PostgresQueue.open(postgres.url(postgres_database)) as queue:
+        run = await start(queue, page())
+        postgres.sql(f"ALTER DATABASE {postgres_database} SET default_transaction_read_only = on")
+        await queue._server._pool.expire_connections()
+        with pytest.raises(QueueReadOnly, match="cannot be written"):
+            await claim(queue, run)
 
 
 @pytest.mark.parametrize("timeout", ["statement_timeout", "lock_timeout"])

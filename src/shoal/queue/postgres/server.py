@@ -17,6 +17,7 @@ from shoal.core.errors import (
     QueueFull,
     QueueReadOnly,
     QueueRefused,
+    QueueUnavailable,
     UnknownRun,
 )
 from shoal.queue.namespace import take_namespace, with_namespace
@@ -29,6 +30,7 @@ from shoal.queue.tls import check_files, handshake_problem
 QUERY_TIMEOUT = 20.0  # seconds
 CONNECT_TIMEOUT = 10.0  # seconds
 CLOSE_TIMEOUT = 5.0  # seconds
+READ_ONLY_TIMEOUT = 10.0  # seconds: a standby that is being promoted takes writes sooner
 
 KEEPALIVE_IDLE = 10  # seconds of silence before the first probe
 KEEPALIVE_INTERVAL = 5  # seconds between probes
@@ -235,12 +237,22 @@ class PostgresServer:
             except _TEMPORARY as error:
                 cancellation.check()
                 await retries.again(_reason(error), error)
+            except asyncpg.ReadOnlySQLTransactionError as error:
+                cancellation.check()
+                await self._leave_standby(retries, error)
             except asyncpg.PostgresError as error:
-                if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and self._pool is not None:
-                    # After a failover these connections may lead to the former primary. The next call opens
-                    # new ones, and finds the current primary.
-                    await self._pool.expire_connections()
                 raise self._translate(error) from error
+
+    async def _leave_standby(self, retries: RetryUntil, error: asyncpg.PostgresError) -> None:
+        """Connect again after a refused write: the address may lead to the new primary by now."""
+        if self._pool is not None:
+            await self._pool.expire_connections()
+        if retries.elapsed > READ_ONLY_TIMEOUT:
+            raise self._translate(error) from error
+        try:
+            await retries.again(_reason(error), error)
+        except QueueUnavailable:
+            raise self._translate(error) from error
 
     def _translate(self, error: asyncpg.PostgresError) -> QueueError:
         reason = _reason(error)

@@ -63,6 +63,7 @@ DECLARE
     h_spent int[];                  -- starts used: more than were granted if a bundle has expired in between
     swept  int := 0;
     awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
+    promoted timestamptz;           -- when the server was seen to have replaced another
     fence  bigint;
     fences bigint[] := '{}';
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}'; g_slow interval[] := '{}';
@@ -94,6 +95,7 @@ BEGIN
         swept := shoal.expire(500);
         PERFORM shoal.arm(shoal.both(lost.lanes, late.lanes));
         PERFORM shoal.wake(lost.freed);
+        promoted := shoal.promoted_at();
         t_later := late.seen - interval '1 second';
         t_lost := lost.seen - interval '1 second';
 
@@ -143,9 +145,9 @@ BEGIN
             EXIT WHEN cardinality(l_host) = 0;
             me := pg_current_xact_id()::text::bigint;
 
-            SELECT array_agg(h.id), array_agg(h.gap), array_agg(h.slowdown), array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap))),
-                   array_agg(h.lease_floor)
-            INTO h_id, h_gap, h_slow, h_free, h_floor
+            SELECT array_agg(h.id), array_agg(h.gap), array_agg(h.slowdown), array_agg(h.lease_floor),
+                   array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap), promoted + p_horizon + h.gap))
+            INTO h_id, h_gap, h_slow, h_floor, h_free
             FROM (
                 SELECT id, greatest(delay, slowdown, run.host_delay) AS gap, slowdown, last_gap, paused_until, last_at, lease_floor
                 FROM shoal.host WHERE id = ANY (l_host) AND id <> 0
