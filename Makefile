@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,19 +41,22 @@ example-social: setup ## Run the example of a social network's tasks on SQLite a
 
 # Every promise on every backend, the parts of it that wait in parallel.
 test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
-	$(PYTEST) -q -n $(JOBS) --dist worksteal -m 'not long and not alone' $(ARGS)
+	$(PYTEST) -q --jobs $(JOBS) -m 'not long and not alone and not full' $(ARGS)
 
 # ARGS may leave none (exit code 5).
 test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
-	$(PYTEST) -q -n $(JOBS) --dist worksteal -m 'long and not alone' $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q --jobs $(JOBS) -m 'long and not alone and not full' $(ARGS) || [ $$? -eq 5 ]
 
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
-	$(PYTEST) -q -m alone $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m 'alone and not full' $(ARGS) || [ $$? -eq 5 ]
+
+test-full: setup ## Run the tests that repeat a proof of the others in another shape: before a release
+	$(PYTEST) -q --jobs $(JOBS) -m full $(ARGS) || [ $$? -eq 5 ]
 
 # Without those that read the whole tree or start a process for each test; `make test` runs them.
 NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy)
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not alone' -k 'unit or sqlite' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
+	$(BIN)/python -m pytest -q --jobs 2 -m 'not long and not alone and not full' -k 'unit or sqlite' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
 check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
 

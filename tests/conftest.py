@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.keywords import KeywordFiles
+from tests.parallel import ForkedProcesses
 from tests.reporting import TestReporting
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.pgbouncer import PgBouncer
@@ -38,6 +39,10 @@ settings.register_profile(
 settings.load_profile("shoal")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--jobs", type=int, default=0, help="run the tests in so many processes")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores Ctrl-C for what it starts with `&`, and so would every command that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -49,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     config.pluginmanager.register(TestReporting())
     config.pluginmanager.register(TestTiers())
+    if config.option.jobs:
+        config.pluginmanager.register(ForkedProcesses(config.option.jobs))
     if words := config.option.keyword:
         config.pluginmanager.register(KeywordFiles(words))
 

@@ -11,7 +11,7 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 # `timeout` in pyproject.toml fails a test that hangs. This ends the process of one that cannot be
-# interrupted, or that hangs again while its fixtures are closed; xdist then names it and goes on.
+# interrupted, or that hangs again while its fixtures are closed; `--jobs` then names it and goes on.
 GRACE = 180.0
 
 
@@ -71,7 +71,7 @@ class TestReporting:
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         terminal = config.pluginmanager.getplugin("terminalreporter")
-        if terminal is None or hasattr(config, "workerinput"):
+        if terminal is None:
             return
         reasons = Counter(_reason(report) for report in terminal.stats.get("skipped", ()))
         if reasons:

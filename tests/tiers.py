@@ -1,4 +1,4 @@
-"""Which tests are of the short tier (`make test`) and which of the long one (`make test-long`).
+"""Which tests are of the short tier (`make test`), the long one (`make test-long`) and the full one.
 
 A test that takes long says so: `@pytest.mark.long`. Of a matrix the short tier runs some cases and the long
 tier the others. What holds for many tests is here; a test that needs other cases says
@@ -24,6 +24,9 @@ IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 # A mode of the Redis backend, and another server for it. Their short tests are those that say so, such as
 # the random histories.
 LONG_SERVERS = ("redis-cluster", "valkey")
+# Valkey runs the same scripts as Redis. What differs would show where leases are given, extended and settled,
+# and in random histories; the other promises on Valkey are of the full tier.
+VALKEY_FILES = ("test_claim.py", "test_leases.py", "test_settle.py", "test_state_machine.py")
 
 
 class TestTiers:
@@ -33,7 +36,7 @@ class TestTiers:
 
     @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        if hasattr(config, "workerinput"):
+        if config.getoption("jobs", 0):
             # Each process is given a share of the list. Mixed, all of them compute and wait at any time.
             items.sort(key=lambda item: crc32(item.nodeid.partition("::")[0].encode()))
         tests: dict[str, list[pytest.Item]] = defaultdict(list)
@@ -47,6 +50,8 @@ class TestTiers:
                 raise pytest.UsageError(f"{name}: its short_for leaves no case to the short tier")
             for item in long:
                 item.add_marker(pytest.mark.long)
+                if _values(item).get("store") == "valkey" and item.path.name not in VALKEY_FILES:
+                    item.add_marker(pytest.mark.full)
 
 
 def _choice(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool]:

@@ -17,7 +17,7 @@ from tests.conformance.helpers import ME, TEN, page
 from tests.conformance.histories import Histories
 from tests.conformance.model import ModelQueue
 
-HISTORIES = int(os.environ.get("SHOAL_HISTORIES", "40"))
+HISTORIES = int(os.environ.get("SHOAL_HISTORIES", "20"))
 SETTINGS = settings(
     max_examples=HISTORIES,
     stateful_step_count=50,
@@ -29,7 +29,7 @@ SETTINGS = settings(
 # Sixteen shards make histories slow, and so does a broker; the plain server covers the same scripts.
 SLOW = ("redis-cluster", "rabbitmq")
 SHORT_STORES = tuple(name for name in BACKENDS if name != "valkey")
-FEW, MANY = 4, HISTORIES  # histories in the short tier, and in the long one
+FEW, MANY = 3, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(
     ZERO,

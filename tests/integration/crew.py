@@ -14,6 +14,8 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
+from tests.integration.processes import start_process
+
 ROOT = Path(__file__).parents[2]
 READY, GO, FINISH = "ready", b"go\n", b"finish\n"
 
@@ -81,7 +83,7 @@ async def reports_of(program: str, orders: Sequence[Orders], *, within: float = 
 
 async def _spawn(program: str, orders: Orders) -> asyncio.subprocess.Process:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return await asyncio.create_subprocess_exec(
+    return await start_process(
         *(sys.executable, "-m", program, json.dumps(orders)),
         stdin=PIPE,
         stdout=PIPE,

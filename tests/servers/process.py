@@ -19,6 +19,7 @@ SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/s
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
 PORTS = range(15_000, 32_000)
+PROCESS = "SHOAL_TEST_PROCESS"  # the variable with the number of a process of a test run
 PROCESSES = 16  # of one test run, each with its own share of the ports
 _chance = random.SystemRandom()  # the common one is seeded by Hypothesis, alike in every process
 _given: deque[int] = deque(maxlen=500)  # the last ports that were given
@@ -55,7 +56,7 @@ def free_port() -> int:
     Seconds may pass until the server binds it, so no port is given twice: not by this process, and not by
     another of the same test run.
     """
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    number = int(os.environ.get(PROCESS, "0"))
     share = PORTS[number % PROCESSES :: PROCESSES]
     while True:
         port = _chance.choice(share)

@@ -20,6 +20,7 @@ from shoal.fetch.browser.process import FOLDER
 from shoal.fetch.http.cookies import CookieJar
 from tests.integration.browser.conftest import fetch, in_both
 from tests.integration.browser.test_pages import html
+from tests.integration.processes import start_process
 
 PAGES = int(os.environ.get("SHOAL_PAGES", "40"))
 ROOT = Path(__file__).parents[3]
@@ -325,7 +326,7 @@ async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
     browse()  # which skips the test where there is no browser
     origin.on("/", html("<p>"))
     origin.on("/hang", html("<script>while (true) {}</script>"))
-    worker = await asyncio.create_subprocess_exec(
+    worker = await start_process(
         sys.executable, "-c", WORKER, origin.url("/"), stdout=subprocess.PIPE, cwd=ROOT / "src"
     )
     async with asyncio.timeout(60):

@@ -14,6 +14,7 @@ from shoal.core.model import SECOND, Done, Task
 from shoal.queue.open import open_queue
 from tests.conftest import or_skip
 from tests.integration.deploy.tool import AsDeployed, script
+from tests.integration.processes import start_process
 from tests.servers.process import free_port
 from tests.unit.deploy.files import DEPLOY, compose
 
@@ -131,9 +132,7 @@ async def test_the_pages_are_well_once_they_answer(tmp_path, secrets):
     }
     _, *words = compose()["services"]["web"]["command"]
     command = ["sh", DEPLOY / "docker" / "entrypoint.sh", sys.executable, "-m", "shoal", *words]
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=tmp_path, env=told, stderr=asyncio.subprocess.DEVNULL
-    )
+    process = await start_process(*command, cwd=tmp_path, env=told, stderr=asyncio.subprocess.DEVNULL)
     try:
         async with asyncio.timeout(60):
             while await health(SHOAL_WEB_PORT=port):
@@ -146,7 +145,7 @@ async def test_the_pages_are_well_once_they_answer(tmp_path, secrets):
 
 async def health(**environment):
     """Return the exit code of the image's health check."""
-    check = await asyncio.create_subprocess_exec(
+    check = await start_process(
         sys.executable, DEPLOY / "docker" / "healthy.py", env=environment, stderr=asyncio.subprocess.DEVNULL
     )
     return await check.wait()

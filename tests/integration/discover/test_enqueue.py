@@ -16,6 +16,7 @@ from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes, Rule
 from shoal.queue.open import open_queue
 from tests.integration.discover.making import HOME, write_urls
+from tests.integration.processes import start_process
 
 ROOT = Path(__file__).parents[3]
 LINES = 20_000
@@ -34,7 +35,7 @@ async def queue(database):
 
 
 async def produce(*arguments):
-    return await asyncio.create_subprocess_exec(
+    return await start_process(
         sys.executable,
         "-m",
         "tests.integration.discover.producer",

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.discover.making import HOME, MIB, write_urls
+from tests.integration.processes import start_process
 
 ROOT = Path(__file__).parents[3]
 
 
 async def probe(kind, argument=""):
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         sys.executable,
         "-m",
         "tests.integration.discover.probe",

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from tests.integration.engine.fork import run_forked
+from tests.integration.processes import start_process
 
 TIMEOUT = 90.0
 # What an interpreter reads when it starts, by the beginning of its name.
@@ -36,7 +37,7 @@ async def start(*words, folder, within=(), **environment):
 
     `within` is what another command needs in front of it to run it somewhere else.
     """
-    return await asyncio.create_subprocess_exec(
+    return await start_process(
         *within,
         sys.executable,
         "-m",

@@ -15,6 +15,7 @@ from shoal.cli.exits import Exit
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
+from tests.integration.processes import start_process
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -187,7 +188,7 @@ async def test_the_shell_fetches_and_runs_steps(folder, site):
 
 async def say_in(lines, *words, folder):
     """Type lines into a shell, and return all that it printed."""
-    shell = await asyncio.create_subprocess_exec(
+    shell = await start_process(
         *(sys.executable, "-m", "shoal", *words),
         cwd=folder,
         env=os.environ | {"NO_COLOR": "1", "DISPLAY": "", "WAYLAND_DISPLAY": ""},

@@ -13,6 +13,7 @@ from shoal.fleet.run.lifecycle import purge
 from shoal.queue.open import open_queue
 from shoal.queue.run_args import stored_args
 from tests.integration.engine.shell import typed
+from tests.integration.processes import start_process
 
 SHOP = """
     import os
@@ -162,7 +163,7 @@ async def test_a_script_runs_the_scraper_that_it_defines(shop):
         """
     )
     (shop / "own.py").write_text(script)
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         sys.executable, "own.py", cwd=shop, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     out, err = await asyncio.wait_for(process.communicate(), 60)

@@ -15,6 +15,7 @@ from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
 from tests.integration.engine.shell import start, typed
+from tests.integration.processes import start_process
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -98,7 +99,7 @@ async def test_a_table_that_lacks_a_partition_is_refused_before_the_start(folder
 async def test_in_a_terminal_it_asks_first(folder, origin, answer, code, pages):
     ours, theirs = os.openpty()
     os.write(ours, f"{answer}\n".encode())
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         sys.executable, "-m", "shoal", *words("--stagger", "0"), cwd=folder, stdin=theirs,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip

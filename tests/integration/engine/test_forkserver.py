@@ -61,7 +61,10 @@ def descriptors(fork_server):
 
 def kinds(pid):
     """Return the kinds of files that a process has open, sorted."""
-    links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    links = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed by now
+            links.append(str(entry.readlink()))
     return sorted("file" if "deleted" in link else link.split(":")[0] for link in links)
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.integration.engine.origin import Answer
+from tests.integration.processes import start_process
 
 README = (Path(__file__).parents[3] / "README.md").read_text()
 
@@ -29,7 +30,7 @@ async def test_the_example_runs_and_prints_what_it_says(origin, tmp_path):
     command, output = re.search(r"```sh\n(shoal run .*?)\n```\n\n```\n(.*?)```", README, re.S).groups()
     (tmp_path / "quotes.py").write_text(code)
     words = command.replace("https://quotes.toscrape.com", origin.url).split()[1:]
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         sys.executable, "-m", "shoal", *words, cwd=tmp_path, stderr=asyncio.subprocess.PIPE
     )
     _, said = await asyncio.wait_for(process.communicate(), 60)

@@ -14,6 +14,7 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.queue.open import open_queue
 from tests.integration.engine.shell import start, typed
+from tests.integration.processes import start_process
 
 SCRAPER = """
 import asyncio
@@ -106,7 +107,7 @@ async def terminal(folder):
             os.setsid()
             os.close(os.open(os.ttyname(0), os.O_RDWR))  # the first that it opens becomes its terminal
 
-        process = await asyncio.create_subprocess_exec(
+        process = await start_process(
             sys.executable,
             *("-m", "shoal", *words),
             cwd=folder,

@@ -9,13 +9,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.integration.processes import start_process
+
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
 COUNT = 40_000
 
 
 async def probe(target):
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         sys.executable,
         "-m",
         "tests.integration.export.probe",

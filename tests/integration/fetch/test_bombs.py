@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.fetch.bombs import brotli_bomb, chained, deflate_bomb, gzip_bomb, zstd_bomb
 from tests.integration.fetch.hostile import endless, page
+from tests.integration.processes import start_process
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -20,7 +21,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 async def probe(engine, url):
     """Fetch in a separate process; return its report."""
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         sys.executable,
         "-m",
         "tests.integration.fetch.probe",

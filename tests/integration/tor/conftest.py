@@ -21,7 +21,7 @@ DirAuthority nobody orport=1 no-v2 v3ident={"A" * 40} 127.0.0.1:1 {"A" * 40}
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tor_network() -> Iterator[TorNetwork]:
     """A private Tor network."""
     with or_skip(TorNetwork) as network:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.processes import start_process
 from tests.integration.tor.walled import SYSTEMS
 
 pytestmark = [
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 async def walled(*words):
     """Run the program behind the wall; return its exit code and what it said."""
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         *(sys.executable, "-m", "tests.integration.tor.walled", *map(str, words)),
         stdout=PIPE,
         stderr=PIPE,

@@ -17,6 +17,7 @@ from shoal.fetch.tor import folder, program
 from shoal.fetch.tor.tor import Tor, installed_tor
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.scraper import Scraper
+from tests.integration.processes import start_process
 
 SOON = 20.0  # seconds, on a machine that is busy
 
@@ -70,7 +71,7 @@ async def test_its_folder_is_ours_alone_and_goes_when_it_is_closed(lonely_torrc)
 
 
 async def test_a_tor_ends_when_its_worker_is_killed_and_the_next_one_sweeps_up(lonely_torrc, opened):
-    worker = await asyncio.create_subprocess_exec(
+    worker = await start_process(
         *(sys.executable, "-m", "tests.integration.tor.owner", str(lonely_torrc)),
         stdout=PIPE,
         cwd=Path(__file__).parents[3],

@@ -14,7 +14,7 @@ from shoal.fetch.browser.cdp import CdpConnection, Event
 from shoal.fetch.browser.process import FLAGS, REMAP, find_chromium, remove
 from tests.servers.process import ServerMissing
 
-TIMEOUT = 30.0  # seconds
+TIMEOUT = 100.0  # seconds: on a busy machine a large page takes its time
 POLL = 0.02
 
 

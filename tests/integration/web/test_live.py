@@ -15,6 +15,7 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Done, Task
 from shoal.web import stream
 from tests.conftest import or_skip
+from tests.integration.processes import start_process
 from tests.integration.web.conftest import OPERATOR, Dashboard, open_dashboard
 from tests.servers.postgres import PostgresServer
 
@@ -200,7 +201,7 @@ async def test_scraped_text_cannot_inject_an_event(dashboard):
 @pytest.mark.short_for(number=signal.SIGTERM)
 async def test_an_open_stream_does_not_block_the_shutdown(tmp_path, number):
     command = [sys.executable, "-m", "shoal", "serve", "--port", "0", "--queue", f"sqlite:///{tmp_path}/q.db"]
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         *command,
         cwd=tmp_path,
         env={**os.environ, "SHOAL_WEB_TOKEN": OPERATOR},

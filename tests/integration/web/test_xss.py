@@ -68,6 +68,7 @@ def test_there_are_enough_payloads_and_no_two_are_the_same():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 async def test_no_payload_runs_on_any_page(dashboard, tab, monkeypatch):
     show_everything(monkeypatch)
     run, entered = await make_poisoned_run(dashboard)
@@ -88,6 +89,7 @@ async def test_no_payload_runs_on_any_page(dashboard, tab, monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 async def test_no_payload_runs_that_arrives_in_an_event(dashboard, tab, monkeypatch):
     show_everything(monkeypatch)
     run = await dashboard.queue.start_run("books")

@@ -18,11 +18,15 @@ from tests.unit.scrape.generated_sites import (
 )
 
 MAX_PAGES = 20_000
-# Each site as a queue goes through it, and two that end by different rules in other orders too.
+# Each site as a queue goes through it; of the full tier, two that end by different rules in other orders.
 # `make complete ARGS=--endless` crawls them all over HTTP.
 CRAWLS = [
     *((site, "oldest first") for site in GENERATED),
-    *((site, order) for site in (faceted_shop, maze_of_new_text) for order in ("newest first", "any")),
+    *(
+        pytest.param(site, order, marks=pytest.mark.full)
+        for site in (faceted_shop, maze_of_new_text)
+        for order in ("newest first", "any")
+    ),
 ]
 
 

@@ -10,9 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 CONFTEST = """
-from tests import reporting, tiers
+from tests import parallel, reporting, tiers
 reporting.GRACE = 1.0
+def pytest_addoption(parser):
+    parser.addoption("--jobs", type=int, default=0)
 def pytest_configure(config):
+    if config.option.jobs:
+        config.pluginmanager.register(parallel.ForkedProcesses(config.option.jobs))
     config.pluginmanager.register(reporting.TestReporting())
     config.pluginmanager.register(tiers.TestTiers())
     for line in ("long: takes long", "short_for(name=cases): in the short tier"):

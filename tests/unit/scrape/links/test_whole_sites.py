@@ -107,7 +107,16 @@ def reachable(links_of):
     return seen
 
 
-@pytest.mark.parametrize(("site", "workers"), [*((site, 4) for site in SITES), ("shop", 1)])
+# Of minutes of processor time, and alike to others: trees, mazes and filters.
+FULL = ("wide tree", "tree", "maze of 100", "permutations", "facets")
+
+
+def cases(sites, *values):
+    """Return the sites with these values; those that take long are of the full tier."""
+    return [pytest.param(site, *values, marks=[pytest.mark.full] if site in FULL else []) for site in sites]
+
+
+@pytest.mark.parametrize(("site", "workers"), [*cases(SITES, 4), ("shop", 1)])
 @pytest.mark.short_for(site=("shop", "paged"), workers=4)
 def test_an_ordinary_site_is_crawled_whole(site, workers):
     links_of, _ = SITES[site]
@@ -188,7 +197,7 @@ QUICK = ("maze of 2", "maze of 10", "sessions")
 
 @pytest.mark.parametrize(
     ("site", "workers", "newest_first"),
-    [*((site, 4, False) for site in TRAPS), *((site, 1, True) for site in QUICK)],
+    [*cases(TRAPS, 4, False), *cases(QUICK, 1, True)],
 )
 @pytest.mark.timeout(400)  # seconds: it is all processor time, beside other tests
 @pytest.mark.short_for(site=("maze of 2", "sessions"), workers=4)

@@ -1,0 +1,225 @@
+"""`--jobs N` collects the tests once and runs them in N processes that are forked then.
+
+pytest-xdist collects in each of its processes, which takes 20 s of processor time for fifteen thousand tests.
+"""
+
+import atexit
+import os
+import sys
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+
+import pytest
+
+from tests.servers.process import PROCESS
+
+# Tests that a process is given beside the one it runs: the next must be known when one begins, and a process
+# need not wait for the one after it.
+AHEAD = 2
+TOGETHER = {"tor"}  # folders whose tests run in one process: each would start a network of eleven programs
+SLOW = 120  # seconds that a test may take if it says nothing; others are begun first
+
+
+def share_out(items: Sequence[pytest.Item], jobs: int) -> list[deque[int]]:
+    """Return the numbers of the tests for each process: what takes longest first, costly servers once."""
+    slow, together, rest = [], [], []
+    for number, item in enumerate(items):
+        limit = item.get_closest_marker("timeout")
+        if item.path.parent.name in TOGETHER:
+            together.append(number)
+        elif limit and limit.args[0] > SLOW:
+            slow.append(number)
+        else:
+            rest.append(number)
+    borders = [len(rest) * number // jobs for number in range(jobs + 1)]
+    shares = [deque(rest[first:last]) for first, last in pairwise(borders)]
+    shares[-1].extendleft(reversed(together))
+    for number, index in enumerate(slow):
+        shares[number % jobs].appendleft(index)
+    return shares
+
+
+class ForkedProcesses:
+    """Gives each process a share of the tests, and the shares of slow ones to those that have ended."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed or session.config.option.collectonly or not session.items:
+            return None  # as pytest does it
+        # A process that finds it made takes a folder below it, which nobody else looks through.
+        session.config._tmp_path_factory.getbasetemp()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        processes: list[TestProcess] = []
+        try:
+            for number, share in enumerate(share_out(session.items, self._jobs)):
+                processes.append(TestProcess(session, number, share, processes))
+            self._run(session, processes)
+        finally:
+            for process in processes:
+                process.end()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        return True
+
+    def _run(self, session: pytest.Session, processes: list["TestProcess"]) -> None:
+        by_connection = {process.connection: process for process in processes}
+        while by_connection and not session.shouldfail:
+            for connection in wait(list(by_connection)):
+                process = by_connection.pop(connection)
+                try:
+                    process.receive(connection.recv())
+                except (EOFError, ConnectionError):
+                    process.end()
+                    if process.has_work:
+                        process.report_crash()
+                    if not process.has_work:
+                        continue
+                    process.fork(processes)
+                by_connection[process.connection] = process
+                process.send(processes)
+
+
+class TestProcess:
+    """One process, and what it has to do."""
+
+    __test__ = False
+
+    def __init__(
+        self, session: pytest.Session, number: int, share: deque[int], others: Sequence["TestProcess"]
+    ) -> None:
+        self._session, self._number = session, number
+        self.share = share  # what it was not given yet
+        self._given: deque[int] = deque()  # the first of them is running
+        self.fork(others)
+        self.send(others)
+
+    def fork(self, others: Sequence["TestProcess"]) -> None:
+        """Start the process, or another one after it has crashed."""
+        self.share.extendleft(reversed(self._given))
+        self._given.clear()
+        self._is_closed = False  # whether it knows that there are no more tests
+        self.connection, theirs = Pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            # Each process must see when the parent closes its connection: nobody else may hold that end.
+            for process in (self, *others):
+                process.connection.close()
+            _run_tests(self._session, self._number, theirs)
+        theirs.close()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether tests are left to it."""
+        return bool(self._given or self.share)
+
+    def send(self, others: Sequence["TestProcess"]) -> None:
+        """Give it tests, those of others if it has none, or tell it that there are no more."""
+        if self._is_closed:
+            return
+        if not self.share:
+            self._steal(others)
+        try:
+            while self.share and len(self._given) <= AHEAD:
+                self._given.append(self.share.popleft())
+                self.connection.send(self._given[-1])
+            if not self.share and len(self._given) <= 1:
+                self._is_closed = True
+                self.connection.send(None)
+        except ConnectionError:
+            pass  # it has crashed: reading from it says so
+
+    def _steal(self, others: Sequence["TestProcess"]) -> None:
+        """Take the second half of the longest share."""
+        victim = max(others, key=lambda process: len(process.share), default=self)
+        for _ in range((len(victim.share) + 1) // 2):
+            self.share.appendleft(victim.share.pop())
+
+    def receive(self, message: dict[str, object] | None) -> None:
+        """Handle a report, or None: the first of its tests is over."""
+        hook, config = self._session.config.hook, self._session.config
+        if message is None:
+            item = self._session.items[self._given.popleft()]
+            hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        else:
+            report = hook.pytest_report_from_serializable(config=config, data=message)
+            hook.pytest_runtest_logreport(report=report)
+
+    def report_crash(self) -> None:
+        """Report that the process ended in the middle of a test."""
+        item = self._session.items[self._given.popleft() if self._given else self.share.popleft()]
+        report = pytest.TestReport(
+            nodeid=item.nodeid,
+            location=item.location,
+            keywords={},
+            outcome="failed",
+            longrepr=f"{item.nodeid} ended its process: {self._exit_code}",
+            when="call",
+        )
+        item.ihook.pytest_runtest_logreport(report=report)
+
+    def end(self) -> None:
+        """Wait for the process, which ends where it has no more tests, or cannot ask for any."""
+        self.connection.close()
+        if self.pid:
+            _, status = os.waitpid(self.pid, 0)
+            self._exit_code = os.waitstatus_to_exitcode(status)
+            self.pid = 0
+
+
+def _run_tests(session: pytest.Session, number: int, connection: Connection) -> None:
+    """Run tests until there are no more; does not return."""
+    code = 1
+    try:
+        os.environ[PROCESS] = str(number)
+        _prepare(session.config, number, connection)
+        hook = session.config.hook
+        items = iter(_given(session, connection))
+        item = next(items, None)
+        while item is not None:
+            following = next(items, None)
+            hook.pytest_runtest_protocol(item=item, nextitem=following)
+            connection.send(None)
+            item = following
+        code = 0
+    except (ConnectionError, EOFError, KeyboardInterrupt):
+        session._setupstate.teardown_exact(None)  # the parent has ended, or wants no more
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+    finally:
+        with suppress(BaseException):
+            atexit._run_exitfuncs()
+        os._exit(code)
+
+
+def _given(session: pytest.Session, connection: Connection) -> Iterator[pytest.Item]:
+    while (index := connection.recv()) is not None:
+        yield session.items[index]
+
+
+def _prepare(config: pytest.Config, number: int, connection: Connection) -> None:
+    """Make this process report to its parent instead of the terminal, and share no files with others."""
+    plugins = config.pluginmanager
+    terminal = plugins.unregister(name="terminalreporter")
+    assert terminal is not None
+    capture = plugins.getplugin("capturemanager")
+    capture.stop_global_capturing()
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
+    factory = config._tmp_path_factory
+    factory._basetemp = factory.getbasetemp() / f"process-{number}"
+    factory._basetemp.mkdir(exist_ok=True)
+
+    class Reports:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            connection.send(config.hook.pytest_report_to_serializable(config=config, report=report))
+
+    plugins.register(Reports())
