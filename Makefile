@@ -54,9 +54,13 @@ test-full: setup ## Run the tests that repeat a proof of the others in another s
 	$(PYTEST) -q --jobs $(JOBS) -m full $(ARGS) || [ $$? -eq 5 ]
 
 # Without those that read the whole tree or start a process for each test; `make test` runs them.
-NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy)
+# Nor whole sites, bombs and fleets, which take seconds each.
+NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy \
+	$(addprefix scrape/,test_ordinary_sites.py test_trapped_site.py links/test_whole_sites.py links/test_budgets.py) \
+	scrape/parsing/test_tree.py fetch/tokens/test_fleet.py)
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
-	$(BIN)/python -m pytest -q --jobs 2 -m 'not long and not alone and not full' -k 'unit or sqlite' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
+	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
+		$(BIN)/python -m pytest -q --jobs 2 -m 'not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
 check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
 

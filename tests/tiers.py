@@ -5,6 +5,7 @@ tier the others. What holds for many tests is here; a test that needs other case
 `@pytest.mark.short_for(any_bench="redis")`.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +30,9 @@ LONG_SERVERS = ("redis-cluster", "valkey")
 VALKEY_FILES = ("test_claim.py", "test_leases.py", "test_settle.py", "test_state_machine.py")
 
 
+CHOSEN_BACKENDS = "SHOAL_TEST_BACKENDS"  # the variable that names the only backends of the conformance tests
+
+
 class TestTiers:
     """Moves the other cases of each matrix to the long tier."""
 
@@ -42,7 +46,7 @@ class TestTiers:
         tests: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
             tests[item.nodeid.partition("[")[0]].append(item)
-        is_whole = not any("::" in arg for arg in config.args)
+        is_whole = not any("::" in arg for arg in config.args) and CHOSEN_BACKENDS not in os.environ
         for name, cases in tests.items():
             is_short = _choice(name, cases)
             long = [item for item in cases if not is_short(item)]
