@@ -19,7 +19,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.sources.names import read_sources
-from shoal.web import actions
+from shoal.web.actions import OperatorActions
 from shoal.web.auth.credentials import Principal
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
@@ -61,7 +61,7 @@ partition = "priority"
 ttl = "30m"
 """
 MINUTE = timedelta(minutes=1)
-GUEST = Principal(name="me", role="operator")
+OPERATOR = Principal(name="me", role="operator")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_a_url_becomes_the_same_task_by_command_by_http_and_by_program(app
     assert done.code == 0, done.err
     await app.start("news", urls=[url], run_id="program")
     site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await actions.start(site, GUEST, "news", urls=[url], run_id="http")
+    await OperatorActions(site, OPERATOR).start("news", urls=[url], run_id="http")
     run = await app.run("program")
     assert (await run.enqueue(urls=["https://news.example/live/2"])).added == 1
     await run.enqueue(Task(url=f"https://news.example/live/{n}") for n in (2, 3))
@@ -220,7 +220,7 @@ async def test_commands_and_http_make_dead_letters_of_invalid_seeds_too(app, fol
     wrong = await typed("enqueue", "news", "--url", "x", "--invalid", "ded", folder=folder)
     assert (wrong.code, "Did you mean 'dead'?" in wrong.err) == (2, True)
     site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await actions.start(site, GUEST, "news", urls=["bad url"], run_id="r2", invalid="dead")
+    await OperatorActions(site, OPERATOR).start("news", urls=["bad url"], run_id="r2", invalid="dead")
     assert [letter.task.payload["where"] for letter in await (await app.run("r2")).dead()] == ["urls[0]"]
 
 

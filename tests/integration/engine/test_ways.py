@@ -6,7 +6,7 @@ import pytest
 
 import shoal
 from shoal.core.model import MINUTE, Done, Reject, Task
-from shoal.web import actions
+from shoal.web.actions import OperatorActions
 from shoal.web.auth.credentials import Principal
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
@@ -76,10 +76,8 @@ async def test_a_payload_is_handled_on_demand_by_command_by_http_and_by_program(
     )
     assert (done.row, loud.row) == ({"hello": "ann"}, {"HELLO": "ann"}), done.err
     site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    guest = Principal(name="me", role="operator")
-    scraped = await actions.scrape(
-        site, guest, "people", Task(payload={"name": "bob"}, step="shout"), timeout=MINUTE
-    )
+    operator = OperatorActions(site, Principal(name="me", role="operator"))
+    scraped = await operator.scrape("people", Task(payload={"name": "bob"}, step="shout"), timeout=MINUTE)
     assert scraped.items == [{"HELLO": "bob"}]
     wrong = await typed("scrape", "people", "--payload", "[1]", folder=folder)
     assert (wrong.code, "--payload must be a JSON object" in wrong.err) == (2, True)
