@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.demo.serve import SiteProcess
 from tests.integration.engine.shell import start, typed
-from tests.integration.engine.test_looking import fetched
+from tests.integration.engine.test_inspecting import fetched
 from tests.integration.engine.test_start_watched import metrics_url
 from tests.unit.deploy.files import ALERTS, DEPLOY, documents, queries, rules
 

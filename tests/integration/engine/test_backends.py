@@ -154,7 +154,9 @@ def lanes(origin, count):
     }
 
 
-async def test_one_run_has_a_reliable_lane_and_one_at_most_once_whoever_is_killed(any_bench, origin):
+async def test_one_run_has_a_reliable_lane_and_one_at_most_once_whichever_process_is_killed(
+    any_bench, origin
+):
     killed = []
 
     def kill_one(path):

@@ -254,7 +254,7 @@ async def test_the_second_stop_hands_everything_back_at_once_and_charges_nothing
     assert letter.attempts == 2  # both of them its own
 
 
-async def test_at_most_once_a_page_is_asked_for_once_whoever_is_killed(bench, origin):
+async def test_at_most_once_a_page_is_requested_once_whichever_process_is_killed(bench, origin):
     origin.answer = lambda path: Answer(after=0.3)
     killed = []
 

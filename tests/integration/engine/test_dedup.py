@@ -62,7 +62,7 @@ async def test_two_producers_that_are_started_at_once_queue_each_article_once(fo
     assert sum(one.row["known"] for one in found) == 1000
 
 
-async def test_a_person_is_told_what_was_left_out_and_a_run_without_tasks_is_not_kept(folder, origin):
+async def test_the_terminal_shows_what_was_left_out_and_a_run_without_tasks_is_not_kept(folder, origin):
     write_sitemap(folder, origin, 1, 2)
     await produce(folder)
     write_sitemap(folder, origin, 1, 2, 3)

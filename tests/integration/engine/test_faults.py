@@ -32,8 +32,8 @@ ELSEWHERE = {
     "trim_notes": "unit/fetch/cache/test_queue_store.py",
     "extend": "unit/worker/process/test_supervisor.py",
     "extend_worker": "unit/worker/process/test_supervisor.py",
-    "beat": "integration/engine/test_keepers.py",
-    "abandon": "integration/engine/test_keepers.py",
+    "beat": "integration/engine/test_supervisors.py",
+    "abandon": "integration/engine/test_supervisors.py",
 }
 IN_COMMANDS = {"dead"}  # called in this folder by commands only, which raise the error
 
@@ -108,7 +108,7 @@ def test_every_verb_that_a_worker_calls_is_made_to_fail_by_a_test():
 
 
 @pytest.mark.parametrize(("error", "times"), [(unknown, 1), (full, 3)], ids=["unknown", "full"])
-async def test_a_run_at_its_limit_ends_although_it_could_not_be_told_at_first(queue, error, times):
+async def test_a_run_at_its_limit_ends_although_the_first_report_failed(queue, error, times):
     async with scene(queue, plain.replace(max_pages=10), URLS) as here, asyncio.timeout(30):
         here.queue.faults["finish"] = Fault(error, times)
         await here.worker.run()
@@ -179,7 +179,7 @@ async def test_a_store_that_is_full_or_read_only_is_waited_for_and_that_is_said_
 
 
 @on_two
-async def test_a_worker_that_waits_for_room_obeys_when_it_is_told_to_stop(queue, monkeypatch):
+async def test_a_worker_that_waits_for_room_can_be_stopped(queue, monkeypatch):
     monkeypatch.setattr(settlements, "MAX_WAITING", 20)
     many = [f"http://a{number % 5}.example/{number}" for number in range(200)]
     async with scene(queue, plain, many) as here, asyncio.timeout(30):

@@ -142,7 +142,7 @@ async def test_a_launcher_whose_look_after_a_worker_dies_ends_by_name(bench, mon
             await launch(queue, job, run, bench.witness)
 
 
-async def test_who_waits_for_a_run_is_told_that_its_workers_here_have_died(bench, monkeypatch, caplog):
+async def test_waiting_for_a_run_fails_when_its_local_workers_have_died(bench, monkeypatch, caplog):
     caplog.set_level(logging.ERROR)
 
     async def dies(self, *args):

@@ -41,9 +41,7 @@ async def test_calls_keep_the_gap_between_two_visits_of_a_host(local, bench, ori
     assert min(gaps_of(moments)) > 0.5 * (1 - TOLERANCE - CATCH_UP)
 
 
-async def test_a_call_that_may_not_ask_its_host_yet_says_how_long_that_will_be_and_asks_nobody(
-    local, pages, origin
-):
+async def test_a_call_whose_host_must_rest_says_for_how_long_and_sends_no_request(local, pages, origin):
     run = await local.listen(pages, settings={"rate": "1/m"})
     await local.scrape(pages, f"{origin.url}/1")
     with pytest.raises(NotAnswered, match="rate limit allows the next request in") as caught:
@@ -116,7 +114,7 @@ async def test_what_cannot_be_called_is_refused_with_a_reason(local, pages, orig
         await local.scrape(pages, origin.url, strategy="randon")
 
 
-async def test_a_caller_with_another_secret_is_refused_and_told_so(local, pages, origin, monkeypatch):
+async def test_a_caller_with_another_secret_is_refused_and_learns_why(local, pages, origin, monkeypatch):
     await local.listen(pages)
     monkeypatch.setenv("SHOAL_SECRET", "quite another secret")
     with pytest.raises(NotAnswered, match="another secret"):

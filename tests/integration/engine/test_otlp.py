@@ -142,7 +142,7 @@ async def test_what_is_secret_goes_to_the_collector_only_as_its_own_key(folder, 
 
 
 @pytest.mark.long
-async def test_a_collector_that_is_away_costs_a_run_little_and_is_told_no_secret(folder):
+async def test_a_collector_that_is_away_costs_a_run_little_and_gets_no_secret(folder):
     began = time.monotonic()
     told = await run(folder, f"http://127.0.0.1:{free_port()}")
     assert told.row["completed"] == PAGE_COUNT - 1

@@ -17,7 +17,7 @@ from shoal.fleet.connect import connect
 from shoal.fleet.partitions.status import partitions
 from shoal.fleet.partitions.table import read_table
 from shoal.queue.open import open_queue
-from tests.integration.engine.hands import plan_of
+from tests.integration.engine.partition_workers import plan_of
 from tests.integration.engine.shell import start, typed
 
 STATES = [f"S{number:02}" for number in range(51)]

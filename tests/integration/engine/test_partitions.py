@@ -11,7 +11,7 @@ from shoal.core.model import ZERO, RunSettings, Task
 from shoal.fleet.partitions.membership import admit
 from shoal.queue.open import open_queue
 from shoal.worker.partitions import PartitionRole, PartitionShare
-from tests.integration.engine.hands import Hand, Ledger, until_planned
+from tests.integration.engine.partition_workers import LeaseLog, PartitionWorker, until_planned
 
 STATES = [f"S{number:02}" for number in range(51)]
 LEASE = timedelta(seconds=1)
@@ -35,7 +35,7 @@ async def hire(queue):
     hands = []
 
     def one(*given, **named):
-        hands.append(Hand(given[0], queue, *given[1:], **named))
+        hands.append(PartitionWorker(given[0], queue, *given[1:], **named))
         return hands[-1]
 
     yield one
@@ -53,40 +53,40 @@ async def filled(queue, names=STATES, each=EACH):
 
 
 async def test_three_of_ten_die_and_two_come_and_all_fifty_one_are_served_by_one_at_a_time(queue, hire):
-    run, ledger = await filled(queue), Ledger(LEASE)
-    hands = [hire(f"hand-{number}", run, EXCLUSIVE, ledger) for number in range(10)]
+    run, log = await filled(queue), LeaseLog(LEASE)
+    hands = [hire(f"hand-{number}", run, EXCLUSIVE, log) for number in range(10)]
     await until_planned(queue, run, [hand.name for hand in hands])
-    while len(ledger.served) < 20:
+    while len(log.served) < 20:
         await asyncio.sleep(0.01)
     for hand in hands[:3]:
         await hand.unplug()
-    hands[:3] = [hire(f"new-{number}", run, EXCLUSIVE, ledger) for number in range(2)]
+    hands[:3] = [hire(f"new-{number}", run, EXCLUSIVE, log) for number in range(2)]
     # A beat is what it takes.
     assert await until_planned(queue, run, [hand.name for hand in hands]) < 3 * BEAT.total_seconds()
     async with asyncio.timeout(90):
         await asyncio.gather(*(hand.done() for hand in hands))
     stats = await queue.stats(run.id)
     assert (stats.completed, stats.remaining) == (51 * EACH, 0)
-    assert set(ledger.served) == set(STATES)
-    assert ledger.crimes == []
+    assert set(log.served) == set(STATES)
+    assert log.violations == []
 
 
 async def crimes_of_a_sleeper(queue, hire):
-    """Let a worker sleep past its leases, and wake when another serves its partition; return the crimes."""
-    run, ledger = await filled(queue, STATES[:1], each=60), Ledger(LEASE)
-    sleeper = hire("sleeper", run, BRISK, ledger)
-    while not ledger.served:
+    """Let a worker sleep past its leases, and wake when another serves its partition."""
+    run, log = await filled(queue, STATES[:1], each=60), LeaseLog(LEASE)
+    sleeper = hire("sleeper", run, BRISK, log)
+    while not log.served:
         await asyncio.sleep(0.001)
     sleeper.stop()
-    ledger.served.clear()
-    other = hire("other", run, BRISK, ledger, pace=0.02)
+    log.served.clear()
+    other = hire("other", run, BRISK, log, pace=0.02)
     async with asyncio.timeout(20):
-        while not ledger.served:
+        while not log.served:
             await asyncio.sleep(0.001)
         sleeper.wake()
         await asyncio.gather(sleeper.done(), other.done())
     assert (await queue.stats(run.id)).completed == 60
-    return ledger.crimes
+    return log.violations
 
 
 @on_three
@@ -106,45 +106,45 @@ async def test_without_the_fence_it_would(queue, hire, monkeypatch):
 @on_three
 @pytest.mark.parametrize("count", [1, 51, 60])
 async def test_any_number_of_workers_serves_all_of_them(queue, hire, count):
-    run, ledger = await filled(queue, each=2), Ledger(LEASE)
-    hands = [hire(f"hand-{number:02}", run, EXCLUSIVE, ledger) for number in range(count)]
+    run, log = await filled(queue, each=2), LeaseLog(LEASE)
+    hands = [hire(f"hand-{number:02}", run, EXCLUSIVE, log) for number in range(count)]
     async with asyncio.timeout(40):
         await asyncio.gather(*(hand.done() for hand in hands))
     assert (await queue.stats(run.id)).completed == 102
-    assert set(ledger.served) == set(STATES) and ledger.crimes == []
+    assert set(log.served) == set(STATES) and log.violations == []
 
 
 @on_three
 async def test_who_runs_dry_is_given_more_and_new_partitions_are_found(queue, hire):
-    run, ledger = await filled(queue, STATES[:4], each=1), Ledger(LEASE)
+    run, log = await filled(queue, STATES[:4], each=1), LeaseLog(LEASE)
     await queue.enqueue(run.id, [Task(key=f"late-{n}", partition="late", delay=BEAT) for n in range(3)])
-    hands = [hire(f"hand-{number}", run, BRISK, ledger) for number in range(2)]
+    hands = [hire(f"hand-{number}", run, BRISK, log) for number in range(2)]
     await until_planned(queue, run, [hand.name for hand in hands])
     await queue.enqueue(
         run.id, [Task(key=f"{name}-{n}", partition=name) for name in "xyz" for n in range(40)]
     )
     async with asyncio.timeout(20):
         await asyncio.gather(*(hand.done() for hand in hands))
-    assert set(ledger.served) == {*STATES[:4], "late", *"xyz"} and ledger.crimes == []
-    assert {worker for name in "xyz" for worker in ledger.served[name]} == {"hand-0", "hand-1"}
+    assert set(log.served) == {*STATES[:4], "late", *"xyz"} and log.violations == []
+    assert {worker for name in "xyz" for worker in log.served[name]} == {"hand-0", "hand-1"}
 
 
 @on_three
 async def test_in_shared_mode_those_without_a_partition_help_with_the_largest(queue, hire):
-    run, ledger = await filled(queue, ["small", "large"], each=0), Ledger(LEASE)
+    run, log = await filled(queue, ["small", "large"], each=0), LeaseLog(LEASE)
     await queue.enqueue(run.id, [Task(key="one", partition="small")])
     await queue.enqueue(run.id, [Task(key=f"{n}", partition="large") for n in range(60)])
     sharing = PartitionRole(heartbeat=BEAT / 2)
-    hands = [hire(f"hand-{number}", run, sharing, ledger) for number in range(3)]
+    hands = [hire(f"hand-{number}", run, sharing, log) for number in range(3)]
     async with asyncio.timeout(20):
         await asyncio.gather(*(hand.done() for hand in hands))
-    assert len(set(ledger.served["large"])) == 3
+    assert len(set(log.served["large"])) == 3
 
 
 @on_sqlite
 async def test_workers_without_the_plan_may_not_join_an_exclusive_run_nor_the_other_way_round(queue, hire):
-    run, ledger = await filled(queue, ["x"], each=200), Ledger(LEASE)
-    hand = hire("hand", run, EXCLUSIVE, ledger)
+    run, log = await filled(queue, ["x"], each=200), LeaseLog(LEASE)
+    hand = hire("hand", run, EXCLUSIVE, log)
     await until_planned(queue, run, ["hand"])
     for sharing in (None, PartitionRole()):
         with pytest.raises(RunConflict, match="--partitions exclusive"):

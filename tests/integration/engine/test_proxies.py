@@ -188,7 +188,7 @@ async def test_the_fleet_shares_what_it_knows_on_every_backend(any_bench, rack, 
     assert not any(LOGIN[1] in text for text in (told.out, told.err, table.out, table.err))
 
 
-async def test_with_no_proxy_left_the_fleet_waits_and_says_so_and_asks_nobody_directly(bench, rack, origin):
+async def test_with_no_proxy_left_the_fleet_waits_and_says_so_and_sends_nothing_directly(bench, rack, origin):
     rack.add_dead(3)
 
     def stop(snapshot, pool):

@@ -13,7 +13,7 @@ OBEDIENT = """
 """
 
 
-async def test_what_one_worker_was_told_the_workers_of_the_next_run_know(bench, origin):
+async def test_robots_txt_that_one_worker_read_is_known_to_the_next_run(bench, origin):
     rules = "User-agent: *\nDisallow: /hidden"
     origin.answer = lambda path: Answer(rules if path == "/robots.txt" else "<p>page</p>")
     urls = [f"{origin.url}/{name}" for name in ("shown", "hidden")]

@@ -156,7 +156,7 @@ async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench
 
 
 @pytest.mark.long
-async def test_a_worker_that_is_let_go_finishes_and_nothing_is_charged(bench, origin):
+async def test_a_worker_that_is_removed_finishes_and_nothing_is_charged(bench, origin):
     origin.answer = lambda path: Answer(after=0.3)
     async with staffed(bench, origin, 200) as (queue, run, workers):
         await workers.set(3)

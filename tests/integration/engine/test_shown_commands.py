@@ -93,7 +93,7 @@ ELSEWHERE = {
     "scrape": "test_ondemand.py",
     "serve": "test_serve.py",
     "start": "test_start.py",
-    "top": "test_looking.py",
+    "top": "test_inspecting.py",
     "run --tor": "tests/integration/tor",
     "run --tokens": "tests/integration/tokens",
     "run --proxies": "test_proxies.py",

@@ -53,7 +53,7 @@ async def app(folder):
         yield app
 
 
-async def test_of_two_that_come_at_once_one_goes_on_and_the_other_is_told_its_name(queue):
+async def test_of_two_that_start_at_once_one_goes_on_and_the_other_learns_its_name(queue):
     locks = [ScraperLock(queue, "pages", run_id="r1"), ScraperLock(queue, "pages")]
     came = await asyncio.gather(*(lock.__aenter__() for lock in locks), return_exceptions=True)
     (refused,) = [one for one in came if isinstance(one, ScraperBusy)]
@@ -200,7 +200,7 @@ async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, fol
         await process.communicate()
 
 
-async def test_who_asks_late_is_told_that_the_lock_was_lost(queue, monkeypatch):
+async def test_a_late_check_finds_that_the_lock_was_lost(queue, monkeypatch):
     """Seeds are enqueued under the lock before there are workers to stop."""
 
     async def broken(self):

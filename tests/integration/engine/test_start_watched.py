@@ -24,7 +24,7 @@ from shoal.queue.open import open_queue
 from tests.integration.engine.shell import start, typed
 from tests.integration.engine.test_app import SCRAPER as PEOPLE
 from tests.integration.engine.test_app import TOML as PROJECT
-from tests.integration.engine.test_looking import fetched, sampled
+from tests.integration.engine.test_inspecting import fetched, sampled
 from tests.integration.engine.test_start import SCRAPER, TOML, Silence, ended
 
 WATCHED = """

@@ -130,7 +130,7 @@ async def terminal(folder):
             await process.wait()
 
 
-async def test_who_presses_again_and_again_is_told_once_how_to_go_on(terminal):
+async def test_repeated_interrupts_print_once_how_to_go_on(terminal):
     here = await terminal(*RUN)
     await here.until("in progress 4")
     for words in ("Finishing 4 tasks", "Returning 4 tasks to the queue", "Stopped with 4 tasks left"):
@@ -154,7 +154,7 @@ async def test_a_coordinator_that_is_stopped_twice_says_once_how_to_go_on(termin
     assert here.text.count("Resume:") == 1
 
 
-async def test_who_stops_a_run_while_it_is_filled_is_told_how_to_go_on(folder):
+async def test_stopping_a_run_while_it_is_filled_prints_how_to_go_on(folder):
     os.mkfifo(folder / "urls.txt")
     process = await start("run", "slow.py", "--urls-file", "urls.txt", folder=folder)
     async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""The worker pool of one run on this machine: starts workers, replaces dead ones, stops them together."""
+"""The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -170,7 +170,7 @@ class WorkerPool:
         self.stop()
 
     async def _keep_slot_running(self, fork_server: ForkServer, number: int, ending: PoolExit) -> None:
-        """Run a worker in one slot, and replace it when it dies."""
+        """Run a worker in one slot, and restart it when it dies."""
         deaths = 0
         await self._wait((number - self._first) * self._stagger)
         while not self._stops and not self._is_over:

@@ -20,7 +20,7 @@ async def durability(server: PostgresServer) -> Durability:
         return Durability(
             False, "The server has synchronous_commit off, so a crash can cost the last moments."
         )
-    return Durability(True, "Every answer is on the server's disk first, so a crash costs nothing.")
+    return Durability(True, "Data is on the server's disk before each reply, so a crash costs nothing.")
 
 
 async def _is_on(server: PostgresServer, setting: str) -> bool:

@@ -117,7 +117,7 @@ async def render_confirm(
     **values: Any,
 ) -> HTMLResponse:
     """Ask for confirmation before an action; `fields` are sent with it."""
-    flags = {"fields": fields, "can_do": can_do, "is_destructive": is_destructive}
+    flags: dict[str, Any] = {"fields": fields, "can_do": can_do, "is_destructive": is_destructive}
     return await render_page(request, "confirm.html", **flags, **values)
 
 

@@ -22,7 +22,7 @@ class ChildFailed(Exception):
         super().__init__(f"{call} ended without a result: {said}".rstrip())
 
 
-async def crew(count: int, call: str, /, **facts: Any) -> list[dict[str, Any]]:
+async def run_processes(count: int, call: str, /, **facts: Any) -> list[dict[str, Any]]:
     """Run `module:function` in so many processes at once and return their results.
 
     Each is told its `number`; raises ChildFailed as soon as one of them fails.

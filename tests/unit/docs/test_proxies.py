@@ -12,7 +12,7 @@ from shoal.core.proxies import STRATEGIES, ProxyRules, read_proxy_list
 from shoal.fetch.proxies import fetcher, health, per_exit_rate, pool
 from shoal.scrape.settings.proxies import read_proxies
 
-TEXT = (Path(__file__).parents[2] / "docs" / "how-to" / "proxies.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "how-to" / "proxies.md").read_text()
 RULES = re.findall(r"^\| `(\w+)` \| `?([^|`]*)`? \|", TEXT.partition("## Rules")[2], re.MULTILINE)
 
 

@@ -12,7 +12,7 @@ from shoal.fetch.browser import browser, fetcher, live, render_hints, tab, tab_l
 from shoal.fetch.response_limits import Limits
 from shoal.scrape.settings.browser import read_browser
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "browser.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "browser.md").read_text()
 
 
 def test_the_example_runs():

@@ -102,7 +102,7 @@ async def worker_pids(folder):
 
 
 @pytest.mark.long
-async def test_with_json_too_a_worker_s_death_is_told(folder, origin):
+async def test_the_death_of_a_worker_is_reported_with_json_too(folder, origin):
     origin.answer = lambda path: Answer(after=0.3)
     urls = [word for n in range(40) for word in ("--url", f"{origin.url}/{n}")]
     process = await start("run", "pages.py", "--json", "--at-once", "1", *urls, folder=folder)

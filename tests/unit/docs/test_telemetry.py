@@ -21,7 +21,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.process.heartbeat import HOUR
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL, IDLE_HEARTBEAT_INTERVAL
 
-FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+FOLDER = Path(__file__).parents[3] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("logs", "metrics")}
 
 

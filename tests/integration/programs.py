@@ -22,7 +22,7 @@ Program = Callable[[Orders, "Stage"], Awaitable[Any]]
 
 
 class Member:
-    """One process of a crew."""
+    """One of the programs."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -50,7 +50,7 @@ class Member:
         await self._process.wait()
 
 
-class Crew(list[Member]):
+class Programs(list[Member]):
     """Processes that have begun together."""
 
     async def reports(self) -> list[Any]:
@@ -59,9 +59,11 @@ class Crew(list[Member]):
 
 
 @asynccontextmanager
-async def crew(program: str, orders: Sequence[Orders], *, within: float = 60) -> AsyncIterator[Crew]:
+async def run_programs(
+    program: str, orders: Sequence[Orders], *, within: float = 60
+) -> AsyncIterator[Programs]:
     """Start a module once for each order, and let all begin at once; none outlives the block."""
-    members = Crew(map(Member, await asyncio.gather(*(_spawn(program, one) for one in orders))))
+    members = Programs(map(Member, await asyncio.gather(*(_spawn(program, one) for one in orders))))
     try:
         async with asyncio.timeout(within):
             assert [await member.says() for member in members] == [READY] * len(members)
@@ -75,7 +77,7 @@ async def crew(program: str, orders: Sequence[Orders], *, within: float = 60) ->
 
 async def reports_of(program: str, orders: Sequence[Orders], *, within: float = 90) -> list[Any]:
     """Run a program once for each order, all at the same time, and return what they report."""
-    async with crew(program, orders, within=within) as members:
+    async with run_programs(program, orders, within=within) as members:
         return await members.reports()
 
 
@@ -92,7 +94,7 @@ async def _spawn(program: str, orders: Orders) -> asyncio.subprocess.Process:
 
 
 class Stage:
-    """What a member of a crew says to the test and hears from it."""
+    """What one of the programs says to the test and hears from it."""
 
     def __init__(self) -> None:
         self._begun, self._finish = asyncio.Event(), asyncio.Event()
@@ -121,7 +123,7 @@ class Stage:
 
 
 def main(program: Program) -> None:
-    """Run a program as a member of a crew."""
+    """Run a program as one of several."""
     print(json.dumps(asyncio.run(_attend(program, json.loads(sys.argv[1])))), flush=True)
 
 

@@ -13,7 +13,7 @@ from shoal.fleet.status.tokens import TokenStatus
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.sessions import BROWSERS, SessionSettings
 
-FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+FOLDER = Path(__file__).parents[3] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("tokens", "sessions")}
 
 

@@ -1,4 +1,4 @@
-"""Workers without a process of their own, who claim by the plan of a run, and a ledger of what they hold."""
+"""Workers without a process of their own, which claim by the plan of a run, and a log of what they hold."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from shoal.worker.partitions import PartitionShare, read_plan, topic_of
 LOOK = 0.02  # seconds
 
 
-class Cord:
+class CuttableQueue:
     """A worker's connection to the queue, which can be cut, or held as when its process is stopped."""
 
     def __init__(self, queue):
@@ -25,19 +25,19 @@ class Cord:
         async def called(*given, **named):
             await self.is_open.wait()
             if self.is_cut:
-                raise QueueUnavailable("the queue", "the cord was cut")
+                raise QueueUnavailable("the queue", "the connection was cut")
             return await getattr(self._queue, verb)(*given, **named)
 
         return called
 
 
-class Ledger:
-    """Knows who holds leases of which partition, and convicts whoever gets one beside another."""
+class LeaseLog:
+    """Knows who holds leases of which partition, and records every worker that gets one beside another."""
 
     def __init__(self, lease):
         self._lease = lease.total_seconds()
         self._ends = {}  # by partition, worker and task: when the lease is over, whatever happens
-        self.crimes, self.served = [], {}
+        self.violations, self.served = [], {}
 
     def claimed(self, worker, leases, asked_at):
         now = time.monotonic()
@@ -46,7 +46,7 @@ class Ledger:
             self.served.setdefault(name, []).append(worker)
             for (partition, other, _), end in self._ends.items():
                 if partition == name and other != worker and end > now:
-                    self.crimes.append((name, other, worker))
+                    self.violations.append((name, other, worker))
             self._ends[name, worker, lease.task_id] = asked_at + self._lease
 
     def settling(self, worker, leases):
@@ -54,29 +54,29 @@ class Ledger:
             self._ends.pop((lease.task.partition, worker, lease.task_id), None)
 
 
-class Hand:
+class PartitionWorker:
     """Serves its share of a run until the run is drained, or it is unplugged."""
 
-    def __init__(self, name, queue, run, sharing, ledger, *, lease=timedelta(seconds=2), pace=0.01):
-        self.name, self.cord = name, Cord(queue)
-        self._run, self._ledger, self._lease, self._pace = run, ledger, lease, pace
-        self._membership = Membership(self.cord, run.id, sharing)
-        self._share = PartitionShare(self.cord, run.id, name, sharing)
+    def __init__(self, name, queue, run, sharing, log, *, lease=timedelta(seconds=2), pace=0.01):
+        self.name, self.queue_link = name, CuttableQueue(queue)
+        self._run, self._log, self._lease, self._pace = run, log, lease, pace
+        self._membership = Membership(self.queue_link, run.id, sharing)
+        self._share = PartitionShare(self.queue_link, run.id, name, sharing)
         self._task = asyncio.create_task(self._work())
 
     async def unplug(self):
-        """Die without a word: what it holds stays leased, and nobody is told."""
-        self.cord.is_cut = True
+        """Die silently: what it holds stays leased."""
+        self.queue_link.is_cut = True
         self._task.cancel()
         await asyncio.wait([self._task])
 
     def stop(self):
         """Do nothing from now on."""
-        self.cord.is_open.clear()
+        self.queue_link.is_open.clear()
 
     def wake(self):
         """Go on where it was stopped."""
-        self.cord.is_open.set()
+        self.queue_link.is_open.set()
 
     async def done(self):
         await self._task
@@ -90,7 +90,7 @@ class Hand:
     async def _claim(self):
         """Claim, hold and settle a few; return whether the run is drained."""
         asked_at = time.monotonic()
-        grant = await self.cord.claim(
+        grant = await self.queue_link.claim(
             self.name,
             run_id=self._run.id,
             limit=3,
@@ -98,11 +98,11 @@ class Hand:
             partitions=list(self._share.partitions),
             fence=self._share.fence,
         )
-        self._ledger.claimed(self.name, grant.leases, asked_at)
+        self._log.claimed(self.name, grant.leases, asked_at)
         if grant.leases:
             await asyncio.sleep(self._pace)
-            self._ledger.settling(self.name, grant.leases)
-            await self.cord.settle([Done(lease) for lease in grant.leases])
+            self._log.settling(self.name, grant.leases)
+            await self.queue_link.settle([Done(lease) for lease in grant.leases])
         else:
             await asyncio.sleep(10 * self._pace)
             await self._share.refresh()

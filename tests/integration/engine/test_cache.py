@@ -63,7 +63,7 @@ async def items(folder, run_id):
         return sorted([item.data["path"] async for item in queue.items(run_id)])
 
 
-async def test_a_second_run_within_the_lifetime_asks_nobody(folder, site):
+async def test_a_second_run_within_the_lifetime_sends_no_request(folder, site):
     words = [f"--url={site.url}/", "--cache", "5m disk:pages"]
     first = await run(folder, *words)
     visits = sum(site.visits.values())

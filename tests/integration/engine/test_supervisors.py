@@ -193,7 +193,7 @@ def fail(monkeypatch, method, times):
 
 
 @pytest.mark.parametrize("method", BACKGROUND_TASKS)
-async def test_a_duty_of_a_keeper_that_fails_is_told_and_another_worker_takes_over(
+async def test_a_duty_of_a_supervisor_that_fails_is_reported_and_another_worker_takes_over(
     bench, origin, monkeypatch, method
 ):
     fail(monkeypatch, method, 1)
@@ -227,7 +227,7 @@ async def test_a_plan_of_partitions_that_cannot_be_kept_ends_the_pool_with_its_r
             await bench.run(SCRAPER.format(settings=""), urls(origin, 3), partitions=["auto"])
 
 
-async def test_a_lock_that_can_no_longer_be_held_stops_its_pool_and_is_told(bench, origin, monkeypatch):
+async def test_a_lock_that_can_no_longer_be_held_stops_its_pool_and_is_reported(bench, origin, monkeypatch):
     monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", 0.1)
     monkeypatch.setattr("shoal.fleet.lock.ScraperLock._renew", broken)
     origin.answer = lambda path: Answer(after=0.1)
@@ -237,7 +237,7 @@ async def test_a_lock_that_can_no_longer_be_held_stops_its_pool_and_is_told(benc
     assert sum(origin.visits.values()) < 600
 
 
-async def test_leases_of_a_dead_worker_that_cannot_be_released_are_told(bench, origin, monkeypatch):
+async def test_leases_of_a_dead_worker_that_cannot_be_released_are_reported(bench, origin, monkeypatch):
     monkeypatch.setattr("shoal.fleet.run.pool.release_leases", broken)
     monkeypatch.setattr("shoal.fleet.run.pool.LATE_CLAIM_DELAYS", (0.01,))
     origin.answer = lambda path: Answer(after=0.05)

@@ -56,7 +56,7 @@ async def fill(bench, urls, robots=False):
 
 
 @pytest.mark.long
-async def test_a_host_whose_pages_are_all_at_hand_is_gone_through_at_full_speed(any_bench, clocked):
+async def test_a_host_whose_pages_are_all_cached_is_crawled_at_full_speed(any_bench, clocked):
     urls = [f"{clocked.url}/{page}" for page in range(PAGES)]
     await fill(any_bench, urls, robots=True)
     began = time.monotonic()
@@ -80,7 +80,7 @@ async def half_kept(bench, clocked, scraper, pages):
 
 
 @pytest.mark.alone
-async def test_a_host_whose_pages_are_partly_at_hand_is_asked_as_politely_as_ever(bench, clocked):
+async def test_a_host_whose_pages_are_partly_cached_keeps_its_rate(bench, clocked):
     pages = PAGES // 5
     times = await half_kept(bench, clocked, SHOP.format(robots=False), pages)
     gaps = [later - earlier for earlier, later in pairwise(times)]

@@ -14,7 +14,7 @@ from shoal.fetch.cache import fetcher, rules
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.recrawl import history
 
-FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+FOLDER = Path(__file__).parents[3] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("cache", "offline", "recrawl")}
 
 
