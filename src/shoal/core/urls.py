@@ -238,3 +238,13 @@ def _why_authority(rest: str) -> str:
     if port and port[1] and not (port[1].isdecimal() and len(port[1]) < 6 and int(port[1]) <= MAX_PORT):
         return f"its port is not a number from 0 to {MAX_PORT}; fix it or leave it out"
     return "its host is not a valid name or address; check its spelling"
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme and the host of a canonical URL."""
+    return "/".join(url.split("/", 3)[:3])
+
+
+def bare_host(url: str) -> str:
+    """Return the host of a canonical URL; example.com and www.example.com count as one."""
+    return url.split("/", 3)[2].removeprefix("www.")

@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 from array import array
-from bisect import bisect_left
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, NoReturn, Self
 from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted
+from shoal.export.follow import is_among
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.standard_streams import open_standard_streams
@@ -257,12 +257,8 @@ class ItemCursor:
         if len(self._seen) < (await queue.stats(run_id)).items:
             # A store with several servers may add an item below a higher id.
             async for stored in queue.items(run_id):
-                if not self._is_seen(stored.id):
+                if not is_among(self._seen, stored.id):
                     yield stored
-
-    def _is_seen(self, number: int) -> bool:
-        index = bisect_left(self._seen, number)
-        return index < len(self._seen) and self._seen[index] == number
 
 
 async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, items: list[Any]) -> RunResult:

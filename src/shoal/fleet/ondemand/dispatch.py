@@ -13,7 +13,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError, ShoalError, TaskDied
 from shoal.core.model import MINUTE, Fate, Grant, Lease, Release, Retry, Run, Task, TaskState
-from shoal.core.tasks import watched
+from shoal.core.tasks import start_in, watched
 from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
 from shoal.fleet.ondemand.discovery import ListeningWorker, WorkerDirectory
@@ -121,9 +121,7 @@ class Dispatch:
         for lease in grant.leases:
             if call := self._calls.get(lease.task_id):
                 call.is_dispatched = True
-            serving = watched(asyncio.create_task(self._serve(lease, grant.claimed_at)))
-            self._serving.add(serving)
-            serving.add_done_callback(self._serving.discard)
+            watched(start_in(self._serving, self._serve(lease, grant.claimed_at)))
         return grant
 
     async def _sleep(self, seconds: float | None) -> None:

@@ -14,9 +14,9 @@ from shoal.core.model import ZERO
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.lock import ScraperLock
+from shoal.fleet.maintenance import maintained
 from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker
-from shoal.fleet.run.maintenance import maintained
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog

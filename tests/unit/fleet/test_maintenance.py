@@ -7,8 +7,8 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import SECOND
-from shoal.fleet.run import maintenance
-from shoal.fleet.run.maintenance import MIN_INTERVAL, maintained, reclaim_if_due
+from shoal.fleet import maintenance
+from shoal.fleet.maintenance import MIN_INTERVAL, maintained, reclaim_if_due
 from tests.conformance.backends import VirtualClock
 from tests.conformance.model import ModelQueue
 
