@@ -36,26 +36,11 @@ _ODD_ESCAPE = re.compile(
     r"(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
 )
 _UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~")
-_TRACKING = re.compile(
-    r"utm_.*|gclid|gclsrc|gbraid|wbraid|dclid|srsltid|fbclid|igshid|igsh|msclkid|twclid|ttclid|li_fat_id|epik"
-    r"|yclid|ysclid|_openstat|mc_cid|mc_eid|_hsenc|_hsmi|mkt_tok|vero_id|oly_anon_id|oly_enc_id|wickedid",
-    re.IGNORECASE,
-)
 
 
-def canonical(url: str, *, strip_tracking: bool = False, sort_query: bool = False) -> str:
+def canonical(url: str) -> str:
     """Return the canonical form of a URL; raises InvalidUrl."""
-    href, _ = canonical_with_host(url)
-    if not (strip_tracking or sort_query) or "?" not in href:
-        return href
-    page, _, query = href.partition("?")
-    params = query.split("&")
-    if strip_tracking:
-        params = [param for param in params if not _TRACKING.fullmatch(_name(param))]
-    if sort_query:
-        params.sort(key=_name)  # by name only: the order of a repeated name may matter to the site
-    query = "&".join(params)
-    return f"{page}?{query}" if query else page
+    return canonical_with_host(url)[0]
 
 
 def canonical_with_host(url: str) -> tuple[str, str]:
@@ -194,10 +179,6 @@ def _without_root(href: str, host: str) -> tuple[str, str]:
         return href, host
     bare = f"{name[:-1]}{colon}{port}"
     return href.replace(host, bare, 1), bare
-
-
-def _name(param: str) -> str:
-    return param.partition("=")[0]
 
 
 def _refusal(text: object, reason: str) -> InvalidUrl:

@@ -8,7 +8,6 @@ from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from shoal.core.errors import InvalidInput
@@ -37,7 +36,7 @@ async def run(
     scraper: Scraper, urls: Stream | None, given: Mapping[str, Any], on_open: OnOpen | None = None
 ) -> RunResult:
     """Run a scraper, and return its items and everything that became of its pages."""
-    check_not_loading(scraper)
+    check_not_loading()
     options = RunOptions.read(urls, given)
     progress = ScriptProgress(scraper.name, options.progress)
     closing = ""
@@ -62,7 +61,7 @@ def run_sync(scraper: Scraper, urls: Stream | None, given: Mapping[str, Any]) ->
     The first Ctrl-C finishes the tasks in progress and returns what there is; the second hands them back and
     raises KeyboardInterrupt.
     """
-    check_not_loading(scraper)
+    check_not_loading()
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -167,7 +166,7 @@ class ItemStream:
     """
 
     def __init__(self, scraper: Scraper, urls: Stream | None, given: Mapping[str, Any]) -> None:
-        check_not_loading(scraper)
+        check_not_loading()
         self._scraper, self._options = scraper, RunOptions.read(urls, given)
         self._items: AsyncGenerator[Any, None] | None = None
         self._outcome = StreamOutcome()
@@ -187,9 +186,7 @@ class ItemStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self._items is not None:
             await self._items.aclose()
 
@@ -274,7 +271,7 @@ async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, item
     return await read_result(opened.queue, summary, items=items, refused=opened.refusals.first, notes=notes)
 
 
-def check_not_loading(scraper: Scraper) -> None:
+def check_not_loading() -> None:
     """Raise InvalidInput in a file that is being imported, as by a worker: it would start a run again."""
     if is_loading():
         raise InvalidInput(

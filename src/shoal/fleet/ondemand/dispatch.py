@@ -18,7 +18,7 @@ from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
 from shoal.fleet.ondemand.discovery import ListeningWorker, WorkerDirectory
 from shoal.queue.contract import Queue
-from shoal.worker.ipc.calls import CallRequest, CallResult, FollowedLink
+from shoal.worker.ipc.calls import CallFate, CallRequest, CallResult, FollowedLink
 
 LEASE = MINUTE  # extended by the supervisor of the worker that has it
 CLAIM_INTERVAL = 0.25  # seconds between two claims, at most
@@ -191,15 +191,15 @@ class Dispatch:
 
     async def _handle_result(self, lease: Lease, member: ListeningWorker, result: CallResult) -> None:
         match result.fate:
-            case "done":
+            case CallFate.DONE:
                 self._succeed(lease, member.listed.worker_id, result)
-            case "released":
+            case CallFate.RELEASED:
                 self._requeue(lease)
-            case "retry" if lease.attempt < self._run.settings.max_attempts:
+            case CallFate.RETRY if lease.attempt < self._run.settings.max_attempts:
                 self._requeue(lease)
-            case "retry" | "dead":
+            case CallFate.RETRY | CallFate.DEAD:
                 self._die(lease, result.error, result.traceback)
-            case _:
+            case CallFate.STALE:
                 await self._look_up(lease)
 
     async def _look_up(self, lease: Lease) -> None:
@@ -213,7 +213,7 @@ class Dispatch:
             case TaskState.COMPLETED:
                 stored = self._queue.items(self._run.id, step=call.task.step)
                 items = [item.data async for item in stored if item.task_id == lease.task_id]
-                self._succeed(lease, None, CallResult(fate="done", items=items))
+                self._succeed(lease, None, CallResult(fate=CallFate.DONE, items=items))
             case TaskState.DEAD:
                 async for letter in self._queue.dead(self._run.id, ids=[lease.task_id]):
                     self._die(lease, letter.error, letter.traceback)

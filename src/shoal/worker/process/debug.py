@@ -40,7 +40,7 @@ from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
-KEEP_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
+RENEW_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class LeaseRenewer(SupervisorChannel):
 
     async def _keep(self) -> None:
         config, heartbeat = self._config, Heartbeat(self._config)
-        interval = min(KEEP_INTERVAL, config.lease.total_seconds() / 3)
+        interval = min(RENEW_INTERVAL, config.lease.total_seconds() / 3)
         async with open_queue(config.queue) as queue:
             is_over = False
             while True:
