@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.integration.engine.origin import Answer
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
+README = (Path(__file__).parents[4] / "README.md").read_text()
 
 
 def quotes(path):

@@ -26,10 +26,10 @@ from shoal.fleet.scale.decide import ScaleBounds
 from shoal.fleet.scale.drivers.local import LocalWorkers
 from shoal.fleet.scale.load import load_of
 from shoal.queue.open import open_queue
+from tests.integration.engine.fleet.test_start import executed
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
 from tests.integration.engine.shell import start, typed
-from tests.integration.engine.test_start import executed
 
 PAGES = """
 pages = Scraper("pages", rate=None, robots=False, retries=0, per_host=200)
@@ -354,7 +354,7 @@ async def test_the_commands_explain_themselves(command, tmp_path):
     assert shown.code == Exit.OK and "Example: shoal" in shown.out and not shown.err
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "fleet.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "fleet.md").read_text()
 
 
 async def test_the_example_of_the_page_runs(tmp_path):

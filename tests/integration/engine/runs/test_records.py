@@ -92,7 +92,7 @@ async def test_many_records_are_read_in_pages(any_bench, monkeypatch):
     assert sorted(names) == sorted(f"r{number}" for number in range(40))
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "stages.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "stages.md").read_text()
 
 
 async def test_the_examples_of_the_page_run(run, any_bench, tmp_path, capsys):

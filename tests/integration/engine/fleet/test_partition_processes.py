@@ -262,7 +262,7 @@ async def test_from_python_workers_share_partitions_out_and_a_run_tells_them(sit
     assert served_by_two(items) == set() and len({item["pid"] for item in items}) == 2
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "partitions.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "partitions.md").read_text()
 
 
 @on_sqlite

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from shoal.fleet.run import maintenance
+from shoal.fleet import maintenance
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer
 

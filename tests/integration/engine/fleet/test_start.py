@@ -169,7 +169,7 @@ async def test_a_file_that_lacks_something_is_an_error_of_usage(tmp_path):
     assert answer.code == Exit.USAGE and "shoal.toml: queue is missing; add queue =" in answer.err
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "cluster.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "cluster.md").read_text()
 
 
 class Silence:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.process import free_port
 
-WALKTHROUGH = (Path(__file__).parents[3] / "docs" / "walkthrough.md").read_text()
+WALKTHROUGH = (Path(__file__).parents[4] / "docs" / "walkthrough.md").read_text()
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.S)
 SITE_PORT, SERVE_PORT = "8642", "8700"
 SERVERS = ("python -m shoal.demo.site", "shoal serve")

@@ -22,7 +22,7 @@ POLITE = """
 @pytest.fixture
 def clocked():
     """Ports that are hosts, and a way to end them and have their moments."""
-    script = Path(__file__).with_name("clocked_origin.py")
+    script = Path(__file__).parents[1] / "clocked_origin.py"
     process = subprocess.Popen(
         [sys.executable, str(script), str(HOSTS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -9,7 +9,7 @@ from shoal import Page, Scraper
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.exits import Exit
 from shoal.core.errors import ShoalError
-from tests.integration.engine.test_hooks import urls
+from tests.integration.engine.hooks.test_hooks import urls
 
 HEAD = """
 import os, signal, time

@@ -21,11 +21,11 @@ from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from shoal.queue.open import open_queue
+from tests.integration.engine.commands.test_inspecting import fetched, sampled
+from tests.integration.engine.fleet.test_app import SCRAPER as PEOPLE
+from tests.integration.engine.fleet.test_app import TOML as PROJECT
+from tests.integration.engine.fleet.test_start import SCRAPER, TOML, Silence, ended
 from tests.integration.engine.shell import start, typed
-from tests.integration.engine.test_app import SCRAPER as PEOPLE
-from tests.integration.engine.test_app import TOML as PROJECT
-from tests.integration.engine.test_inspecting import fetched, sampled
-from tests.integration.engine.test_start import SCRAPER, TOML, Silence, ended
 
 WATCHED = """
 [logs]

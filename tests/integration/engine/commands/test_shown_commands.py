@@ -88,7 +88,7 @@ PAGES = {
 }
 # Commands that need more than this project, and the tests that type them.
 ELSEWHERE = {
-    "demo": "make demo, and tests/integration/engine/test_readme.py",
+    "demo": "make demo, and tests/integration/engine/commands/test_readme.py",
     "listen": "test_ondemand.py",
     "scrape": "test_ondemand.py",
     "serve": "test_serve.py",

@@ -33,7 +33,7 @@ WHOLE = ["cache=10m"]
 @pytest.fixture
 def clocked():
     """A host, and a way to end it and have its moments."""
-    script = Path(__file__).with_name("clocked_origin.py")
+    script = Path(__file__).parents[1] / "clocked_origin.py"
     process = subprocess.Popen(
         [sys.executable, str(script), "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -19,21 +19,21 @@ from shoal.worker.settling import settlements
 from shoal.worker.worker import Stop
 from tests.integration.engine.faults import Fault, scene
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[3]
 PAGES = 30
 URLS = [f"http://a{number % 5}.example/{number}" for number in range(PAGES)]
 VERBS = ("claim", "settle", "stats", "notes", "write_notes", "swap_note")
 # The tests that let the other verbs fail which workers and their supervisors call.
 ELSEWHERE = {
-    "finish": "integration/engine/test_faults.py",
-    "pause_host": "integration/engine/test_faults.py",
+    "finish": "integration/engine/processes/test_faults.py",
+    "pause_host": "integration/engine/processes/test_faults.py",
     "hosts": "unit/worker/fetchers/test_private_refusals.py",
     "run": "unit/core/test_repeat.py",
     "trim_notes": "unit/fetch/cache/test_queue_store.py",
     "extend": "unit/worker/process/test_supervisor.py",
     "extend_worker": "unit/worker/process/test_supervisor.py",
-    "beat": "integration/engine/test_supervisors.py",
-    "abandon": "integration/engine/test_supervisors.py",
+    "beat": "integration/engine/processes/test_supervisors.py",
+    "abandon": "integration/engine/processes/test_supervisors.py",
 }
 IN_COMMANDS = {"dead"}  # called in this folder by commands only, which raise the error
 
