@@ -12,7 +12,7 @@ from pathlib import Path
 import uvloop
 
 from tests.servers.process import ServerMissing
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.haul.crawl import HAULER, HOSTS, SETTINGS, Route, Tenth, tenths
 from tools.bench.haul.looking import Looks, look_at
 from tools.bench.haul.sizes import main_parts, sizes_of
@@ -38,7 +38,7 @@ async def measure(store: Store, tasks: int, claimers: int) -> list[Figure]:
         say(f"{store.name}: {many(tasks, 'task')}")
         await load(store, address, Route(tasks).seeds, hosts=HOSTS, settings=SETTINGS)
         async with _sampled(store) as samples:
-            reports = await crew(claimers, HAULER, address=address, tasks=tasks, claimers=claimers)
+            reports = await run_processes(claimers, HAULER, address=address, tasks=tasks, claimers=claimers)
         say(f"{store.name}: sizes, and looking at it")
         sizes = await sizes_of(address)
         looks = await look_at(store, address)

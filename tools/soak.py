@@ -9,7 +9,7 @@ from itertools import groupby
 from shoal.queue.open import open_queue
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerMissing
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.fleet.process import SIMULATE
 from tools.bench.fleet.servers import PER_MACHINE
 from tools.bench.fleet.workload import HOST_DELAY, SCRAPER, SETTINGS, seeds
@@ -64,7 +64,7 @@ async def soak(server: PostgresServer, options: argparse.Namespace) -> list[Rows
             say(f"{samples[-1]['item']:,} items; {', '.join(shown)}")
 
     sampling = asyncio.create_task(sample())
-    work = crew(
+    work = run_processes(
         1,
         SIMULATE,
         address=address,

@@ -1,4 +1,4 @@
-"""What the papers publish: for each paper the same articles, whoever asks."""
+"""What the papers publish: for each paper the same articles in every response."""
 
 import random
 from typing import Any, NamedTuple

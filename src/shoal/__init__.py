@@ -45,7 +45,7 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-# Fetched when first asked for: nobody needs all that these bring with them, least of all a worker.
+# Imported on first use: no program needs all that these import, least of all a worker.
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

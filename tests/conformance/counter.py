@@ -2,7 +2,7 @@
 
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 
 TOPIC, KEY = "counts", "one"
 

@@ -196,7 +196,7 @@ NO_PLACES = [
 
 
 @pytest.mark.parametrize("after", NO_PLACES)
-async def test_what_is_no_place_is_refused_with_the_way_out(after: str) -> None:
+async def test_what_is_no_cursor_is_refused_with_a_hint(after: str) -> None:
     queue = ModelQueue(VirtualClock().now)
     run = await start(queue, page())
     with pytest.raises(InvalidSetting, match="Begin without it"):

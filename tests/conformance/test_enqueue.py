@@ -108,7 +108,9 @@ async def test_the_url_goes_before_the_payload(queue: Queue) -> None:
     assert (await queue.enqueue(run.id, [page(payload={"n": 2})])).duplicate == 1
 
 
-async def test_tasks_without_url_and_key_are_told_apart_by_their_payload_in_any_order(queue: Queue) -> None:
+async def test_tasks_without_url_and_key_are_distinguished_by_their_payload_in_any_order(
+    queue: Queue,
+) -> None:
     run = await start(queue, Task(payload={"a": 1, "b": 2}), Task(payload={"a": 2, "b": 1}))
     report = await queue.enqueue(run.id, [Task(payload={"b": 2, "a": 1}), Task()])
     assert report == EnqueueReport(added=1, duplicate=1)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.backends import Bench, StoreUnderTest, lasting
 from tests.conformance.counter import KEY, TOPIC
-from tests.integration.crew import reports_of
+from tests.integration.programs import reports_of
 
 PROCESSES, TIMES = 4, 25
 

@@ -1,7 +1,7 @@
 """A process that has imported what workers need, and forks a fork server for each run of a test.
 
 A start of the fork server takes half a second of processor time, nearly all of it for imports, and tests run
-hundreds of scrapers. `tests/integration/engine/test_forkserver.py` starts the real one.
+hundreds of scrapers. `tests/integration/engine/processes/test_forkserver.py` starts the real one.
 """
 
 import atexit

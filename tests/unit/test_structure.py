@@ -1,12 +1,13 @@
 """A name is defined once, a folder can be taken in at a glance, and a file stays small."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "shoal"
 MAX_FILES = 17  # of one folder, without `__init__.py`
-MAX_LINES = 430
+MAX_QUERIES = 20  # of one folder
+MAX_LINES = 420
 # One table or one class each.
 LARGER: dict[str, int] = {}
 
@@ -24,6 +25,11 @@ def test_a_folder_shows_a_reader_few_files_at_once():
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     counts = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("[!_]*.py"))) for folder in folders}
     assert {name: count for name, count in counts.items() if count > MAX_FILES} == {}
+
+
+def test_a_folder_of_queries_shows_a_reader_few_of_them_at_once():
+    counts = Counter(str(file.parent.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.sql"))
+    assert {name: count for name, count in counts.items() if count > MAX_QUERIES} == {}
 
 
 def test_a_file_stays_small():

@@ -1,4 +1,4 @@
-"""One process of a crew: it prepares, says that it is ready, works when it is told to, and reports.
+"""One process of several: it prepares, says that it is ready, works when it is told to, and reports.
 
 The order comes as a line of JSON on stdin, the answers go as lines of JSON to what stdout was; whatever
 else is printed goes to stderr.

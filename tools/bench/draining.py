@@ -9,7 +9,7 @@ from shoal.core.model import SECOND, Done, Fate, Grant, Lease
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from tools.bench.child import Gate
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.workload import BATCH, RUN_ID, done
 
 CLAIMER = f"{__name__}:claimer"
@@ -18,7 +18,7 @@ LONGEST_NAP = 0.05  # seconds
 
 async def drain(address: str, claimers: int, most: int | None = None) -> float:
     """Have so many processes empty the run, or take `most` tasks each, and return the tasks per second."""
-    results = await crew(claimers, CLAIMER, address=address, most=most)
+    results = await run_processes(claimers, CLAIMER, address=address, most=most)
     return pace(results)
 
 

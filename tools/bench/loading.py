@@ -7,7 +7,7 @@ from typing import Any
 from shoal.core.model import RunSettings, Task
 from shoal.queue.open import open_queue
 from tools.bench.child import Gate
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.pages import HOSTS
 from tools.bench.processes import memory_of
 from tools.bench.stores import Store
@@ -24,7 +24,7 @@ async def load(
     async with open_queue(address) as queue:
         await start_run(queue, settings)
     loaders = store.loaders if count > ALONE else 1
-    reports = await crew(loaders, ENQUEUE, address=address, count=count // loaders, hosts=hosts)
+    reports = await run_processes(loaders, ENQUEUE, address=address, count=count // loaders, hosts=hosts)
     assert sum(report["added"] for report in reports) == count
     store.rest(address)
 

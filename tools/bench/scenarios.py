@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shoal.queue.open import open_queue
 from tools.bench.cells import Cell, cell, compare, together
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.draining import drain
 from tools.bench.loading import ENQUEUE, load
 from tools.bench.memory import memory
@@ -79,10 +79,10 @@ async def enqueue(store: Store, scale: Scale) -> Figures:
     count = scale.enqueue
     async with store.room() as address:
         say(f"{count:,} new tasks")
-        (new,) = await crew(1, ENQUEUE, address=address, count=count)
+        (new,) = await run_processes(1, ENQUEUE, address=address, count=count)
         store.rest(address)
         say(f"{count:,} tasks, nine in ten known")
-        (seen,) = await crew(1, ENQUEUE, address=address, count=count, seen=count)
+        (seen,) = await run_processes(1, ENQUEUE, address=address, count=count, seen=count)
     assert (new["added"], seen["added"]) == (count, -(-count // 10))
     for what, result, bars in (("new tasks", new, ENQUEUE_NEW), ("90 % known", seen, ENQUEUE_SEEN)):
         name = f"{store.name} enqueue, {what}"
@@ -96,7 +96,7 @@ async def stream(store: Store, scale: Scale) -> Figures:
     """Many tasks from a generator, and what the process grows to."""
     async with store.room() as address:
         say(f"{scale.stream:,} tasks from a generator")
-        (result,) = await crew(1, ENQUEUE, address=address, count=scale.stream)
+        (result,) = await run_processes(1, ENQUEUE, address=address, count=scale.stream)
     name = f"{store.name} stream of {scale.stream:,}"
     yield Figure(name, scale.stream / result["seconds"], "tasks/s", None, result)
     yield Figure(f"{name}, peak memory", result["rss_peak"], "MB", STREAM_MB)

@@ -28,7 +28,7 @@ SCRAPER = Path(__file__).with_name("crawl.py")
 TURN = 0.05  # seconds between two looks at what is due
 NEARLY = 0.97  # of the pages, after which no more faults are dealt
 LAST_BREATH = 15.0  # seconds in which the orphans of dead launchers may end
-COUNT_EVERY = 0.5
+COUNT_INTERVAL = 0.5
 
 
 class CommandFailed(Exception):
@@ -126,7 +126,7 @@ class Campaign:
 
     def _pages(self) -> int:
         """Return how many pages were served, as of a moment ago."""
-        if time.monotonic() > self._counted + COUNT_EVERY:
+        if time.monotonic() > self._counted + COUNT_INTERVAL:
             self._served, self._counted = self._origin.ask("count"), time.monotonic()
         return self._served
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Self
 
 from shoal.cli.configuration import current_project
@@ -38,9 +37,7 @@ class RefusedSeeds:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
     @asynccontextmanager

@@ -3,7 +3,6 @@
 import sys
 import time
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from shoal.cli.console import console, counted, duration, escaped, say
@@ -38,9 +37,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             self._view.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._view:
             self._view.stop()
 

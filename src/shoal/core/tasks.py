@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -22,6 +22,19 @@ def watched(task: asyncio.Task[T]) -> asyncio.Task[T]:
     Without a custom handler, the loop logs it. A worker ends with it, and so does a command, by `supervise`.
     """
     task.add_done_callback(_report)
+    return task
+
+
+def loop_time() -> float:
+    """Return the time of the running event loop, in seconds."""
+    return asyncio.get_running_loop().time()
+
+
+def start_in(tasks: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start a task that `tasks` holds until it ends: the event loop alone would not keep it alive."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
     return task
 
 

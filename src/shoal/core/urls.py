@@ -36,26 +36,11 @@ _ODD_ESCAPE = re.compile(
     r"(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
 )
 _UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~")
-_TRACKING = re.compile(
-    r"utm_.*|gclid|gclsrc|gbraid|wbraid|dclid|srsltid|fbclid|igshid|igsh|msclkid|twclid|ttclid|li_fat_id|epik"
-    r"|yclid|ysclid|_openstat|mc_cid|mc_eid|_hsenc|_hsmi|mkt_tok|vero_id|oly_anon_id|oly_enc_id|wickedid",
-    re.IGNORECASE,
-)
 
 
-def canonical(url: str, *, strip_tracking: bool = False, sort_query: bool = False) -> str:
+def canonical(url: str) -> str:
     """Return the canonical form of a URL; raises InvalidUrl."""
-    href, _ = canonical_with_host(url)
-    if not (strip_tracking or sort_query) or "?" not in href:
-        return href
-    page, _, query = href.partition("?")
-    params = query.split("&")
-    if strip_tracking:
-        params = [param for param in params if not _TRACKING.fullmatch(_name(param))]
-    if sort_query:
-        params.sort(key=_name)  # by name only: the order of a repeated name may matter to the site
-    query = "&".join(params)
-    return f"{page}?{query}" if query else page
+    return canonical_with_host(url)[0]
 
 
 def canonical_with_host(url: str) -> tuple[str, str]:
@@ -196,10 +181,6 @@ def _without_root(href: str, host: str) -> tuple[str, str]:
     return href.replace(host, bare, 1), bare
 
 
-def _name(param: str) -> str:
-    return param.partition("=")[0]
-
-
 def _refusal(text: object, reason: str) -> InvalidUrl:
     # The error reaches logs and dead letters; a password in an invalid URL must not.
     shown = text.translate(_REMOVED) if isinstance(text, str) else repr(text)
@@ -238,3 +219,13 @@ def _why_authority(rest: str) -> str:
     if port and port[1] and not (port[1].isdecimal() and len(port[1]) < 6 and int(port[1]) <= MAX_PORT):
         return f"its port is not a number from 0 to {MAX_PORT}; fix it or leave it out"
     return "its host is not a valid name or address; check its spelling"
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme and the host of a canonical URL."""
+    return "/".join(url.split("/", 3)[:3])
+
+
+def bare_host(url: str) -> str:
+    """Return the host of a canonical URL; example.com and www.example.com count as one."""
+    return url.split("/", 3)[2].removeprefix("www.")

@@ -152,7 +152,7 @@ def judge(
             # Every page of the host needs robots.txt: the pause saves the attempts of its other tasks.
             pause = ROBOTS_WAIT + wait
             return Bury(lease, error, pause_host=pause) if last else Retry(lease, error, pause, pause)
-        case HttpStatus(status=status) if not _is_transient(status) and not policy.allows_status(error):
+        case HttpStatus(status=status) if not is_transient(status) and not policy.allows_status(error):
             return Bury(lease, error)
         case _ if last:
             return Bury(lease, error)
@@ -181,5 +181,6 @@ def _is_final(error: Exception, is_repeated: bool) -> bool:
     return isinstance(error, CODE_ERRORS) and not depends_on_page
 
 
-def _is_transient(status: int) -> bool:
+def is_transient(status: int) -> bool:
+    """Return whether a status may be different a moment later."""
     return status in TRANSIENT_4XX or (500 <= status <= 599 and status not in PERMANENT_5XX)

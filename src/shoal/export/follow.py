@@ -73,7 +73,7 @@ class _Follower:
             return
         # A store with several servers, or a delayed settlement, may add an item below a higher id.
         async for batch in batches(self._items(0)):
-            await self._write([item for item in batch if not self._is_seen(item.id)])
+            await self._write([item for item in batch if not is_among(self._seen, item.id)])
 
     async def _write(self, batch: list[StoredItem]) -> None:
         selected = [item for item in batch if self._since is None or item.stored_at >= self._since]
@@ -94,9 +94,11 @@ class _Follower:
                 log.warning("Waiting for %s: %s", error.place, error.reason)
                 await asyncio.sleep(RETRY_INTERVAL.total_seconds())
 
-    def _is_seen(self, number: int) -> bool:
-        index = bisect_left(self._seen, number)
-        return index < len(self._seen) and self._seen[index] == number
+
+def is_among(ids: "array[int]", number: int) -> bool:
+    """Return whether a number is among sorted ones."""
+    index = bisect_left(ids, number)
+    return index < len(ids) and ids[index] == number
 
 
 async def _pause(stop: asyncio.Event, interval: timedelta) -> None:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Generator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from shoal.fleet.app import App
@@ -29,9 +28,7 @@ class connect:
         self._app = await self._open()
         return self._app
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self._app:
             await self._app.close()
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -34,12 +33,7 @@ class open_queue:
         self._queue = await self._open()
         return self._queue
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self._queue:
             await self._queue.close()
 

@@ -1,4 +1,4 @@
-"""The arguments of a run, stored in the queue: its workers and whoever resumes it have them."""
+"""The arguments of a run, stored in the queue for its workers and the command that resumes it."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -9,7 +9,7 @@ from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.patterns import regular
 from shoal.core.text import shorten
-from shoal.core.urls import canonical, site_of
+from shoal.core.urls import bare_host, canonical, site_of
 from shoal.core.values import read_words
 
 _RULES = ("host", "site", "any")
@@ -51,7 +51,7 @@ class Scope:
             return any(_matcher(pattern)(url) for pattern in self.patterns)
         if origin is None:  # a task without a URL: the link comes from the user's own code
             return True
-        here, there = _bare_host(origin), _bare_host(url)
+        here, there = bare_host(origin), bare_host(url)
         return here == there or (self.rule == "site" and site_of(here) == site_of(there))
 
     def check(self, url: str, *, origin: str | None) -> None:
@@ -77,10 +77,6 @@ class Scope:
 
     def __str__(self) -> str:
         return ", ".join(map(repr, self.patterns)) or repr(self.rule)
-
-
-def _bare_host(url: str) -> str:
-    return url.split("/", 3)[2].removeprefix("www.")
 
 
 def _check(key: str, pattern: str) -> None:

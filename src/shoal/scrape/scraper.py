@@ -297,7 +297,7 @@ class Scraper:
         Without URLs it begins with its own seeds. `options` are `queue`, `workers`, `resume`, `run_id`,
         `args`, `at_once`, `on_invalid`, `progress`, `tasks`, the other sources of `shoal run` such as
         `sitemap`, and settings such as `max_pages`. The queue is temporary unless you name one, which is
-        resumed. With `workers` the pages are scraped by so many processes, which import the scraper's file.
+        resumed. `workers` is the number of processes that scrape the pages; they import the scraper's file.
         """
         result: RunResult = await _script("run")(self, urls, options)
         return result

@@ -1,4 +1,4 @@
-"""Progress of a run in a script or a notebook: one line that is rewritten; nothing where nobody looks."""
+"""Progress of a run in a script or a notebook: one line that is rewritten; nothing without a terminal."""
 
 import logging
 import sys

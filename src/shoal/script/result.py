@@ -1,11 +1,12 @@
 """The result of a run, as a program gets it: items, rejects, dead letters and counts."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.core.model import DeadLetter, StoredItem, StoredReject
+from shoal.core.tasks import first
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
 from shoal.discover.source import Refusal
@@ -145,8 +146,8 @@ async def read_result(
     counts = {name: value for name, value in summary.as_json().items() if type(value) is int}
     counts["missing"] = snapshot.missing.count
     counts["files"] = snapshot.files.stored
-    rejects = [one async for one in _up_to(queue.rejects(run.id), MAX_LISTED)]
-    dead = [one async for one in _up_to(queue.dead(run.id), MAX_LISTED)]
+    rejects = [one async for one in first(queue.rejects(run.id), MAX_LISTED)]
+    dead = [one async for one in first(queue.dead(run.id), MAX_LISTED)]
     cut = [
         f"Only the first {MAX_LISTED:,} of {total:,} {what} are in the result."
         for what, total in (("rejects", counts["rejected"]), ("dead letters", counts["dead"]))
@@ -169,12 +170,3 @@ async def read_result(
         hooks=dict(snapshot.hooks),
         notes=[*cut, *([LOST] if snapshot.lost_counts else []), *notes],
     )
-
-
-async def _up_to(source: AsyncIterator[T], limit: int) -> AsyncIterator[T]:
-    count = 0
-    async for one in source:
-        yield one
-        count += 1
-        if count >= limit:
-            return

@@ -5,16 +5,15 @@ import signal
 import sys
 import threading
 from array import array
-from bisect import bisect_left
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted
+from shoal.export.follow import is_among
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.standard_streams import open_standard_streams
@@ -37,7 +36,7 @@ async def run(
     scraper: Scraper, urls: Stream | None, given: Mapping[str, Any], on_open: OnOpen | None = None
 ) -> RunResult:
     """Run a scraper, and return its items and everything that became of its pages."""
-    check_not_loading(scraper)
+    check_not_loading()
     options = RunOptions.read(urls, given)
     progress = ScriptProgress(scraper.name, options.progress)
     closing = ""
@@ -62,7 +61,7 @@ def run_sync(scraper: Scraper, urls: Stream | None, given: Mapping[str, Any]) ->
     The first Ctrl-C finishes the tasks in progress and returns what there is; the second hands them back and
     raises KeyboardInterrupt.
     """
-    check_not_loading(scraper)
+    check_not_loading()
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -167,7 +166,7 @@ class ItemStream:
     """
 
     def __init__(self, scraper: Scraper, urls: Stream | None, given: Mapping[str, Any]) -> None:
-        check_not_loading(scraper)
+        check_not_loading()
         self._scraper, self._options = scraper, RunOptions.read(urls, given)
         self._items: AsyncGenerator[Any, None] | None = None
         self._outcome = StreamOutcome()
@@ -187,9 +186,7 @@ class ItemStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self._items is not None:
             await self._items.aclose()
 
@@ -257,12 +254,8 @@ class ItemCursor:
         if len(self._seen) < (await queue.stats(run_id)).items:
             # A store with several servers may add an item below a higher id.
             async for stored in queue.items(run_id):
-                if not self._is_seen(stored.id):
+                if not is_among(self._seen, stored.id):
                     yield stored
-
-    def _is_seen(self, number: int) -> bool:
-        index = bisect_left(self._seen, number)
-        return index < len(self._seen) and self._seen[index] == number
 
 
 async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, items: list[Any]) -> RunResult:
@@ -278,7 +271,7 @@ async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, item
     return await read_result(opened.queue, summary, items=items, refused=opened.refusals.first, notes=notes)
 
 
-def check_not_loading(scraper: Scraper) -> None:
+def check_not_loading() -> None:
     """Raise InvalidInput in a file that is being imported, as by a worker: it would start a run again."""
     if is_loading():
         raise InvalidInput(

@@ -1,10 +1,13 @@
-"""Every action a user can take; the API and the pages both call these."""
+"""Every action that an operator can take; the API and the pages both call these."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
+
+from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
 from shoal.core.model import NOTHING, DeadFilter, DeadLetter, EnqueueReport, Run, Task
@@ -23,9 +26,10 @@ from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
+from shoal.queue.contract import Queue
 from shoal.web.audit import record_action
-from shoal.web.auth.credentials import Principal, check_operator
-from shoal.web.context import WebContext
+from shoal.web.auth.credentials import Principal, check_operator, principal_of
+from shoal.web.context import WebContext, context_of
 
 Ids = Sequence[str] | None  # of dead letters; None means all
 
@@ -55,268 +59,221 @@ SETTINGS = (
 )
 
 
-async def pause(context: WebContext, principal: Principal, run_id: str) -> Run:
-    """Stop handing out tasks of a run until it is resumed."""
-    return await _change_state(context, principal, "pause", context.app.queue.pause, run_id)
-
-
-async def resume(context: WebContext, principal: Principal, run_id: str) -> Run:
-    """Resume a paused or partial run; raises RunConflict if it was cancelled."""
-    return await _change_state(context, principal, "resume", context.app.queue.resume, run_id)
-
-
-async def cancel(context: WebContext, principal: Principal, run_id: str) -> Run:
-    """Cancel a run permanently; nothing is deleted. A finished run stays as it is."""
-    return await _change_state(
-        context, principal, "cancel", lambda one: lifecycle.cancel(context.app.queue, one), run_id
-    )
-
-
-async def _change_state(
-    context: WebContext, principal: Principal, name: str, verb: Callable[[str], Awaitable[Run]], run_id: str
-) -> Run:
-    check_operator(context, principal)
-    run = await verb(run_id)
-    await record_action(context.app.queue, principal, name, run_id)
-    return run
-
-
-async def change_settings(
-    context: WebContext, principal: Principal, run_id: str, settings: Mapping[str, Any]
-) -> list[SettingRow]:
-    """Change settings of a run while it runs; return all of its settings."""
-    check_operator(context, principal)
-    check_settings(settings)
-    queue = context.app.queue
-    await change.change_settings(queue, run_id, settings)
-    await record_action(queue, principal, "set", run_id, **settings)
-    return await change.list_settings(queue, run_id)
-
-
-async def purge(context: WebContext, principal: Principal, run_id: str) -> None:
-    """Delete a run with all its tasks, items and dead letters; raises RunConflict while workers run on it."""
-    check_operator(context, principal)
-    await retention.purge_run(context.app.queue, run_id)
-    await record_action(context.app.queue, principal, "purge", run_id)
-
-
-async def purge_old(
-    context: WebContext, principal: Principal, rule: RetentionRule, *, dry_run: bool = False
-) -> PurgeReport:
-    """Delete the runs that a rule selects; return them with their counts."""
-    check_operator(context, principal)
-    report = await retention.purge_old(context.app.queue, rule, dry_run=dry_run)
-    if not dry_run:
-        target = rule.scraper or "all scrapers"
-        await record_action(context.app.queue, principal, "purge old", target, runs=len(report.runs))
-    return report
-
-
-async def replay(
-    context: WebContext,
-    principal: Principal,
-    run_id: str,
-    ids: Ids = None,
-    *,
-    where: DeadFilter = DeadFilter(),
-) -> int:
-    """Put dead letters back to pending; return how many."""
-    return await _change_letters(context, principal, "replay", context.app.queue.replay, run_id, ids, where)
-
-
-async def drop(
-    context: WebContext,
-    principal: Principal,
-    run_id: str,
-    ids: Ids = None,
-    *,
-    where: DeadFilter = DeadFilter(),
-) -> int:
-    """Drop dead letters permanently; return how many."""
-    return await _change_letters(context, principal, "drop", context.app.queue.drop, run_id, ids, where)
-
-
-async def edit_letter(
-    context: WebContext, principal: Principal, run_id: str, letter_id: str, change: LetterChange
-) -> DeadLetter:
-    """Change one dead letter and return it; raises RunConflict if it has changed or is a duplicate."""
-    check_operator(context, principal)
-    await _check_step(context, run_id, change)
-    letter = await letters.edit_letter(context.app.queue, run_id, letter_id, change, by=principal.name)
-    await record_action(context.app.queue, principal, "edit", run_id, letters=1)
-    return letter
-
-
-async def edit_letters(
-    context: WebContext,
-    principal: Principal,
-    run_id: str,
-    change: LetterChange,
-    ids: Ids = None,
-    *,
-    where: DeadFilter = DeadFilter(),
-    dry_run: bool = False,
-) -> EditReport:
-    """Change dead letters; return the counts, and what was changed or refused."""
-    check_operator(context, principal)
-    await _check_step(context, run_id, change)
-    report = await letters.edit_letters(
-        context.app.queue, run_id, change, ids=ids, where=where, by=principal.name, dry_run=dry_run
-    )
-    if not dry_run:
-        await record_action(context.app.queue, principal, "edit", run_id, letters=report.edited)
-    return report
-
-
-async def _check_step(context: WebContext, run_id: str, change: LetterChange) -> None:
-    app = context.app
-    job_of = partial(job_of_run, app.project, app.queue_url)
-    await letters.check_step(app.queue, await app.queue.run(run_id), change.step, job_of)
-
-
 class _DeadLetterAction(Protocol):
     def __call__(self, run_id: str, ids: Ids, *, where: DeadFilter) -> Awaitable[int]: ...
 
 
-async def _change_letters(
-    context: WebContext,
-    principal: Principal,
-    name: str,
-    verb: _DeadLetterAction,
-    run_id: str,
-    ids: Ids,
-    where: DeadFilter,
-) -> int:
-    check_operator(context, principal)
-    count = await verb(run_id, ids, where=where)
-    await record_action(context.app.queue, principal, name, run_id, letters=count)
-    return count
+@dataclass(frozen=True, slots=True)
+class OperatorActions:
+    """What an operator can do; a 403 for a reader, and for anyone on a read-only server."""
 
+    context: WebContext
+    principal: Principal
 
-async def pause_host(context: WebContext, principal: Principal, host: str, duration: timedelta) -> None:
-    """Send a host no requests for a while, in any run; zero ends a pause."""
-    check_operator(context, principal)
-    await context.app.queue.pause_host(host, duration)
-    await record_action(context.app.queue, principal, "pause host", host, seconds=duration.total_seconds())
+    def __post_init__(self) -> None:
+        check_operator(self.context, self.principal)
 
+    @property
+    def _queue(self) -> Queue:
+        return self.context.app.queue
 
-async def slow_host(context: WebContext, principal: Principal, host: str, delay: timedelta) -> None:
-    """Set the minimum gap between request starts on a host, in any run; zero removes it."""
-    check_operator(context, principal)
-    await context.app.queue.slow_host(host, delay)
-    await record_action(context.app.queue, principal, "slow host", host, seconds=delay.total_seconds())
+    async def record(self, action: str, target: str, **details: Any) -> None:
+        """Add an entry to the audit log."""
+        await record_action(self._queue, self.principal, action, target, **details)
 
+    async def pause(self, run_id: str) -> Run:
+        """Stop handing out tasks of a run until it is resumed."""
+        return await self._change_state("pause", self._queue.pause, run_id)
 
-async def start(
-    context: WebContext,
-    principal: Principal,
-    scraper: str,
-    *,
-    urls: Sequence[str] = (),
-    tasks: Sequence[Task] = (),
-    settings: Mapping[str, Any] | None = None,
-    args: Mapping[str, Any] = NOTHING,
-    sitemaps: Sequence[str] = (),
-    feeds: Sequence[str] = (),
-    feed_hosts: Sequence[str] = (),
-    run_id: str | None = None,
-    invalid: InvalidPolicy = "skip",
-    workers: int = 0,
-    needs_tasks: bool = False,
-) -> dict[str, Any]:
-    """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
+    async def resume(self, run_id: str) -> Run:
+        """Resume a paused or partial run; raises RunConflict if it was cancelled."""
+        return await self._change_state("resume", self._queue.resume, run_id)
 
-    Without any of these sources the run gets the seeds that the project or the scraper declares. An
-    existing run id is continued: tasks that are already in the run are not added again. `workers` start on
-    this machine; with them, or with `needs_tasks`, a new run that gets no task is deleted, and InvalidInput
-    says why.
-    """
-    check_operator(context, principal)
-    check_settings(settings or {})
-    check_workers(context, workers)
-    app = context.app
-    job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
-    others = {"sitemap": list(sitemaps), "feed": list(feeds), "feed_hosts": list(feed_hosts)}
-    seeds = read_sources(urls, tasks, others) or seeds_of_job(app.project, job)
-    opened = await open_job(app.queue, job, run_id=run_id)
-    job, run, is_new = opened.job, opened.run, opened.is_new
-    async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
+    async def cancel(self, run_id: str) -> Run:
+        """Cancel a run permanently; nothing is deleted. A finished run stays as it is."""
+        return await self._change_state("cancel", lambda one: lifecycle.cancel(self._queue, one), run_id)
+
+    async def _change_state(self, name: str, verb: Callable[[str], Awaitable[Run]], run_id: str) -> Run:
+        run = await verb(run_id)
+        await self.record(name, run_id)
+        return run
+
+    async def change_settings(self, run_id: str, settings: Mapping[str, Any]) -> list[SettingRow]:
+        """Change settings of a run while it runs; return all of its settings."""
+        check_settings(settings)
+        await change.change_settings(self._queue, run_id, settings)
+        await self.record("set", run_id, **settings)
+        return await change.list_settings(self._queue, run_id)
+
+    async def purge(self, run_id: str) -> None:
+        """Delete a run with all that it stores; raises RunConflict while workers run on it."""
+        await retention.purge_run(self._queue, run_id)
+        await self.record("purge", run_id)
+
+    async def purge_old(self, rule: RetentionRule, *, dry_run: bool = False) -> PurgeReport:
+        """Delete the runs that a rule selects; return them with their counts."""
+        report = await retention.purge_old(self._queue, rule, dry_run=dry_run)
+        if not dry_run:
+            target = rule.scraper or "all scrapers"
+            await self.record("purge old", target, runs=len(report.runs))
+        return report
+
+    async def replay(self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()) -> int:
+        """Put dead letters back to pending; return how many."""
+        return await self._change_letters("replay", self._queue.replay, run_id, ids, where)
+
+    async def drop(self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()) -> int:
+        """Drop dead letters permanently; return how many."""
+        return await self._change_letters("drop", self._queue.drop, run_id, ids, where)
+
+    async def edit_letter(self, run_id: str, letter_id: str, change: LetterChange) -> DeadLetter:
+        """Change one dead letter and return it; raises RunConflict if it has changed or is a duplicate."""
+        await self._check_step(run_id, change)
+        letter = await letters.edit_letter(self._queue, run_id, letter_id, change, by=self.principal.name)
+        await self.record("edit", run_id, letters=1)
+        return letter
+
+    async def edit_letters(
+        self,
+        run_id: str,
+        change: LetterChange,
+        ids: Ids = None,
+        *,
+        where: DeadFilter = DeadFilter(),
+        dry_run: bool = False,
+    ) -> EditReport:
+        """Change dead letters; return the counts, and what was changed or refused."""
+        await self._check_step(run_id, change)
+        report = await letters.edit_letters(
+            self._queue, run_id, change, ids=ids, where=where, by=self.principal.name, dry_run=dry_run
+        )
+        if not dry_run:
+            await self.record("edit", run_id, letters=report.edited)
+        return report
+
+    async def _check_step(self, run_id: str, change: LetterChange) -> None:
+        app = self.context.app
+        job_of = partial(job_of_run, app.project, app.queue_url)
+        await letters.check_step(app.queue, await app.queue.run(run_id), change.step, job_of)
+
+    async def _change_letters(
+        self, name: str, verb: _DeadLetterAction, run_id: str, ids: Ids, where: DeadFilter
+    ) -> int:
+        count = await verb(run_id, ids, where=where)
+        await self.record(name, run_id, letters=count)
+        return count
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        """Send a host no requests for a while, in any run; zero ends a pause."""
+        await self._queue.pause_host(host, duration)
+        await self.record("pause host", host, seconds=duration.total_seconds())
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        """Set the minimum gap between request starts on a host, in any run; zero removes it."""
+        await self._queue.slow_host(host, delay)
+        await self.record("slow host", host, seconds=delay.total_seconds())
+
+    async def start(
+        self,
+        scraper: str,
+        *,
+        urls: Sequence[str] = (),
+        tasks: Sequence[Task] = (),
+        settings: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] = NOTHING,
+        sitemaps: Sequence[str] = (),
+        feeds: Sequence[str] = (),
+        feed_hosts: Sequence[str] = (),
+        run_id: str | None = None,
+        invalid: InvalidPolicy = "skip",
+        workers: int = 0,
+        needs_tasks: bool = False,
+    ) -> dict[str, Any]:
+        """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
+
+        Without any of these sources the run gets the seeds that the project or the scraper declares. An
+        existing run id is continued: tasks that are already in the run are not added again. `workers` start
+        on this machine; with them, or with `needs_tasks`, a new run that gets no task is deleted, and
+        InvalidInput says why.
+        """
+        check_settings(settings or {})
+        check_workers(self.context, workers)
+        app = self.context.app
+        job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
+        others = {"sitemap": list(sitemaps), "feed": list(feeds), "feed_hosts": list(feed_hosts)}
+        seeds = read_sources(urls, tasks, others) or seeds_of_job(app.project, job)
+        opened = await open_job(app.queue, job, run_id=run_id)
+        job, run, is_new = opened.job, opened.run, opened.is_new
+        async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
+            report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+            if is_new and not report.added and (workers or needs_tasks):
+                raise InvalidInput(_nothing_queued(report))
+            if workers:
+                async with app.local_workers.starting:
+                    check_workers(self.context, workers)
+                    await app.local_workers.start(run, job, workers)
+        details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
+        details |= {"refused": _first_refusal(report)} if report.refused else {}
+        await self.record("start", run.id, scraper=scraper, **details)
+        return filled_row(job, run, report)
+
+    async def start_workers(self, run_id: str, workers: int) -> int:
+        """Start workers on this machine for a run of a project scraper; return how many it has here now."""
+        async with self.context.app.local_workers.starting:
+            check_workers(self.context, workers)
+            await self.context.app.work(run_id, workers=workers)
+        await self.record("start workers", run_id, workers=workers)
+        return self.context.app.local_workers.count(run_id)
+
+    async def stop_workers(self, run_id: str) -> int:
+        """Let the workers that this server runs for a run finish their tasks and end; return how many."""
+        stopped = self.context.app.local_workers.stop(run_id)
+        await self.record("stop workers", run_id, workers=stopped)
+        return stopped
+
+    async def enqueue(
+        self,
+        run_id: str,
+        *,
+        urls: Sequence[str] = (),
+        tasks: Sequence[Task] = (),
+        invalid: InvalidPolicy = "skip",
+    ) -> dict[str, Any]:
+        """Add tasks to a run of a project scraper; return what `shoal enqueue --json` prints."""
+        app = self.context.app
+        run = await app.queue.run(run_id)
+        job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
+        seeds = read_sources(urls, tasks, {})
         report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-        if is_new and not report.added and (workers or needs_tasks):
-            raise InvalidInput(_nothing_queued(report))
-        if workers:
-            async with app.local_workers.starting:
-                check_workers(context, workers)
-                await app.local_workers.start(run, job, workers)
-    details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
-    details |= {"refused": _first_refusal(report)} if report.refused else {}
-    await record_action(app.queue, principal, "start", run.id, scraper=scraper, **details)
-    return filled_row(job, run, report)
+        await self.record("enqueue", run.id, **_enqueue_counts(report))
+        return filled_row(job, run, report)
+
+    async def forget(self, scraper: str) -> int:
+        """Forget what runs of a project scraper with `dedup` have queued; return how many tasks."""
+        check_scraper(self.context, scraper)
+        count = await self.context.app.forget(scraper)
+        await self.record("forget", scraper, tasks=count)
+        return count
+
+    async def scrape(
+        self,
+        scraper: str,
+        task: Task,
+        *,
+        timeout: timedelta,
+        strategy: str = "least_loaded",
+    ) -> Scraped:
+        """Have an on-demand worker handle a task of a project scraper now."""
+        check_scraper(self.context, scraper)
+        scraped = await self.context.app.call(scraper, task, timeout=timeout, strategy=strategy)
+        about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
+        await self.record("scrape", scraper, **about)
+        return scraped
 
 
-async def start_workers(context: WebContext, principal: Principal, run_id: str, workers: int) -> int:
-    """Start workers on this machine for a run of a project scraper; return how many it has here now."""
-    check_operator(context, principal)
-    async with context.app.local_workers.starting:
-        check_workers(context, workers)
-        await context.app.work(run_id, workers=workers)
-    await record_action(context.app.queue, principal, "start workers", run_id, workers=workers)
-    return context.app.local_workers.count(run_id)
-
-
-async def stop_workers(context: WebContext, principal: Principal, run_id: str) -> int:
-    """Let the workers that this server runs for a run finish their tasks and end; return how many."""
-    check_operator(context, principal)
-    stopped = context.app.local_workers.stop(run_id)
-    await record_action(context.app.queue, principal, "stop workers", run_id, workers=stopped)
-    return stopped
-
-
-async def enqueue(
-    context: WebContext,
-    principal: Principal,
-    run_id: str,
-    *,
-    urls: Sequence[str] = (),
-    tasks: Sequence[Task] = (),
-    invalid: InvalidPolicy = "skip",
-) -> dict[str, Any]:
-    """Add tasks to a run of a project scraper; return what `shoal enqueue --json` prints."""
-    check_operator(context, principal)
-    app = context.app
-    run = await app.queue.run(run_id)
-    job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
-    seeds = read_sources(urls, tasks, {})
-    report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-    await record_action(app.queue, principal, "enqueue", run.id, **_enqueue_counts(report))
-    return filled_row(job, run, report)
-
-
-async def forget(context: WebContext, principal: Principal, scraper: str) -> int:
-    """Forget what runs of a project scraper with `dedup` have queued; return how many tasks."""
-    check_operator(context, principal)
-    check_scraper(context, scraper)
-    count = await context.app.forget(scraper)
-    await record_action(context.app.queue, principal, "forget", scraper, tasks=count)
-    return count
-
-
-async def scrape(
-    context: WebContext,
-    principal: Principal,
-    scraper: str,
-    task: Task,
-    *,
-    timeout: timedelta,
-    strategy: str = "least_loaded",
-) -> Scraped:
-    """Have an on-demand worker handle a task of a project scraper now."""
-    check_operator(context, principal)
-    check_scraper(context, scraper)
-    scraped = await context.app.call(scraper, task, timeout=timeout, strategy=strategy)
-    about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
-    await record_action(context.app.queue, principal, "scrape", scraper, **about)
-    return scraped
+def operator_actions(request: Request) -> OperatorActions:
+    """Return the actions of who sent a request; raises a 403 if they may not make changes."""
+    return OperatorActions(context_of(request), principal_of(request))
 
 
 def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:

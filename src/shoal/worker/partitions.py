@@ -4,7 +4,6 @@ The plan is a note that the launchers of all machines write. A worker only reads
 fence, so that a claim by an outdated plan gets nothing.
 """
 
-import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from math import inf
@@ -12,6 +11,7 @@ from math import inf
 import msgspec
 
 from shoal.core.model import SECOND, Note
+from shoal.core.tasks import loop_time
 from shoal.queue.contract import Fence, SharedNotes
 
 PLAN = "plan"
@@ -86,7 +86,7 @@ class PartitionShare:
 
     async def refresh(self) -> bool:
         """Read the plan; return whether a partition was taken away."""
-        sent_at = _now()
+        sent_at = loop_time()
         notes = await self._queue.notes(self._topic, [PLAN])
         before, self.partitions = self.partitions, read_plan(notes).of(self._worker_id)
         self.fence = (self._topic, PLAN, notes[PLAN].stamp) if PLAN in notes else None
@@ -99,7 +99,3 @@ class PartitionShare:
         A worker that was suspended for longer may resume with leases that are no longer its own.
         """
         return now - self._read_at <= self._fresh_for
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -1,13 +1,12 @@
 """From a lease to its outcome: fetch the page and run its step; outcomes.py judges what went wrong."""
 
 import asyncio
-import contextvars
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from shoal.core.errors import NotNow, StepEnded, StepTimeout
+from shoal.core.errors import NotNow, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
@@ -22,7 +21,6 @@ from shoal.fetch.task_context import begin_task
 from shoal.scrape.files.download import is_download, payload_for_step, read_plan
 from shoal.scrape.harvest import Dropped, Harvest
 from shoal.scrape.hooks.arguments import FailedTask
-from shoal.scrape.hooks.hooks import STEP_THREAD, StepThread
 from shoal.scrape.page import Page
 from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
@@ -31,12 +29,13 @@ from shoal.scrape.step import Step
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, as_download, headers_for
 from shoal.worker.files.sink import FileSink
-from shoal.worker.hook_calls import HookCalls, apply_decision, is_cancelled
+from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate
 from shoal.worker.requests.sender import StepRequests
+from shoal.worker.requests.step_runner import StepRunner
 from shoal.worker.task_waits import TaskWaits
 
 
@@ -57,19 +56,15 @@ class TaskProcessor:
         self._note_cuts, self._may_cancel = note_cuts, may_cancel
         self._scraper, self._tools, self._tally, self._waits = scraper, tools, tally, waits
         self._judge = OutcomeJudge(
-            scraper,
-            run,
-            tally,
-            robots=tools.robots,
-            redact=tools.redact,
-            on_private=tools.on_private,
+            scraper, run, tally, robots=tools.robots, redact=tools.redact, on_private=tools.on_private
         )
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
-        self._deadlines = Deadlines()
-        self._hooks = HookCalls(scraper.hooks, tools.markers, self._deadlines, may_cancel)
+        deadlines = Deadlines()
+        self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, may_cancel)
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
+        self._steps = StepRunner(tools, waits, deadlines)
         self.read_settings(run)
         self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
@@ -378,39 +373,4 @@ class TaskProcessor:
         attempt.asked = True
 
     async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
-        time_limit = step.lease or self._settings.lease
-        try:
-            await self._waits.begin_step(number)
-            with self._deadlines.within(time_limit):
-                if step.is_async:
-                    if isinstance(subject, Page) and subject.is_long:
-                        # Parsing takes long enough to delay everything else on the loop.
-                        await asyncio.to_thread(subject.prepare)
-                    return await self._tools.markers.run_marked(number, step.harvest_async(subject))
-                return await self._run_step_in_thread(step, subject, number, time_limit.total_seconds())
-        except TimeoutError as error:
-            raise StepTimeout(step.name, time_limit.total_seconds()) from error
-        except (SystemExit, GeneratorExit) as error:
-            raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
-        except asyncio.CancelledError as error:
-            if is_cancelled():
-                raise
-            raise StepEnded(step.name, error) from error
-        finally:
-            self._waits.end_step(number)
-
-    async def _run_step_in_thread(
-        self, step: Step, subject: Page | Task, number: int, seconds: float
-    ) -> Harvest:
-        def harvest() -> Harvest:
-            with self._tools.markers.mark_thread(number):
-                try:
-                    return step.harvest(subject)
-                except (SystemExit, GeneratorExit) as error:
-                    # Here: a future does not carry these from one thread to another as it does others.
-                    raise StepEnded(step.name, error) from error
-
-        # In the task's context, so that what the step logs is attributed to its task.
-        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
-        context.run(STEP_THREAD.set, StepThread(loop, loop.time() + seconds, seconds))
-        return await loop.run_in_executor(self._tools.threads, context.run, harvest)
+        return await self._steps.run(step, subject, number, step.lease or self._settings.lease)

@@ -21,7 +21,7 @@ POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any
 MAX_POLL_INTERVAL, MAX_RESTING_INTERVAL, POLL_GROWTH = 2.0, 30.0, 1.1  # seconds, seconds, factor
 MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
 MIN_WAIT = 0.001  # seconds
-MAX_GROWTHS = 100  # of the poll interval; so many exceed any
+MAX_GROWTHS = 100  # of the poll interval; enough to exceed any maximum
 FULL_INTERVAL_AFTER = 6  # polls: from here on the interval is POLL_INTERVAL, and grows
 CLAIM_JITTER = 0.05  # seconds
 # Idle workers that wait for the same host all claim when it is free, and one gets it. After some defeats in

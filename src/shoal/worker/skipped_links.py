@@ -1,13 +1,9 @@
-"""Links that were not followed, counted per run in the queue, so that every report has them.
-
-Each worker writes one note with its own counts. Readers add them up.
-"""
+"""Links that were not followed, counted per run in the queue, so that every report has them."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +17,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.files.counts import write_file_counts
 from shoal.worker.left_out.last_counts import mark_counted, mark_counting
 from shoal.worker.left_out.missing import write_missing
+from shoal.worker.left_out.notes import CountNotes
 from shoal.worker.left_out.reasons import ROBOTS, SKIPPED, cut_of, note_cuts, option_for
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
 WRITE_INTERVAL = 5 * SECOND
 PAGES_INTERVAL = SECOND  # of the counts of pages and files, which change seldom
-COUNTS_TTL = timedelta(days=365)
+LINK_NOTES = CountNotes("links not followed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +44,11 @@ class SkippedLinks:
         return {"count": self.count, "example": self.example, "option": self.option}
 
 
-def topic_of(run_id: str) -> str:
-    """Return the note topic of a run's counts."""
-    return f"links not followed {run_id}"
-
-
 async def links_not_followed(queue: SharedNotes, run_id: str) -> dict[str, SkippedLinks]:
     """Return the skipped links of a run by reason, the most frequent reason first."""
     counts: Counter[str] = Counter()
     examples: dict[str, str | None] = {}
-    for note in (await queue.notes(topic_of(run_id))).values():
+    for note in (await LINK_NOTES.read(queue, run_id)).values():
         for reason, (count, example) in _decode(note.value).items():
             counts[reason] += count
             examples.setdefault(reason, example)
@@ -73,7 +65,7 @@ class SkippedLinkCounts:
         self, queue: Queue, link_filter: "LinkFilter", run_id: str, worker_id: str, tally: WorkerCounters
     ) -> None:
         self._queue, self._link_filter, self._tally = queue, link_filter, tally
-        self._topic, self._run_id, self._worker_id = topic_of(run_id), run_id, worker_id
+        self._run_id, self._worker_id = run_id, worker_id
         self._written: dict[str, int] = {}
         self._missing_written = self._files_written = 0
         self._cuts_noted: set[str] = set()
@@ -114,9 +106,7 @@ class SkippedLinkCounts:
         if counts == self._written:
             return
         value = {reason: (count, self._link_filter.examples.get(reason)) for reason, count in counts.items()}
-        await self._queue.write_notes(
-            self._topic, {self._worker_id: msgspec.json.encode(value)}, ttl=COUNTS_TTL
-        )
+        await LINK_NOTES.write(self._queue, self._run_id, self._worker_id, msgspec.json.encode(value))
         self._written = counts
         await self._note_cuts(counts)
 

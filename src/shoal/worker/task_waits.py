@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from shoal.core.tasks import loop_time
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.scheduler import Scheduler
 
@@ -19,21 +20,21 @@ class TaskWaits:
 
     def try_request(self, start: ScheduledLease) -> bool:
         """Return whether a task may still send its request; if so, the request counts as sent."""
-        return self._scheduler.try_request(start, _now())
+        return self._scheduler.try_request(start, loop_time())
 
     def wait_for_host(self, number: int) -> None:
         """Record that a task now waits for its host, and for nothing in this worker."""
-        self._slots.wait_for_host(number, _now())
+        self._slots.wait_for_host(number, loop_time())
         if self._slow_timer is None:
             self._set_slow_timer()
 
     def stop_waiting(self, number: int) -> None:
         """Record that a task no longer waits for its host; it has a slot again."""
-        self._slots.stop_waiting(number, _now())
+        self._slots.stop_waiting(number, loop_time())
 
     async def begin_step(self, number: int) -> None:
         """Wait until a task may run its step; `end_step` must follow, whatever happens here."""
-        if not self._slots.begin_step(number, _now()):
+        if not self._slots.begin_step(number, loop_time()):
             turn = self._turns[number] = asyncio.get_running_loop().create_future()
             await turn
 
@@ -63,11 +64,7 @@ class TaskWaits:
         self._slow_timer = None if due is None else loop.call_at(due, self._free_slow)
 
     def _free_slow(self) -> None:
-        is_any = self._slots.free_slow(_now())
+        is_any = self._slots.free_slow(loop_time())
         self._set_slow_timer()
         if is_any:
             self._on_slot_free()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

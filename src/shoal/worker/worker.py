@@ -12,7 +12,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
-from shoal.core.tasks import exchange_last, repeat
+from shoal.core.tasks import exchange_last, loop_time, repeat
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
@@ -162,7 +162,7 @@ class Worker:
         if not self._scheduler.may_accept_call(lease):
             return None
         verdict = self._callers.wait_for(lease)
-        self._accept([lease], self._claims.clock.to_local(claimed_at, _now()))
+        self._accept([lease], self._claims.clock.to_local(claimed_at, loop_time()))
         return verdict
 
     async def change_settings(self, run: Run, changes: Mapping[str, Any]) -> None:
@@ -237,12 +237,12 @@ class Worker:
             # Before the claim, not after it: an event during the claim may be what the next one waits for.
             self._wake.clear()
             self._host_freed.clear()
-            self._release(self._scheduler.take_unreachable(_now()))
+            self._release(self._scheduler.take_unreachable(loop_time()))
             if self.is_held and self.is_held():
                 await self._wait_for_wake(HELD_INTERVAL)
                 continue
             await self._settle_refusals()
-            size = self._scheduler.next_claim_size(_now())
+            size = self._scheduler.next_claim_size(loop_time())
             if not size:
                 await self._wait_for_wake(POLL_INTERVAL)
                 continue
@@ -295,7 +295,7 @@ class Worker:
             leases,
             self._channel.report_claimed(leases, is_full=is_full),
             claimed_at,
-            _now(),
+            loop_time(),
             is_valid=is_valid,
             uncertainty=self._claims.clock.uncertainty,
         )
@@ -390,7 +390,7 @@ class Worker:
         self._wake.set()
 
     def _finish(self, number: int, outcome: Outcome) -> None:
-        self._scheduler.finish(number, _now())
+        self._scheduler.finish(number, loop_time())
         self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
         if not (self._refusals and self._refusals.hold(outcome)):
             self._settlements.put(self._callers.withhold_links(outcome))
@@ -415,7 +415,3 @@ class Worker:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
             self._channel.send(WorkerProgress(self.tally, self.in_hand))
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

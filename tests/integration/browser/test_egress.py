@@ -124,7 +124,7 @@ class Names:
 
 
 @in_both
-async def test_names_are_resolved_by_the_door_alone(browse, origin):
+async def test_names_are_resolved_by_the_proxy_alone(browse, origin):
     names = Names()
     browser = browse(Egress([LOOPBACK], lookup=names.lookup), wait="#tried", block=frozenset())
     await fetch(browser, origin.on("/", trying(["http://a.canary.test/", "https://b.canary.test/"])))

@@ -128,7 +128,7 @@ async def test_after_a_crowd_of_pages_one_tab_is_ready_and_no_other_is_open(brow
 
 @pytest.mark.long
 @in_both
-async def test_crowds_of_one_visitor_after_another_have_no_more_tabs_than_there_are(browse, origin):
+async def test_many_pages_of_one_session_after_another_use_no_more_than_the_allowed_tabs(browse, origin):
     browser = browse(context="session", tabs=3)
     url = origin.on("/", html("<p>"))
     for key in "abc":
@@ -286,7 +286,7 @@ async def test_who_comes_when_all_tabs_are_taken_waits_or_is_sent_back(browse, o
     assert [getattr(answer, "status", None) for answer in answers] == [200, None, 200, 200]
 
 
-async def test_what_is_raised_before_asking_asks_nobody(browse, origin):
+async def test_an_error_before_the_request_sends_no_request(browse, origin):
     browser = browse(tabs=1)
     url = origin.on("/", html("<p>"))
 
@@ -343,7 +343,7 @@ async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
 
 @pytest.mark.long
 @in_both
-async def test_visitors_and_ways_come_and_go_and_tabs_stay_few(browse, origin):
+async def test_sessions_and_proxies_change_and_tabs_stay_few(browse, origin):
     browser = browse(context="session", tabs=2)
     url = origin.on("/", html("<p>"))
     for number in range(12):

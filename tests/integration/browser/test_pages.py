@@ -43,7 +43,7 @@ def html(text: str, *headers: str, status: str = "200 OK") -> bytes:
 
 
 @in_both
-async def test_a_page_comes_home_as_its_scripts_have_made_it(browse, origin):
+async def test_a_page_is_returned_as_its_scripts_have_made_it(browse, origin):
     url = origin.on("/", page(WRITTEN, HTML, "X-Mine: 1"))
     origin.on("/data", page('{"name": "Ünal \U0001f41f"}'.encode()))
     for wait in (".row", "idle"):
@@ -54,7 +54,7 @@ async def test_a_page_comes_home_as_its_scripts_have_made_it(browse, origin):
     assert "Headless" not in origin.asked[0].headers["user-agent"]
 
 
-async def test_redirects_are_followed_told_and_asked_about(browser, origin):
+async def test_redirects_are_followed_reported_and_checked(browser, origin):
     for status in (301, 302, 303, 307, 308):
         url = origin.on(f"/a{status}", redirect("/b", status=f"{status} Moved"))
         origin.on("/b", redirect("/end"))
@@ -112,7 +112,7 @@ async def test_a_host_that_wants_a_password_is_not_given_one(browser, origin):
     assert "authorization" not in origin.asked[-1].headers
 
 
-async def test_a_page_that_has_not_changed_is_told_so(browser, origin):
+async def test_an_unchanged_page_is_recognised(browser, origin):
     url = origin.on("/", page(b"", status="304 Not Modified"))
     response = await fetch(browser, url, headers={"If-None-Match": '"1"'}, seconds=5)
     assert (response.status, response.body) == (304, b"")
@@ -120,7 +120,7 @@ async def test_a_page_that_has_not_changed_is_told_so(browser, origin):
 
 
 @in_both
-async def test_no_script_reads_a_visitors_cookie_that_is_for_http_only(browse, origin):
+async def test_no_script_reads_an_http_only_cookie_of_a_session(browse, origin):
     """Neither when the session's jar has it, nor when it was stored from a page of the browser."""
     jar, host = CookieJar(), f"127.0.0.1:{origin.port}"
     script = "<script>document.write(document.cookie)</script>"
@@ -134,7 +134,7 @@ async def test_no_script_reads_a_visitors_cookie_that_is_for_http_only(browse, o
     assert {cookie.name for cookie in jar.matching(url, host) if cookie.http_only} == {"a", "c"}
 
 
-async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
+async def test_the_cookies_of_a_session_are_sent_and_stored(browse, origin):
     browser = browse(context="session")
     url = origin.on("/", html("<p>", "Set-Cookie: new=2"))
     guises = [Identity(key=key, cookies=CookieJar()) for key in "ab"]
@@ -146,7 +146,7 @@ async def test_a_visitors_own_cookies_are_brought_and_kept(browse, origin):
         assert "new=2" in identity.cookies.header(url, f"127.0.0.1:{origin.port}")
 
 
-async def test_a_visitors_cookie_with_a_domain_is_brought_to_the_hosts_of_its_site(browse, origin):
+async def test_a_session_cookie_with_a_domain_is_sent_to_the_hosts_of_its_site(browse, origin):
     origin.on("/", html("<p>", "Set-Cookie: new=2; Domain=site.test"))
     identity = Identity(key="a", cookies=CookieJar())
     at = [origin.url("/", host) for host in ("id.site.test", "www.site.test", "other.test")]
@@ -186,7 +186,7 @@ async def test_limits_hold(browse, origin):
         await fetch(browser, origin.on("/stream", stream))
 
 
-async def test_failures_are_told_apart(browse, origin, tls_origin):
+async def test_kinds_of_failures_are_distinguished(browse, origin, tls_origin):
     async def lookup(name):
         if name == "nowhere.test":
             raise OSError("no such name")

@@ -34,7 +34,7 @@ async def ask(gate: BrowserProxy, head: str, body: bytes = b"") -> bytes:
         writer.close()
 
 
-async def test_a_stranger_is_not_served(gate, origin):
+async def test_a_client_without_credentials_is_not_served(gate, origin):
     origin.on("/", page())
     credential = gate.credentials.create(None)
     wrong = base64.b64encode(f"{credential.name}:guessed".encode()).decode()
@@ -183,7 +183,7 @@ class Proxy:
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5h"])
-async def test_a_page_comes_by_its_way_and_no_name_is_resolved_here(browse, origin, scheme):
+async def test_a_page_is_fetched_by_its_proxy_and_no_name_is_resolved_here(browse, origin, scheme):
     async def nobody(name):
         raise AssertionError(f"{name} was looked up")
 

@@ -87,7 +87,7 @@ async def test_a_step_uses_the_page_and_every_tab_is_given_back(shops, tmp_path)
 
 
 @pytest.mark.long
-async def test_where_there_is_no_live_page_a_step_is_told(shops, tmp_path):
+async def test_a_step_without_a_live_page_gets_an_error(shops, tmp_path):
     _, products = shops
     url = next(iter(products))
     for name, settings, step, says in (
@@ -109,7 +109,7 @@ async def test_where_there_is_no_live_page_a_step_is_told(shops, tmp_path):
 
 
 @pytest.mark.long
-async def test_a_hung_page_costs_one_attempt_and_the_rest_come_home(tmp_path, origin):
+async def test_a_hung_page_costs_one_attempt_and_the_others_are_fetched(tmp_path, origin):
     urls = [origin.on(f"/{number}", html(f"<h1>{number}</h1>")) for number in range(6)]
     urls.append(origin.on("/hang", html("<script>while (true) {}</script>")))
     settings = "fetch='browser', browser='load', retries=1, timeout=2, robots=False"
@@ -132,7 +132,7 @@ async def test_redirects_obey_scope_and_robots(tmp_path, origin):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Chromium without its sandbox")
-async def test_root_is_told_once_that_the_sandbox_is_missing(tmp_path, origin):
+async def test_a_run_as_root_warns_once_that_the_sandbox_is_missing(tmp_path, origin):
     url = origin.on("/", html("<h1>one</h1>"))
     settings = "fetch='browser', browser='load', robots=False, allow_private='127.0.0.0/8'"
     (tmp_path / "shop.py").write_text(SCRAPER.format(settings=settings, step=PLAIN))

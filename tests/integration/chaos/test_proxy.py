@@ -60,7 +60,7 @@ def test_a_cut_ends_all_connections(store, caller):
     assert is_lost(caller)
 
 
-def test_while_answers_are_lost_the_server_is_told_and_nobody_hears_of_it(server, store, caller):
+def test_while_replies_are_lost_requests_reach_the_server_and_no_reply_the_client(server, store, caller):
     store.order("echo", LOSE)
     server.hears.clear()
     caller.sendall(b"obey\n")

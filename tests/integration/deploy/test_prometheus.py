@@ -12,9 +12,9 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.demo.serve import SiteProcess
+from tests.integration.engine.commands.test_inspecting import fetched
+from tests.integration.engine.fleet.test_start_watched import metrics_url
 from tests.integration.engine.shell import start, typed
-from tests.integration.engine.test_looking import fetched
-from tests.integration.engine.test_start_watched import metrics_url
 from tests.unit.deploy.files import ALERTS, DEPLOY, documents, queries, rules
 
 FOLDER = DEPLOY / "prometheus"

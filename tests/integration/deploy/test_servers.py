@@ -100,7 +100,7 @@ def test_the_pooler_says_where_its_password_is_missing(tmp_path):
     assert "PGBOUNCER_PASSWORD_FILE" in told.stderr
 
 
-async def test_redis_wants_its_password_and_keeps_what_it_is_told(redis_as_deployed, secrets):
+async def test_redis_requires_its_password_and_persists_its_data(redis_as_deployed, secrets):
     place = f"127.0.0.1:{redis_as_deployed.port}/0"
     stats, durability = await one_run(f"redis://:{secrets['redis_password']}@{place}")
     assert stats.completed == 1

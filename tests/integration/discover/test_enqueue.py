@@ -72,7 +72,7 @@ async def test_a_producer_that_dies_half_way_and_starts_again_leaves_the_same_co
     assert {line["reason"] for line in lines} == {"it has no scheme; write it in full: https://…"}
 
 
-async def test_what_only_the_queue_can_refuse_is_told_with_its_line(queue, tmp_path):
+async def test_what_only_the_queue_can_refuse_is_reported_with_its_line(queue, tmp_path):
     path, rejects = tmp_path / "tasks.jsonl", tmp_path / "rejects.jsonl"
     path.write_text(
         f'"{HOME}/1"\n"nonsense"\n{{"url": "{HOME}/2", "text": "a\\u0000b"}}\n"{HOME}/3"\n'

@@ -132,7 +132,7 @@ def says(status):
         ("socks5", FAR, [SOCKS_OPEN, socks_says(8)], ProxyRefused, True),
     ],
 )
-async def test_what_a_proxy_does_wrong_is_told_from_what_its_target_does(
+async def test_errors_of_a_proxy_are_distinguished_from_those_of_its_target(
     fetcher, scheme, url, lines, kind, is_sure
 ):
     async with FalseProxy(*lines) as false:

@@ -32,7 +32,7 @@ def asked_about(fetcher, tmp_path):
     return CachingFetcher(fetcher, store, user_agent=USER_AGENT, lifetime=timedelta(microseconds=1))
 
 
-async def test_a_way_of_redirects_is_kept_hop_by_hop(cached, origin):
+async def test_a_chain_of_redirects_is_cached_hop_by_hop(cached, origin):
     origin.on("/old", redirect("/newer", status="301 Moved"))
     origin.on("/newer", redirect(origin.url("/new", host="b.test"), status="308 Moved"))
     origin.on("/new", page(b"here"))

@@ -76,7 +76,7 @@ async def test_no_answer_with_an_inner_address_gets_through(make_fetcher, canary
     assert canary.connections == 0
 
 
-async def test_robots_txt_is_no_other_door(make_fetcher, origin, canary):
+async def test_robots_txt_passes_the_same_egress_check(make_fetcher, origin, canary):
     fetcher = make_fetcher(egress=Egress([f"127.0.0.1:{origin.port}"]))
     robots = Robots(fetcher, "shoal")
     with pytest.raises(OutOfScope):
@@ -156,7 +156,7 @@ async def test_a_new_answer_is_followed_when_the_old_one_has_grown_old(make_fetc
     assert (await fetch(fetcher, url)).body == b"hello"
 
 
-async def test_a_connection_that_is_made_anew_goes_to_the_checked_address(make_fetcher, origin):
+async def test_a_new_connection_goes_to_the_checked_address(make_fetcher, origin):
     lookup = Rebinding("127.0.0.1", "127.0.0.9")
     fetcher = make_fetcher(egress=Egress(["127.0.0.1/32"], lookup=lookup))
 

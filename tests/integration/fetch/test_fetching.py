@@ -23,7 +23,7 @@ def fetch(fetcher, url, **more):
     return fetcher.fetch(Request(url=url, timeout=timedelta(seconds=10), **more))
 
 
-async def test_a_page_comes_home(fetcher, origin):
+async def test_a_page_is_fetched(fetcher, origin):
     url = origin.on("/a", page(TEXT, "Content-Type: text/html", "X-Twice: 1", "x-twice: 2"))
     response = await fetch(fetcher, f"{url}?b=c#d")
     assert (response.url, response.status, response.body) == (f"{url}?b=c", 200, TEXT)
@@ -38,7 +38,7 @@ async def test_a_page_comes_home(fetcher, origin):
     assert timedelta(0) < response.elapsed < timedelta(seconds=10)
 
 
-async def test_the_host_is_told_who_asks_and_what_is_understood(fetcher, origin):
+async def test_requests_send_the_user_agent_and_the_accepted_encodings(fetcher, origin):
     await fetch(fetcher, origin.on("/", page()))
     (asked,) = origin.asked
     assert asked.line == "GET / HTTP/1.1"
@@ -121,7 +121,7 @@ async def test_a_connection_is_used_again_after_a_redirect(fetcher, origin):
     assert origin.connections <= 2
 
 
-async def test_many_pages_come_home_at_once(fetcher, origin):
+async def test_many_pages_are_fetched_at_once(fetcher, origin):
     for number in range(200):
         origin.on(f"/{number}", page(b"page %d" % number))
     urls = [origin.url(f"/{number}") for number in range(200)]
@@ -320,7 +320,7 @@ async def test_a_fetch_that_is_under_way_when_the_fetcher_closes_is_not_cancelle
     assert isinstance(result, Response | FetchError)
 
 
-async def test_closing_lets_go_of_every_connection(make_fetcher, origin):
+async def test_closing_closes_every_connection(make_fetcher, origin):
     fetcher = make_fetcher(egress=Egress([LOOPBACK], lookup=loopback))
     url = origin.on("/", page())
     await fetch(fetcher, url)

@@ -228,7 +228,7 @@ async def test_an_error_names_the_host_and_keeps_its_cause(fetcher, origin):
     assert "secret" not in str(caught.value)
 
 
-async def test_after_all_that_a_plain_page_still_comes_home(make_fetcher, origin):
+async def test_after_all_that_a_plain_page_is_still_fetched(make_fetcher, origin):
     fetcher = make_fetcher(Limits(max_body=1 << 20))
     for number, reply in enumerate([*BROKEN.values(), *TOO_LARGE.values()]):
         with pytest.raises(FetchError):

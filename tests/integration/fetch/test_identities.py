@@ -103,7 +103,7 @@ async def test_a_page_for_a_browser_is_decompressed(fetcher, origin):
     assert (await fetcher.fetch(Request(url=url, identity=identity_of("chrome")))).body == b"hello"
 
 
-async def test_what_one_visitor_is_told_is_not_heard_by_another(fetcher, origin):
+async def test_cookies_of_one_identity_are_not_sent_by_another(fetcher, origin):
     url = origin.on("/", page(b"", "Set-Cookie: id=one"))
     one, other = identity_of(key="one"), identity_of(key="other")
     for visitor in (one, one, other, None):

@@ -7,7 +7,7 @@ import asyncio
 
 import asyncpg
 
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 
 SCHEMA = """
     CREATE SCHEMA rival;

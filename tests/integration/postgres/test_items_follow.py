@@ -66,7 +66,7 @@ async def test_settlements_of_other_runs_are_not_waited_for(queue, run, leases, 
             assert [item.data for item in await every(queue.items(run.id))] == ["mine"]
 
 
-async def test_the_transactions_of_strangers_are_not_waited_for(queue, run, leases, direct):
+async def test_transactions_of_other_programs_are_not_waited_for(queue, run, leases, direct):
     await queue.settle([done(leases[0], "mine")])
     async with direct.transaction():
         await direct.execute("CREATE TABLE theirs (n int)")  # holds an xid until it ends

@@ -8,8 +8,8 @@ from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.migrate import MIGRATIONS, NEWEST
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import claim_all, pages, start
-from tests.integration.crew import reports_of
 from tests.integration.postgres.older import columns, make_older
+from tests.integration.programs import reports_of
 
 CROWD, PROCESSES = 50, 4
 

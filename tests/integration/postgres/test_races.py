@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
-from tests.integration.crew import crew, reports_of
 from tests.integration.postgres.rival import SCHEMA
+from tests.integration.programs import reports_of, run_programs
 from tests.integration.queues.checks import assert_each_done_once
 from tests.integration.queues.web import HOSTS, page_url, reachable
 
@@ -69,8 +69,8 @@ async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is
         for n in range(4)
     ]
     async with AsyncExitStack() as stack:
-        claimers = await stack.enter_async_context(crew(CLAIMER, claims))
-        producers = await stack.enter_async_context(crew(PRODUCER, puts))
+        claimers = await stack.enter_async_context(run_programs(CLAIMER, claims))
+        producers = await stack.enter_async_context(run_programs(PRODUCER, puts))
         await producers.reports()
         reports = await claimers.reports()
     found = len(reachable(seeds, pages))

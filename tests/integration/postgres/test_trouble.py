@@ -63,13 +63,13 @@ async def refusal(url, kind):
 # The address
 
 
-async def test_a_wrong_password_is_refused_at_once_and_not_told(guarded):
+async def test_a_wrong_password_is_refused_at_once_and_not_shown(guarded):
     said = await refusal(address(guarded, password=f"in{PASSWORD}"), QueueRefused)
     assert "worker:…@" in said
     assert "password authentication failed" in said
 
 
-async def test_the_right_password_is_not_told_either(guarded):
+async def test_the_right_password_is_not_shown_either(guarded):
     async with await PostgresQueue.open(address(guarded)) as queue:
         with pytest.raises(UnknownRun):
             await queue.stats("none")
@@ -113,7 +113,7 @@ async def test_a_host_that_does_not_exist_is_unavailable():
     await refusal(f"postgresql://worker:{PASSWORD}@no-such-host.invalid/books", QueueUnavailable)
 
 
-async def test_a_password_among_the_options_is_not_told(guarded):
+async def test_a_password_among_the_options_is_not_shown(guarded):
     url = f"postgresql://worker@127.0.0.1:{guarded.port}/bookz?password={PASSWORD}"
     await refusal(url, QueueRefused)
 

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.model import MINUTE, SECOND, Bury, Done, Reject, Retry
 from shoal.core.pacing import BURST_HORIZON
-from shoal.fleet.run.maintenance import reclaim_if_due
+from shoal.fleet.maintenance import reclaim_if_due
 from shoal.queue.postgres import purge, sql
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.backends import ServerClock

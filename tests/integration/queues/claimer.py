@@ -11,7 +11,7 @@ from pathlib import Path
 from shoal.core.model import Done, Fate, Grant, Lease, Task
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 from tests.integration.queues.web import links, page_url
 
 LIMIT = 20

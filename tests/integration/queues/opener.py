@@ -1,7 +1,7 @@
 """A process that opens a queue when it is told to, uses it once, and reports its schema's version."""
 
 from shoal.queue.open import open_queue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 
 
 async def work(orders: Orders, stage: Stage) -> int:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from shoal.core.model import EnqueueReport, Task
 from shoal.queue.open import open_queue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 from tests.integration.queues.web import page_url
 
 BATCH = 100

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
-from tests.integration.crew import reports_of
+from tests.integration.programs import reports_of
 from tests.integration.queues.checks import assert_each_done_once
 from tests.integration.queues.web import HOSTS, page_url
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shoal.core.model import Done, Fate, Lease, Outcome, Release, Retry
 from shoal.queue.open import open_queue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 
 LIMIT = 20
 LEASE = timedelta(milliseconds=200)

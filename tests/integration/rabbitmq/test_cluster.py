@@ -7,7 +7,7 @@ import pytest
 from shoal.core.model import MINUTE, ZERO, RunSettings, Task
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conftest import or_skip
-from tests.integration.crew import crew
+from tests.integration.programs import run_programs
 from tests.integration.queues.web import page_url
 from tests.servers.process import wait_until
 from tests.servers.rabbitmq import RabbitCluster
@@ -45,7 +45,7 @@ async def test_a_node_that_is_killed_frozen_or_cut_off_costs_nothing(cluster, me
         settings = RunSettings(host_delay=ZERO, per_host=50, max_attempts=9)
         run = await queue.start_run("books", settings=settings)
         orders = [{"url": url, "name": f"worker-{n}", "runs": [run.id]} for n in range(3)]
-        async with crew("tests.integration.queues.claimer", orders, within=LONGEST) as workers:
+        async with run_programs("tests.integration.queues.claimer", orders, within=LONGEST) as workers:
             for number, (start_fault, end_fault) in enumerate(troubles):
                 await queue.enqueue(run.id, tasks(2 * number))
                 start_fault()

@@ -10,7 +10,7 @@ from shoal.core.model import SECOND, ZERO, Done, RunSettings, Task
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
 from tests.conftest import or_skip
-from tests.integration.crew import reports_of
+from tests.integration.programs import reports_of
 from tests.integration.queues.web import page_url, reachable
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer

@@ -11,7 +11,7 @@ from shoal.queue.redis.migrate import NEWEST
 from shoal.queue.redis.queue import RedisQueue
 from shoal.queue.redis.settle import shard_of_lease
 from tests.conformance.helpers import claim_all, claim_one, page, start
-from tests.integration.crew import reports_of
+from tests.integration.programs import reports_of
 from tests.integration.queues.web import page_url, reachable
 
 

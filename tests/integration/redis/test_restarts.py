@@ -9,7 +9,7 @@ from shoal.core.model import MINUTE, SECOND, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import HOUR, claim, page, start
 from tests.conftest import or_skip
-from tests.integration.crew import reports_of
+from tests.integration.programs import reports_of
 from tests.integration.queues.web import page_url, reachable
 from tests.servers.redis import RedisServer
 

@@ -141,7 +141,7 @@ async def test_a_cookie_with_a_domain_reaches_the_hosts_of_its_site(fetcher, roa
 
 
 @pytest.mark.parametrize("crossing", CROSSINGS)
-async def test_a_visitors_cookies_stay_with_their_host(fetcher, roads, crossing):
+async def test_the_cookies_of_a_session_stay_with_their_host(fetcher, roads, crossing):
     identity = Identity(key="one", cookies=CookieJar())
     said, times = await led(
         fetcher, roads, crossing, "Set-Cookie: sid=canary; Path=/", WIDE, identity=identity

@@ -50,7 +50,7 @@ async def test_every_page_is_asked_for_by_a_member(bench):
     assert not any(member.encode() in kept(bench) for member in shop.pages)
 
 
-async def test_a_visitor_that_is_turned_away_is_replaced_and_the_run_goes_on(bench):
+async def test_a_blocked_session_is_replaced_and_the_run_goes_on(bench):
     async with MembersShop(per_visitor=15) as shop:
         summary = await run(bench, shop, 60, "sessions='2 max_uses=14'")
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (60, 0)
@@ -58,7 +58,7 @@ async def test_a_visitor_that_is_turned_away_is_replaced_and_the_run_goes_on(ben
     assert max(shop.pages.values()) <= 15
 
 
-async def test_a_visitor_that_is_logged_in_no_longer_logs_in_again_at_no_cost(bench):
+async def test_a_session_that_was_logged_out_logs_in_again_without_using_an_attempt(bench):
     async with MembersShop() as shop:
         witness = bench.witness
 
@@ -83,7 +83,7 @@ async def test_a_login_that_fails_is_not_hammered_and_no_task_is_charged(bench):
     assert shop.strangers == 0
 
 
-async def test_a_visitor_wears_one_browser_all_the_time(bench):
+async def test_a_session_keeps_one_browser_profile(bench):
     async with MembersShop() as shop:
         await run(bench, shop, 40, "sessions='2 profile=chrome,firefox'")
     agents = [next(iter(seen)) for seen in shop.agents.values()]

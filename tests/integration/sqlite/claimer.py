@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from shoal.core.model import Done, Fate
 from shoal.queue.sqlite.queue import SqliteQueue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 
 LONGEST_NAP = 0.02
 

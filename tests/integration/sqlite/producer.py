@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from shoal.core.model import Task
 from shoal.queue.sqlite.queue import SqliteQueue
-from tests.integration.crew import Orders, Stage, main
+from tests.integration.programs import Orders, Stage, main
 
 
 async def produce(orders: Orders, stage: Stage) -> dict[str, int]:

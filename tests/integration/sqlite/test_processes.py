@@ -6,7 +6,7 @@ import pytest
 from shoal.core.model import ZERO, RunSettings, Task
 from shoal.queue.sqlite.migrate import scripts
 from shoal.queue.sqlite.queue import SqliteQueue
-from tests.integration.crew import crew, reports_of
+from tests.integration.programs import reports_of, run_programs
 from tests.integration.queues.checks import assert_each_done_once
 
 TASKS, HOSTS = 600, 30
@@ -61,7 +61,7 @@ async def test_four_claimers_never_hold_too_many_leases_of_a_host_and_complete_e
 async def test_producers_with_keys_in_common_feed_a_claimer_at_the_same_time(queue, path):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
     shares = [{"path": str(path), "run": run.id, "first": n * 200, "last": n * 200 + 400} for n in range(3)]
-    async with crew(CLAIMER, orders(path, run, tasks=800)) as (claimer,):
+    async with run_programs(CLAIMER, orders(path, run, tasks=800)) as (claimer,):
         reports = await reports_of("tests.integration.sqlite.producer", shares)
         assert sum(report["added"] for report in reports) == 800
         assert sum(report["duplicate"] for report in reports) == 400
@@ -72,11 +72,11 @@ async def test_producers_with_keys_in_common_feed_a_claimer_at_the_same_time(que
 async def test_when_claimers_are_killed_another_goes_on_and_nothing_is_lost(queue, path):
     run = await started(queue, per_host=4)
     for turns in (1, 2, 5):
-        async with crew(CLAIMER, orders(path, run, talks=True)) as (victim,):
+        async with run_programs(CLAIMER, orders(path, run, talks=True)) as (victim,):
             assert [await victim.says() for _ in range(turns)] == [20] * turns
             await victim.kill()
     # An hour ahead, so that the test need not wait for leases of dead workers.
-    async with crew(CLAIMER, orders(path, run, ahead=3600)) as (heir,):
+    async with run_programs(CLAIMER, orders(path, run, ahead=3600)) as (heir,):
         await heir.report()
     await assert_each_done_once(queue, run, TASKS)
     assert execute(path, "PRAGMA integrity_check") == [("ok",)]
@@ -91,7 +91,7 @@ async def test_eight_processes_open_a_new_file_at_once(path):
 
 async def test_a_log_that_a_dead_process_left_is_read(queue, path):
     run = await started(queue, tasks=100)
-    async with crew(CLAIMER, orders(path, run, tasks=100, talks=True)) as (victim,):
+    async with run_programs(CLAIMER, orders(path, run, tasks=100, talks=True)) as (victim,):
         await victim.says()
         await victim.kill()
     held = (await queue.stats(run.id)).leased

@@ -182,7 +182,7 @@ async def test_on_a_full_disk_small_calls_beside_a_large_one_are_made(queue):
     assert len(await queue.workers(run.id)) == 3
 
 
-async def test_a_file_that_stays_locked_is_told_and_can_be_used_again_afterwards(queue, path):
+async def test_a_file_that_stays_locked_is_reported_and_can_be_used_again_afterwards(queue, path):
     run = await queue.start_run("books")
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")

@@ -32,7 +32,7 @@ async def test_a_direct_fetcher_does_wake_the_canary(target):
     assert target.connections == 1
 
 
-async def test_nobody_is_asked_before_tor_is_up(lonely_torrc, target):
+async def test_no_request_is_sent_before_tor_is_up(lonely_torrc, target):
     fetcher = fetcher_by(await Tor.open(lonely_torrc), allow=LOOPBACK)
     try:
         for _ in range(20):
@@ -46,7 +46,7 @@ async def test_nobody_is_asked_before_tor_is_up(lonely_torrc, target):
     assert target.connections == 0
 
 
-async def test_when_tor_is_killed_nobody_is_asked_until_it_is_up_again(tor_network, target):
+async def test_when_tor_is_killed_no_request_is_sent_until_it_is_up_again(tor_network, target):
     tor = await Tor.open(tor_network.torrc)
     fetcher = fetcher_by(tor, allow=LOOPBACK)
     try:
@@ -91,7 +91,7 @@ async def test_a_request_that_was_under_way_when_tor_died_is_put_off(tor_network
     server.close()
 
 
-async def test_the_direct_door_is_shut_in_a_run_by_tor(lonely_torrc, target):
+async def test_direct_requests_are_refused_in_a_run_by_tor(lonely_torrc, target):
     tor = await Tor.open(lonely_torrc)
     fetcher = fetcher_by(tor, allow=LOOPBACK)
     try:

@@ -36,7 +36,7 @@ async def walled(*words):
     return process.returncode, said.decode(), failure_reason.decode()
 
 
-async def test_whoever_looks_up_a_name_is_ended():
+async def test_a_process_that_looks_up_a_name_is_ended():
     """The negative control: the wall is there."""
     code, _, failure_reason = await walled("lookup", "http://www.faraway.test/")
     assert code == -signal.SIGSYS, failure_reason

@@ -108,7 +108,7 @@ async def test_a_tor_that_does_not_answer_is_ended_and_started_again(opened, mon
     await until(lambda: tor.pid not in (None, first))
 
 
-async def test_while_it_is_not_up_there_is_no_way_and_the_wait_grows(opened):
+async def test_while_it_is_not_up_there_is_no_proxy_and_the_wait_grows(opened):
     tor = await opened()
     with pytest.raises(TorDown, match="it is starting") as first:
         tor.proxy("a")
@@ -128,7 +128,7 @@ async def test_lines_that_tor_refuses_are_an_error_that_says_so(lonely_torrc):
     assert not list_folders(os.getpid())
 
 
-async def test_the_operators_lines_open_no_other_door(lonely_torrc, opened):
+async def test_the_operators_lines_open_no_other_port(lonely_torrc, opened):
     lonely_torrc.write_text(lonely_torrc.read_text() + "SocksPort 127.0.0.1:auto\nDNSPort 127.0.0.1:auto\n")
     tor = await opened()
     await until(lambda: tor.pid)
@@ -156,7 +156,7 @@ async def test_the_doctor_looks_at_tor_for_a_scraper_that_goes_by_it(lonely_torr
     assert bad.health is CheckStatus.BAD and "Nonsense" in bad.says
 
 
-async def test_a_machine_without_tor_is_told_what_to_install(monkeypatch):
+async def test_a_machine_without_tor_gets_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(program.shutil, "which", lambda *_, **__: None)
     with pytest.raises(InvalidSetting, match="apt-get install tor"):
         await Tor.open()

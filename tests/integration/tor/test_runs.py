@@ -98,7 +98,9 @@ async def test_a_worker_that_is_killed_leaves_no_tor_and_its_tasks_are_done_by_o
     await none_left(torrc)
 
 
-async def test_while_tor_is_not_up_tasks_wait_at_no_cost_and_nobody_is_asked(lonely_torrc, target, bench):
+async def test_while_tor_is_not_up_tasks_wait_without_an_attempt_and_no_request_is_sent(
+    lonely_torrc, target, bench
+):
     def stop_later(snapshot, pool):
         if pool.tally.postponed.get("TorDown", 0) >= 10:
             pool.stop()

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import Bury, Done, Reject, Task
-from shoal.web import actions
+from shoal.web.actions import OperatorActions
 from shoal.web.auth.credentials import Principal
 from shoal.web.pages import dead, fleet, overview, records, tasks
 from shoal.web.server import bind
@@ -181,7 +181,9 @@ async def add_payloads(dashboard, run):
             ("host", lambda text=text: dashboard.queue.slow_host(text, timedelta(seconds=2))),
             (
                 "action",
-                lambda text=text: actions.pause_host(dashboard.context, principal, text, timedelta(0)),
+                lambda text=text: OperatorActions(dashboard.context, principal).pause_host(
+                    text, timedelta(0)
+                ),
             ),
             ("worker", lambda text=text: beat(dashboard, run, text)),
         ):

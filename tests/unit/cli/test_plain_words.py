@@ -1,4 +1,4 @@
-"""Help texts, messages and error docstrings use the plain technical word."""
+"""Help, messages, docs, pages, docstrings, comments and names of tests use the plain technical word."""
 
 import ast
 import inspect
@@ -24,20 +24,34 @@ PLAIN = {
     r"let(?:s|ting)? go of": "release, close",
     r"nobody is asked|asks? nobody": "no request is sent",
     r"guests?": "client, user",
-    r"so many": "N",
+    r"strangers?": "another program, an unknown client",
     r"what parts": "delimiter",
     r"keepers?": "supervisor",
     r"nurser(?:y|ies)": "fork server",
     r"crews?": "worker pool",
-    r"questions?": "request",
+    r"guises?": "identity",
+    r"manners": "host backoff",
+    r"hitherto|herewith|whereof|thereof": "so far, with this, of which, of it",
 }
-WORDS = {re.compile(rf"\b(?:{word})\b", re.IGNORECASE): plain for word, plain in PLAIN.items()}
+# In docs and comments these have their usual meaning.
+IN_MESSAGES = {r"so many": "N", r"questions?": "request", r"patience": "timeout"}
 
 
-def wrong_words(text):
+def compiled(words):
+    return {re.compile(rf"\b(?:{word})\b", re.IGNORECASE): plain for word, plain in words.items()}
+
+
+WORDS, MESSAGE_WORDS = compiled(PLAIN), compiled(PLAIN | IN_MESSAGES)
+# An address is not prose: amqp://guest@host.
+ADDRESS = re.compile(r"\S+://\S+")
+ROOT = Path(__file__).parents[3]
+
+
+def wrong_words(text, words=MESSAGE_WORDS):
     """Return every word of the list in a text, with the plain word beside it."""
+    prose = ADDRESS.sub("", text)
     return [
-        f"{found[0]!r}: write {plain!r}" for word, plain in WORDS.items() for found in word.finditer(text)
+        f"{found[0]!r}: write {plain!r}" for word, plain in words.items() for found in word.finditer(prose)
     ]
 
 
@@ -80,6 +94,35 @@ def test_messages_use_plain_words(file):
     # A text without a space is a name, not prose.
     prose = " ".join(text for text in texts if isinstance(text, str) and " " in text)
     assert wrong_words(prose) == []
+
+
+def read_by_people():
+    """Yield every text of the repository that is read by its users or its programmers."""
+    yield from ROOT.glob("*.md")
+    for folder in ("docs", "examples", "deploy", "src"):
+        for file in (ROOT / folder).rglob("*"):
+            is_ours = not {"vendor", "__pycache__", "node_modules"} & set(file.parts)
+            if is_ours and file.suffix in {".md", ".py", ".html", ".sql", ".lua", ".yaml", ".toml", ".js"}:
+                yield file
+
+
+def test_docs_pages_and_sources_use_plain_words():
+    found = {
+        str(file.relative_to(ROOT)): wrong
+        for file in read_by_people()
+        if (wrong := wrong_words(file.read_text(), WORDS))
+    }
+    assert found == {}
+
+
+def test_the_names_of_tests_use_plain_words():
+    names = {
+        f"{file.relative_to(ROOT)}: {name}": wrong
+        for file in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"\bdef (test_\w+)", file.read_text())
+        if (wrong := wrong_words(name.replace("_", " "), WORDS))
+    }
+    assert names == {}
 
 
 def test_a_wrong_word_is_reported_with_the_plain_one():

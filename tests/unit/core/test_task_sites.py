@@ -9,7 +9,7 @@ import pytest
 import shoal
 
 SOURCE = Path(shoal.__file__).parent
-MAKERS = {"create_task", "ensure_future"}
+MAKERS = {"create_task", "ensure_future", "start_in"}
 
 # Tasks that something else supervises, by file and function.
 SUPERVISED = {
@@ -20,7 +20,7 @@ SUPERVISED = {
     "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
     "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
     "fleet/run/app_workers.py": {
-        "__aenter__": "its callback says so; who waits for the run is told by `check`"
+        "__aenter__": "its callback says so; `check` raises for those who wait for the run"
     },
     "fleet/scale/drivers/local.py": {
         "_start_worker": "its callback reports it, and another worker is started later"
@@ -29,10 +29,14 @@ SUPERVISED = {
         "_accept": "one connection of the browser, which is closed by its callback"
     },
     "fetch/browser/browser.py": {"_prepare_next": "awaited by the page that takes the tab"},
-    "fetch/browser/intercept.py": {"_start_task": "part of one navigation, which has a timeout"},
-    "fetch/browser/fetcher.py": {
-        "_start_task": "closes a tab or a browser; the navigation it was for is over"
-    },
+    "fetch/browser/intercept.py": dict.fromkeys(
+        ("decide", "_on_response"), "part of one navigation, which has a timeout"
+    ),
+    "fetch/browser/fetcher.py": dict.fromkeys(
+        ("fetch", "_navigate", "_open", "_close_late_tab", "_start"),
+        "closes a tab or a browser; the navigation it was for is over",
+    ),
+    "core/tasks.py": {"start_in": "its callers are listed here"},
 }
 
 
@@ -95,6 +99,7 @@ def test_every_task_is_supervised():
         "task = asyncio.create_task(work())\n    tasks.add(task)",
         "task = loop.create_task(work())\n    task.add_done_callback(tasks.discard)",
         "future = asyncio.ensure_future(work())",
+        "start_in(self.tasks, work())",
     ],
 )
 def test_an_unsupervised_task_is_found(body):
@@ -105,6 +110,7 @@ def test_an_unsupervised_task_is_found(body):
     "body",
     [
         "self.task = watched(asyncio.create_task(work()))",
+        "watched(start_in(self.tasks, work()))",
         "task = asyncio.create_task(work())\n    await asyncio.wait([task])",
         "async with asyncio.TaskGroup() as group:\n        group.create_task(work())",
     ],

@@ -170,26 +170,6 @@ def test_a_link_on_an_invalid_base_url_is_invalid():
         join("/a/b", "https://example.com/")
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("https://example.com/?utm_source=x&id=1&UTM_Medium=y", "https://example.com/?id=1"),
-        ("https://example.com/?utm%5Fsource=x", "https://example.com/"),
-        ("https://example.com/?gclid=1&fbclid=2&msclkid=3&mc_cid=4&mc_eid=5", "https://example.com/"),
-        ("https://example.com/?dclid=1&yclid=2&igshid=3&a", "https://example.com/?a"),
-        ("https://example.com/?a=utm_source&utm=1&xgclid", "https://example.com/?a=utm_source&utm=1&xgclid"),
-        ("https://example.com/utm_source=1", "https://example.com/utm_source=1"),
-    ],
-)
-def test_tracking_parameters_are_stripped_on_request(url, expected):
-    assert canonical(url, strip_tracking=True) == expected
-
-
-def test_a_sorted_query_keeps_the_order_of_a_repeated_name():
-    url = "https://example.com/?b=2&a=9&c&a=1"
-    assert canonical(url, sort_query=True) == "https://example.com/?a=9&a=1&b=2&c"
-
-
 REFUSED = [
     (None, "of type NoneType; pass a str"),
     (b"https://example.com/", "of type bytes"),
@@ -299,18 +279,16 @@ WEB = st.builds(
     PIECES,
 )
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=40) | PIECES | WEB
-FLAGS = st.fixed_dictionaries({"strip_tracking": st.booleans(), "sort_query": st.booleans()})
 
 
 @settings(deadline=None, max_examples=6 * settings.default.max_examples, database=None)
-@given(ANYTHING, FLAGS)
-def test_any_text_is_an_invalid_url_or_has_a_stable_canonical_form(text, flags):
+@given(ANYTHING)
+def test_any_text_is_an_invalid_url_or_has_a_stable_canonical_form(text):
     try:
-        url = canonical(text, **flags)
+        url = canonical(text)
     except InvalidUrl as error:
         assert error.reason
         return
-    assert canonical(url, **flags) == url
     assert canonical(url) == url
     assert url.isascii() and url.isprintable() and "#" not in url and len(url) <= MAX_URL
     assert host_of(url) == host_of(text) == can_ada.parse(url).host

@@ -144,7 +144,7 @@ def test_the_addresses_are_those_of_the_services(tmp_path):
     assert both.urls[0].startswith(f"amqp://shoal:{made['rabbitmq_password']}@rabbitmq:5672/")
 
 
-def test_the_servers_are_told_the_same_passwords(tmp_path):
+def test_the_servers_have_the_same_passwords(tmp_path):
     prepared(tmp_path, "rabbitmq")
     made = secrets(tmp_path)
     assert made["redis.conf"] == f"requirepass {made['redis_password']}"

@@ -37,7 +37,7 @@ async def collect(feed):
     return [task async for task in feed]
 
 
-async def test_tasks_of_all_sources_come_in_order_and_refusals_are_told():
+async def test_tasks_of_all_sources_come_in_order_and_refusals_are_reported():
     refusal = Refusal("x:1", "junk", "no")
     told = []
     feed = Feed(Listed(task(1), refusal), Awaited(task(2)), on_refusal=told.append)
@@ -64,7 +64,7 @@ async def test_a_step_that_the_scraper_lacks_is_refused_with_what_was_meant():
     ]
 
 
-async def test_what_the_queue_refuses_is_told_with_its_place():
+async def test_what_the_queue_refuses_is_reported_with_its_position():
     told = []
     feed = Feed(Listed(Refusal("x:1", "junk", "no"), task(1), task(2)), on_refusal=told.append)
     position = 0

@@ -226,7 +226,7 @@ async def test_records_go_on_from_the_stage_that_they_had_reached(tmp_path):
     assert list(found["steps"]) == ["enhanced"]
 
 
-async def test_fetching_of_ones_own_is_handed_the_tasks_and_shoal_asks_nobody(listings, tmp_path):
+async def test_a_fetcher_of_your_own_gets_the_tasks_and_shoal_sends_no_request(listings, tmp_path):
     (tmp_path / "left.csv").write_text(left_csv(listings))
     (tmp_path / "bridge.py").write_text(example("from-your-own-queue", "def crawl_single_target"))
     words = ["run", "bridge.py", "--urls-file", "left.csv", "--partition", "state", "--out", "found.jsonl"]

@@ -42,12 +42,12 @@ def named(cell):
     return cell.strip("`")
 
 
-def test_the_table_has_every_deed():
+def test_the_table_has_every_action():
     assert len(WAYS) >= 25
 
 
 @pytest.mark.parametrize("row", WAYS, ids=lambda row: row[0])
-def test_every_deed_is_there_by_every_way_or_it_says_why_not(row, paths):
+def test_every_action_has_every_interface_or_it_says_why_not(row, paths):
     _, command, http, python, cell = row
     found = list(in_span(named(command)))
     assert found

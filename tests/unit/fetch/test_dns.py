@@ -152,7 +152,7 @@ AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"
 
 
 @pytest.mark.parametrize(("failure", "kind"), [(NO_NAME, NoSuchHost), (AGAIN, DnsFailed)])
-async def test_a_name_that_does_not_exist_is_told_from_a_resolver_that_fails(clock, failure, kind):
+async def test_a_name_that_does_not_exist_is_distinguished_from_a_resolver_that_fails(clock, failure, kind):
     zone = Names({"b.test": ["8.8.8.8"], "a.test": failure})
     known = Resolver(zone, clock)
     await known.resolve("b.test")

@@ -61,7 +61,7 @@ async def test_without_a_store_each_asks(store):
     assert len(site.asked) == 2
 
 
-async def test_rules_for_another_agent_are_asked_for_anew(store):
+async def test_rules_for_another_agent_are_fetched_again(store):
     site = Site("User-agent: shoal\nDisallow: /")
     with pytest.raises(RobotsDenied):
         await Robots(site, "shoal/1", store=store).check(PAGE)
@@ -115,6 +115,6 @@ async def test_a_store_that_is_away_costs_a_fetch_and_no_more(store):
         await Robots(site, "shoal/1", store=store).check(PAGE)
 
 
-async def test_what_is_on_its_way_is_written_down_in_the_end(store):
+async def test_pending_writes_are_finished_at_the_end(store):
     await Robots(Site(), "shoal/1", store=store).close()
     assert store.is_closed

@@ -35,7 +35,7 @@ def write(tmp_path):
     return write
 
 
-def test_a_script_that_starts_a_run_when_it_is_imported_is_told_what_to_write(tmp_path):
+def test_a_script_that_starts_a_run_when_it_is_imported_gets_the_line_to_write(tmp_path):
     (tmp_path / "own.py").write_text("raise RuntimeError('asyncio.run() cannot be called')")
     with pytest.raises(InvalidInput, match="under: if __name__ == "):
         load_scraper(str(tmp_path / "own.py"))

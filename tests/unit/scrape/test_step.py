@@ -165,7 +165,7 @@ async def test_an_async_step_that_is_stopped_by_a_wrong_yield_is_closed():
     assert closed == [True]
 
 
-async def test_a_plain_function_that_gives_a_coroutine_is_told_to_be_async():
+async def test_a_plain_function_that_returns_a_coroutine_must_be_async():
     def forgot(page):
         return coroutine_returns_tuple(page)
 

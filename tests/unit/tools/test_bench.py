@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.crew import ChildFailed, crew
+from tools.bench.children import ChildFailed, run_processes
 from tools.bench.draining import pace
 from tools.bench.pages import HOSTS, host, url
 from tools.bench.report import Figure, at_least, at_most, percentile, shown, table, write_json
@@ -126,21 +126,21 @@ def test_a_host_has_as_many_tasks_in_the_cells_that_are_compared(scale):
     assert {tasks / hosts for tasks, hosts in (scale.many_hosts, scale.blocked)} == {scale.small / HOSTS}
 
 
-async def test_a_crew_answers_in_order_from_processes_of_its_own():
-    results = await crew(2, f"{HERE}:greet", name="claimer")
+async def test_children_reply_in_order_from_processes_of_their_own():
+    results = await run_processes(2, f"{HERE}:greet", name="claimer")
     assert [result["greeting"] for result in results] == ["claimer 0", "claimer 1"]
     assert len({os.getpid(), *(result["pid"] for result in results)}) == 3
 
 
-async def test_a_crew_fails_with_its_first_member_and_leaves_nobody_behind():
+async def test_children_fail_with_the_first_of_them_and_none_is_left():
     with pytest.raises(ChildFailed, match="ValueError: it went wrong"):
-        await crew(2, f"{HERE}:stumble")
+        await run_processes(2, f"{HERE}:stumble")
     assert not _children()
 
 
 async def test_a_member_that_vanishes_is_missed():
     with pytest.raises(ChildFailed, match="without a result"):
-        await crew(1, f"{HERE}:vanish")
+        await run_processes(1, f"{HERE}:vanish")
 
 
 def _children():

@@ -149,7 +149,7 @@ def new_home(tmp_path, monkeypatch):
     home.python_of.cache_clear()
 
 
-def test_a_home_is_made_once_and_again_when_its_pins_change(new_home, tmp_path):
+def test_an_environment_is_made_once_and_again_when_its_pins_change(new_home, tmp_path):
     for pins in ("a==1\n", "a==1\n", "a==2\n"):
         (tmp_path / "some.txt").write_text(pins)
         home.python_of.cache_clear()
@@ -157,7 +157,7 @@ def test_a_home_is_made_once_and_again_when_its_pins_change(new_home, tmp_path):
     assert new_home == ["a==1\n", "a==2\n"]
 
 
-def test_a_home_that_could_not_be_furnished_says_how_to_do_without(tmp_path):
+def test_an_environment_that_could_not_be_installed_says_how_to_do_without(tmp_path):
     with pytest.raises(home.PeersMissing, match=r"some\.txt .* --only postgres,sqlite,redis,rabbitmq"):
         home._install(Path("/bin/false"), tmp_path / "some.txt")
 

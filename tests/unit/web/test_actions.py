@@ -5,7 +5,7 @@ import pytest
 from shoal.core.errors import NobodyListens, UnknownRun
 from shoal.fleet.command_hints import worker_command
 from shoal.queue.run_args import stored_args
-from shoal.web import actions
+from shoal.web.actions import OperatorActions
 from shoal.web.auth.credentials import Principal
 from shoal.web.errors import ApiError
 from tests.unit.web.tokens import OPERATOR, READER
@@ -317,7 +317,7 @@ async def test_a_call_passes_its_strategy_on_and_refuses_an_unknown_one(operator
 async def test_an_action_checks_the_role_itself(dashboard):
     run = await dashboard.make_run()
     with pytest.raises(ApiError):
-        await actions.cancel(dashboard.web.state.context, Principal("reader", "here"), run.id)
+        await OperatorActions(dashboard.web.state.context, Principal("reader", "here")).cancel(run.id)
     assert (await dashboard.queue.run(run.id)).state == "running"
 
 

@@ -25,7 +25,7 @@ def test_it_lists_every_page():
 
 def test_its_numbers_are_those_of_the_code():
     assert "every two seconds" in PAGE and sampler.SAMPLE_INTERVAL.total_seconds() == 2
-    assert "for 30 seconds it rests" in PAGE and sampler.IDLE_TIMEOUT.total_seconds() == 30
+    assert "for 30 seconds it pauses" in PAGE and sampler.IDLE_TIMEOUT.total_seconds() == 30
     assert f"{stream.MAX_CLIENTS} tabs may be open" in PAGE
     assert f"{records.ROWS} at a time" in PAGE
     assert "the last five minutes" in PAGE and models.RECENT.total_seconds() == 300

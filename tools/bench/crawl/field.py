@@ -92,9 +92,9 @@ def _shoal(workers: int, kind: str = "") -> Command:
         scraper = f"{RUNNERS / 'shoal_manual.py'}:{'linked' if heat.task == 'B' else 'known'}{kind}"
         queue = heat.store or f"sqlite:///{heat.folder / 'queue.db'}"
         places: Words = ["--urls-file", heat.urls, "--queue", queue, "--out", heat.out]
-        crew = ["--workers", str(workers), "--at-once", str(AT_ONCE)]
+        options = ["--workers", str(workers), "--at-once", str(AT_ONCE)]
         program = Path(sys.executable).with_name("shoal")
-        return [program, "run", scraper, *places, *crew, "--allow-private", heat.host, "--json"]
+        return [program, "run", scraper, *places, *options, "--allow-private", heat.host, "--json"]
 
     return command
 

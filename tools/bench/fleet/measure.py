@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.queue.open import open_queue
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.fleet.process import SIMULATE
 from tools.bench.fleet.servers import Counters, FleetServer
 from tools.bench.fleet.workload import BUSY, HOST_DELAY, IDLE, RATE, SCRAPER, SETTINGS, idle_seeds, seeds
@@ -133,7 +133,7 @@ async def _run_phase(
 ) -> Phase:
     say(f"{server.name}: {workers:,} workers, {'with nothing to do' if is_rested else 'at work'}")
     async with _sampled(server) as samples:
-        reports = await crew(
+        reports = await run_processes(
             scale.processes,
             SIMULATE,
             address=server.address,

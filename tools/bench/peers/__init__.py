@@ -1,1 +1,1 @@
-"""Other queues at the same work; each module has a `load` and a `work` for the processes of a crew."""
+"""Other queues at the same work; each module has a `load` and a `work` for processes that run at once."""

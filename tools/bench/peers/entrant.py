@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tools.bench.crew import crew
+from tools.bench.children import run_processes
 from tools.bench.draining import pace
 from tools.bench.peers import foreign
 from tools.bench.peers.home import python_of
@@ -65,14 +65,14 @@ class Entrant(ABC):
 
 
 class Neighbour(Entrant):
-    """A queue that lives in our environment; its module has a `load` and a `work` for a crew."""
+    """A queue that lives in our environment; its module has a `load` and a `work`."""
 
     async def run(self, store: Store, workers: int, jobs: int, choice: Choice) -> Heat:
         async with store.room() as address:
-            (loaded,) = await crew(1, f"{self.module}:load", address=address, jobs=jobs)
+            (loaded,) = await run_processes(1, f"{self.module}:load", address=address, jobs=jobs)
             store.rest(address)
             before = store.cpu()
-            results = await crew(workers, f"{self.module}:work", address=address, **choice)
+            results = await run_processes(workers, f"{self.module}:work", address=address, **choice)
             server = store.cpu() - before
         self.check(sum(result["tasks"] for result in results), jobs)
         client = sum(result["cpu"] for result in results)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tools.bench.crew import ROOT
+from tools.bench.children import ROOT
 from tools.bench.peers.commands import Command, commands
 from tools.bench.peers.order import Order
 from tools.bench.peers.tally import Count, read_counts

@@ -6,7 +6,7 @@ import venv
 from functools import cache
 from pathlib import Path
 
-from tools.bench.crew import ROOT
+from tools.bench.children import ROOT
 from tools.bench.talk import say
 
 HOMES = ROOT / "build" / "bench-queue"

@@ -87,7 +87,7 @@ class OutOfScope(FetchError):
 
     @classmethod
     def at_private_host(cls, host: str, message: str) -> "OutOfScope":
-        """Return the error for a page at a private host that nobody allowed."""
+        """Return the error for a page at a private host that is not allowed."""
         error = OutOfScope(message)
         error.private_host = host
         return error

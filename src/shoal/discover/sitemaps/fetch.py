@@ -8,7 +8,7 @@ from datetime import timedelta
 from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchTimeout, HttpStatus
 from shoal.core.http import Request, Response
 from shoal.core.model import MINUTE, SECOND
-from shoal.core.verdict import PERMANENT_5XX, TRANSIENT_4XX, RetryPolicy
+from shoal.core.verdict import RetryPolicy, is_transient
 from shoal.discover.source import Fetch
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -31,7 +31,7 @@ class SitemapFetcher:
             try:
                 return await self._get_once(url)
             except (HttpStatus, *_TEMPORARY) as error:
-                if isinstance(error, HttpStatus) and not _is_temporary(error.status):
+                if isinstance(error, HttpStatus) and not is_transient(error.status):
                     raise
             await self._sleep(RETRIES.backoff(attempt, random.random()).total_seconds())
         return await self._get_once(url)
@@ -45,7 +45,3 @@ class SitemapFetcher:
         if not 200 <= response.status <= 299:
             raise HttpStatus(response.status, message=f"status {response.status}")
         return response
-
-
-def _is_temporary(status: int) -> bool:
-    return status in TRANSIENT_4XX or (500 <= status <= 599 and status not in PERMANENT_5XX)

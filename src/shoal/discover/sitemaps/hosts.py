@@ -5,8 +5,9 @@ from contextlib import suppress
 
 from shoal.core.errors import FetchError
 from shoal.core.patterns import glob
+from shoal.core.urls import bare_host, origin_of
 from shoal.discover.sitemaps.fetch import SitemapFetcher
-from shoal.discover.sitemaps.robots import origin_of, sitemaps_in
+from shoal.discover.sitemaps.robots import sitemaps_in
 
 
 class SitemapHosts:
@@ -35,8 +36,3 @@ class SitemapHosts:
             with suppress(FetchError):
                 await self.sitemaps_of(url)
         return not self._named.get(host, frozenset()).isdisjoint([url, *chain])
-
-
-def bare_host(url: str) -> str:
-    """Return the host of a canonical URL; example.com and www.example.com count as one."""
-    return url.split("/", 3)[2].removeprefix("www.")

@@ -12,11 +12,6 @@ MAX_SITEMAPS = 1_000
 _SITEMAP = re.compile(r"^[ \t]*site-?maps?[ \t]*:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 
 
-def origin_of(url: str) -> str:
-    """Return scheme and host of a canonical URL."""
-    return "/".join(url.split("/", 3)[:3])
-
-
 def sitemaps_in(body: bytes, origin: str) -> list[str]:
     """Return the sitemaps that a robots.txt lists, as unique canonical URLs."""
     text = body[:MAX_READ].decode("utf-8", errors="replace").replace("\r", "\n")

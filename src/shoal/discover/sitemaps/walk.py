@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 from shoal.core.errors import FetchError, HttpStatus, InvalidUrl, ParseFailed, TooLarge
 from shoal.core.model import MINUTE, NOTHING, SECOND, Task
-from shoal.core.urls import canonical, fingerprint, join
+from shoal.core.urls import bare_host, canonical, fingerprint, join, origin_of
 from shoal.discover.sitemaps import report as why
 from shoal.discover.sitemaps.entry import SitemapEntry, latest_time
 from shoal.discover.sitemaps.fetch import SitemapFetcher, Sleep
-from shoal.discover.sitemaps.hosts import SitemapHosts, bare_host
+from shoal.discover.sitemaps.hosts import SitemapHosts
 from shoal.discover.sitemaps.parse import entries_of
 from shoal.discover.sitemaps.report import SitemapReport
-from shoal.discover.sitemaps.robots import origin_of
 from shoal.discover.source import Fetch, Found, Refusal, Rewrite, make_refusal, shown
 
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +19,7 @@ from shoal.core.errors import (
 )
 from shoal.core.http import Request, Response
 from shoal.core.request_options import POST
+from shoal.core.tasks import start_in
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.browser.browser import Browser
 from shoal.fetch.browser.cdp import CdpError
@@ -107,7 +107,7 @@ class BrowserFetcher:
             browser, tab = await self._open(request)
             return await self._navigate(Navigation(request, self._limits), browser, tab)
         except BaseException:
-            self._start_task(self._release_tab(browser, tab))
+            start_in(self._tasks, self._release_tab(browser, tab))
             raise
 
     def _suspect(self, url: str) -> None:
@@ -134,7 +134,7 @@ class BrowserFetcher:
         except TimeoutError as exc:
             tab.is_broken = True  # a tab that hangs is not reused
             raise FetchTimeout(f"No complete page within {request.timeout.total_seconds():g} s") from exc
-        live = LivePage(tab, navigation, lambda: self._start_task(self._release_tab(browser, tab)))
+        live = LivePage(tab, navigation, lambda: start_in(self._tasks, self._release_tab(browser, tab)))
         if request.render:
             request.render(live)
         return Response(
@@ -192,7 +192,7 @@ class BrowserFetcher:
                 return browser, await asyncio.shield(opening)
         except (CdpError, TimeoutError) as error:
             self._retired.discard(browser)
-            self._start_task(browser.end(is_stuck=True))
+            start_in(self._tasks, browser.end(is_stuck=True))
             raise BrowserDown(f"The browser cannot open a page: {error}", RETRY_AFTER) from error
         except asyncio.CancelledError:
             opening.add_done_callback(lambda done: self._close_late_tab(browser, done))
@@ -201,14 +201,14 @@ class BrowserFetcher:
     def _close_late_tab(self, browser: Browser, opened: "asyncio.Future[Tab]") -> None:
         """Close a tab that is no longer awaited."""
         is_open = not opened.cancelled() and not opened.exception()
-        self._start_task(self._close_tab(browser, opened.result() if is_open else None))
+        start_in(self._tasks, self._close_tab(browser, opened.result() if is_open else None))
 
     async def _start(self) -> Browser:
         old, self._current = self._current, None
         if old:
             log.info("The browser (pid %d) is replaced: %s", old.pid, old.retired_because)
             self._retired.add(old)
-            self._start_task(self._end_when_empty(old))
+            start_in(self._tasks, self._end_when_empty(old))
         self._current = await self._launch(self._settings)
         return self._current
 
@@ -247,11 +247,6 @@ class BrowserFetcher:
         if browser.is_empty:
             self._retired.discard(browser)
             await browser.end()
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _as_set_cookie(cookie: dict[str, Any]) -> str:

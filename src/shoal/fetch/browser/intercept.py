@@ -2,11 +2,11 @@
 
 import asyncio
 from base64 import b64decode
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import TooLarge
+from shoal.core.tasks import start_in
 from shoal.core.urls import host_of
 from shoal.fetch.browser.cdp import CdpError, Event
 from shoal.fetch.browser.navigation import WITHOUT_PAGE, Navigation, check_encoding, fields_of
@@ -82,7 +82,7 @@ class RequestInterceptor:
         elif "responseStatusCode" in event:
             self._on_response(navigation, event) if is_page else self._on_frame_response(event)
         elif is_page:
-            self._start_task(self._request_page(navigation, event))
+            start_in(self._tasks, self._request_page(navigation, event))
         elif _is_icon(event) or (event["resourceType"] == "Media" and "media" in self._settings.block):
             self.abort(event)
         else:
@@ -120,7 +120,7 @@ class RequestInterceptor:
             self.abort(event)
             return
         if is_first and navigation.is_raw:
-            self._start_task(self._read_raw(navigation, event))
+            start_in(self._tasks, self._read_raw(navigation, event))
             return
         if status in WITHOUT_PAGE:
             self.is_loading = False
@@ -208,11 +208,6 @@ class RequestInterceptor:
             for cookie in stored
         ]
         return [self._call("Network.setCookies", cookies=cookies)]
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _is_icon(event: Event) -> bool:

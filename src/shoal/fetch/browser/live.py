@@ -22,7 +22,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=10)  # default timeout
 class LivePage:
     """One page in its tab. Every page that it navigates to follows the same rules as the first."""
 
-    def __init__(self, tab: Tab, navigation: Navigation, on_release: Callable[[], None]) -> None:
+    def __init__(self, tab: Tab, navigation: Navigation, on_release: Callable[[], object]) -> None:
         self._tab, self._navigation, self._on_release = tab, navigation, on_release
         self._is_released = False
 

@@ -29,7 +29,7 @@ PLAYWRIGHTS = ("chromium_headless_shell-*/*/*headless*shell", "chromium-*/*/chro
 FOLDER = "shoal-browser-"
 NO_NETWORK = "http://127.0.0.1:1"  # the proxy of a browser that must not reach the network
 START_TIMEOUT = 30.0  # seconds
-STOP_TIMEOUT = 5.0
+STOP_TIMEOUT = 5.0  # seconds
 # The only shell command: it moves the pipes to the descriptors that Chromium expects.
 REMAP = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
 PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH")

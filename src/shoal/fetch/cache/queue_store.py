@@ -1,12 +1,11 @@
 """A cache store in the queue, shared by the whole fleet."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any
 
 from shoal.core.errors import ShoalError
-from shoal.core.tasks import watched
+from shoal.core.tasks import start_in, watched
 from shoal.fetch.cache.store import StoredEntry
 from shoal.fetch.shared_state import SharedState
 
@@ -43,7 +42,7 @@ class QueueCacheStore:
         future = self._reads.get(key)
         if future is None:
             if not self._reads:
-                self._start_task(self._read())
+                watched(start_in(self._tasks, self._read()))
             future = self._reads[key] = asyncio.get_running_loop().create_future()
         return await asyncio.shield(future)
 
@@ -53,7 +52,7 @@ class QueueCacheStore:
         self._pending[key] = value
         self._ttl = max(self._ttl, ttl)
         if self._writer is None:
-            self._writer = self._start_task(self._write())
+            self._writer = watched(start_in(self._tasks, self._write()))
         if self._pending_bytes > MAX_PENDING:
             await asyncio.shield(self._writer)
 
@@ -61,12 +60,6 @@ class QueueCacheStore:
         """Finish pending writes."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = watched(asyncio.get_running_loop().create_task(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def _read(self) -> None:
         await asyncio.sleep(0)  # calls in the same iteration of the loop share one read

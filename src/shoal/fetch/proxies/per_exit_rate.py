@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 Clock = Callable[[], float]
 MAX_RECORDS = 100_000
 SETTLING = 4.0  # seconds for which a worker's slice is valid; then every worker knows of a change
-# Nobody has taken the slice over for so many seconds after that: a worker counts as gone 15 s after its last
-# note, which is at most 8 s old when a slice is confirmed.
+# No other worker has taken the slice over for this many seconds after that: a worker counts as gone 15 s
+# after its note, which is at most 8 s old when a slice is confirmed.
 RETAINED = 3.0
 RECHECK = 1.0  # seconds to wait for a slice to be confirmed
 

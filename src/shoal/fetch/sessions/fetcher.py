@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 from shoal.core.errors import Blocked, HttpStatus, NoSession, NotNow
 from shoal.core.http import Request, Response
 from shoal.core.model import ZERO
-from shoal.core.urls import canonical, host_of
+from shoal.core.urls import canonical, host_of, origin_of
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.sessions.pool import SessionPool, SessionRules
 from shoal.fetch.sessions.session import Session
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.status import accepted
-from shoal.fetch.tokens.token import origin_of
 
 MAX_HOSTS = 1_000
 MAX_PAGES = 10_000

@@ -9,7 +9,7 @@ from datetime import timedelta
 from shoal.core.errors import NoSession
 from shoal.core.model import SECOND
 from shoal.core.redact import redacted
-from shoal.core.tasks import watched
+from shoal.core.tasks import start_in, watched
 from shoal.fetch.sessions.session import Clock, Session, now
 
 log = logging.getLogger("shoal.sessions")
@@ -92,9 +92,7 @@ class SessionPool:
         if self._login is None:
             self._make().is_ready = True
         elif len(self._logins) < self._rules.logins and self._clock() >= self._next_login:
-            task = watched(asyncio.create_task(self._log_in(self._login, self._make())))
-            self._logins.add(task)
-            task.add_done_callback(self._logins.discard)
+            watched(start_in(self._logins, self._log_in(self._login, self._make())))
 
     def _make(self) -> Session:
         number = next(number for number in range(self._rules.size) if number not in self._sessions)

@@ -11,13 +11,13 @@ from shoal.core.http import Headers, Request, Response
 from shoal.core.model import ZERO
 from shoal.core.redact import HIDDEN
 from shoal.core.secrets import current_secrets
-from shoal.core.urls import canonical, host_of
+from shoal.core.urls import canonical, host_of, origin_of
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.host_pause import HostPauser, HostPauses
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.tokens.pool import Permit, TokenPool
 from shoal.fetch.tokens.rate_limit_headers import RateLimit, rate_limit_in
-from shoal.fetch.tokens.token import TokenPlacement, key_of, origin_of
+from shoal.fetch.tokens.token import TokenPlacement, key_of
 
 MAX_REQUEUES = 3  # requeues of a page that rejects tokens, plus one per token; then the page is at fault
 MAX_PAGES = 10_000  # whose requeues are counted

@@ -43,7 +43,7 @@ class LocalQuota:
         self.published = 0  # outstanding requests as last published
         self.taken = 0  # requests in total
         self.last_used = clock()
-        self._resets_at: float | None = None  # of the epoch, as the host told this worker
+        self._resets_at: float | None = None  # of the epoch, as the host reported to this worker
         self._resets_of = -1
 
     @property

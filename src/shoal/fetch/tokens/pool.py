@@ -30,10 +30,10 @@ RESET_SOON = 1.0  # seconds before the end of an epoch
 READ_INTERVAL = 5.0  # seconds until a token that cannot be used is read again, unless it resets sooner
 MAX_RESET_WAIT = 0.3  # seconds that a request waits for a reset instead of being postponed
 MIN_POLL, MAX_POLL = 0.01, 0.3  # seconds between two reads while another worker probes a token
-PROBE_TIMEOUT = 5.0
+PROBE_TIMEOUT = 5.0  # seconds
 NO_TOKEN_WAIT = timedelta(seconds=15)
 LONG_REST = 30.0  # seconds of a pause that is worth a warning
-WARN_INTERVAL = 60.0
+WARN_INTERVAL = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)

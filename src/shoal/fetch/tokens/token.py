@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.urls import origin_of
 
 MAX_TOKENS = 10_000
 MAX_TOKEN_LENGTH = 8_192
@@ -76,11 +77,6 @@ class TokenPlacement:
     def _others(self, query: str) -> list[str]:
         name = f"{quote(self.query or '', safe='')}="
         return [part for part in query.split("&") if part and not part.startswith(name)]
-
-
-def origin_of(url: str) -> str:
-    """Return the scheme and the host of a canonical URL."""
-    return "/".join(url.split("/", 3)[:3])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

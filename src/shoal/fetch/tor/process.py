@@ -16,7 +16,7 @@ from shoal.fetch.tor.program import failure_reason
 
 START_TIMEOUT = 30.0  # seconds until Tor opens its control socket
 STOP_TIMEOUT = 5.0  # seconds until it exits on request
-CONNECT_INTERVAL = 0.02
+CONNECT_INTERVAL = 0.02  # seconds
 MAX_WARNINGS = 20  # of one process that are logged
 MAX_LINE = 1 << 16
 _PROGRESS = re.compile(r'BOOTSTRAP PROGRESS=(\d+)(?:.*?SUMMARY="([^"]*)")?(?:.*?WARNING="([^"]*)")?')

@@ -6,7 +6,6 @@ import secrets
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Self
 
 from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRun
@@ -68,9 +67,7 @@ class Balancer:
             self._stack.callback(duty.cancel)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self._stack.aclose()
 
     async def scrape(self, url: str, *, timeout: timedelta = CALL_TIMEOUT, **payload: Any) -> list[Any]:

@@ -7,7 +7,6 @@ each is released by its holder, or expires when the holder stops renewing it. Th
 import asyncio
 import logging
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from shoal.core.errors import CallFailed, QueueError
@@ -37,9 +36,7 @@ class CallPartition:
         self._renewal = watched(asyncio.create_task(duty))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         assert self._renewal is not None
         self._renewal.cancel()
         if self._note:

@@ -13,12 +13,12 @@ from typing import Any
 
 from shoal.core.errors import QueueError, ShoalError, TaskDied
 from shoal.core.model import MINUTE, Fate, Grant, Lease, Release, Retry, Run, Task, TaskState
-from shoal.core.tasks import watched
+from shoal.core.tasks import start_in, watched
 from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.client import CallClient, CallLost, CallNotAccepted
 from shoal.fleet.ondemand.discovery import ListeningWorker, WorkerDirectory
 from shoal.queue.contract import Queue
-from shoal.worker.ipc.calls import CallRequest, CallResult, FollowedLink
+from shoal.worker.ipc.calls import CallFate, CallRequest, CallResult, FollowedLink
 
 LEASE = MINUTE  # extended by the supervisor of the worker that has it
 CLAIM_INTERVAL = 0.25  # seconds between two claims, at most
@@ -121,9 +121,7 @@ class Dispatch:
         for lease in grant.leases:
             if call := self._calls.get(lease.task_id):
                 call.is_dispatched = True
-            serving = watched(asyncio.create_task(self._serve(lease, grant.claimed_at)))
-            self._serving.add(serving)
-            serving.add_done_callback(self._serving.discard)
+            watched(start_in(self._serving, self._serve(lease, grant.claimed_at)))
         return grant
 
     async def _sleep(self, seconds: float | None) -> None:
@@ -193,15 +191,15 @@ class Dispatch:
 
     async def _handle_result(self, lease: Lease, member: ListeningWorker, result: CallResult) -> None:
         match result.fate:
-            case "done":
+            case CallFate.DONE:
                 self._succeed(lease, member.listed.worker_id, result)
-            case "released":
+            case CallFate.RELEASED:
                 self._requeue(lease)
-            case "retry" if lease.attempt < self._run.settings.max_attempts:
+            case CallFate.RETRY if lease.attempt < self._run.settings.max_attempts:
                 self._requeue(lease)
-            case "retry" | "dead":
+            case CallFate.RETRY | CallFate.DEAD:
                 self._die(lease, result.error, result.traceback)
-            case _:
+            case CallFate.STALE:
                 await self._look_up(lease)
 
     async def _look_up(self, lease: Lease) -> None:
@@ -215,7 +213,7 @@ class Dispatch:
             case TaskState.COMPLETED:
                 stored = self._queue.items(self._run.id, step=call.task.step)
                 items = [item.data async for item in stored if item.task_id == lease.task_id]
-                self._succeed(lease, None, CallResult(fate="done", items=items))
+                self._succeed(lease, None, CallResult(fate=CallFate.DONE, items=items))
             case TaskState.DEAD:
                 async for letter in self._queue.dead(self._run.id, ids=[lease.task_id]):
                     self._die(lease, letter.error, letter.traceback)

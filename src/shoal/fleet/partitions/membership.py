@@ -34,7 +34,7 @@ from shoal.worker.process.supervisor import FROZEN, RUNNING
 # spare. The rest of the heartbeat is for the launcher that notices.
 MEMBER_TTL = 3 / POLLS_PER_HEARTBEAT
 # Seconds to the next poll while a partition is being handed over to this launcher; it doubles each time.
-MIN_POLL_INTERVAL = 0.05
+MIN_POLL_INTERVAL = 0.05  # seconds
 MAX_TRIES = 10
 # So that the plans of old runs do not stay forever.
 PLAN_TTL = timedelta(days=30)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack, suppress
-from types import TracebackType
 from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
@@ -49,9 +48,7 @@ class AppWorkers:
             self._task.add_done_callback(self._log_failure)
             self._telemetry = stack.pop_all()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         assert self._pool is not None and self._task is not None
         async with self._telemetry:
             self.release()

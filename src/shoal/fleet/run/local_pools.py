@@ -24,7 +24,7 @@ class LocalPools:
         self._queue = queue
         self._groups: list[AppWorkers] = []
         self._failures: dict[str, str] = {}  # by run id, the newest last
-        self.starting = asyncio.Lock()  # held by those who may start only so many
+        self.starting = asyncio.Lock()  # held while the number that may still start is checked
 
     def count(self, run_id: str | None = None) -> int:
         """Return how many workers run here, on one run or on all."""

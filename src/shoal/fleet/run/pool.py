@@ -1,4 +1,4 @@
-"""The worker pool of one run on this machine: starts workers, replaces dead ones, stops them together."""
+"""The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from shoal.core.model import ZERO
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.lock import ScraperLock
+from shoal.fleet.maintenance import maintained
 from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker
-from shoal.fleet.run.maintenance import maintained
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog
@@ -170,7 +170,7 @@ class WorkerPool:
         self.stop()
 
     async def _keep_slot_running(self, fork_server: ForkServer, number: int, ending: PoolExit) -> None:
-        """Run a worker in one slot, and replace it when it dies."""
+        """Run a worker in one slot, and restart it when it dies."""
         deaths = 0
         await self._wait((number - self._first) * self._stagger)
         while not self._stops and not self._is_over:

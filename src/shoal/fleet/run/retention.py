@@ -111,7 +111,6 @@ async def purge_old(
     dry_run: bool = False,
     but: str | None = None,
     now: datetime | None = None,
-    on_purged: Callable[[PurgedRun], object] = lambda run: None,
 ) -> PurgeReport:
     """Delete the runs that a rule selects, one after the other, the oldest first; never the run `but`."""
     report, moment = PurgeReport(), now or datetime.now(UTC)
@@ -124,7 +123,6 @@ async def purge_old(
             continue  # deleted by somebody else meanwhile
         if chosen:
             report.runs.append(chosen)
-            on_purged(chosen)
     return report
 
 

@@ -172,7 +172,7 @@ async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
 
 
 async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:
-    """Return `followed` if workers are there, else that nobody works on the run and the command to type."""
+    """Return `followed` if workers are there, else that the run has no workers, and the command to type."""
     if await has_workers(queue, run.id):
         return followed
     return f"No worker works on it. To start one, run: {await command_to_resume(queue, queue_url, run)}"

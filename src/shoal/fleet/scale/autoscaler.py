@@ -85,7 +85,7 @@ class Autoscaler:
         """Make no more decisions; the workers stay as they are."""
         self._stopping.set()
 
-    async def step(self, *, act: bool = True) -> ScaleDecision:
+    async def step(self) -> ScaleDecision:
         """Decide once, and apply the decision with the driver."""
         run = await self._queue.run(self._run_id)
         load = await load_of(self._queue, run, pace=self._pace)
@@ -100,7 +100,7 @@ class Autoscaler:
             wanted = target_for(load, self._bounds)
             target, self._history = decide(now, wanted.workers, self._history, self._bounds.cooldown)
         # With no tasks left, a new worker would end as soon as it starts.
-        if act and (target < workers or (target > workers and load.remaining)):
+        if target < workers or (target > workers and load.remaining):
             await self._driver.set(target)
         return ScaleDecision(run_id=run.id, load=load, wanted=wanted, workers=workers, target=target)
 

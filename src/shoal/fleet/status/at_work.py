@@ -1,4 +1,4 @@
-"""Which workers are alive, and on which runs somebody works."""
+"""Which workers are alive, and which runs have workers."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ def is_at_work(worker: WorkerStatus) -> bool:
 
 
 async def runs_at_work(queue: QueueReports) -> set[str]:
-    """Return the ids of the runs that somebody works on."""
+    """Return the ids of the runs that have workers."""
     return {worker.run_id for worker in await queue.workers() if is_at_work(worker)}
 
 
@@ -36,5 +36,5 @@ async def has_lost_counts(queue: Queue, run_id: str) -> bool:
 
 
 async def has_workers(queue: QueueReports, run_id: str) -> bool:
-    """Return whether somebody works on a run."""
+    """Return whether a run has workers."""
     return any(is_at_work(worker) for worker in await queue.workers(run_id))

@@ -182,6 +182,21 @@ async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
     return await is_seeding_interrupted(queue, run.id)
 
 
+async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot with what the run has left out, its files and its hooks."""
+    from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, which rows do not need
+
+    run_id = snapshot.run.id
+    return replace(
+        snapshot,
+        not_followed=await links_not_followed(queue, run_id),
+        missing=await missing_pages(queue, run_id),
+        files=await file_counts(queue, run_id),
+        hooks=await hook_records(queue, run_id),
+        lost_counts=snapshot.is_over and await has_lost_counts(queue, run_id),
+    )
+
+
 class ProgressReader:
     """Reads a run repeatedly, and computes its rate."""
 

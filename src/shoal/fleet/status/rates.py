@@ -69,7 +69,7 @@ async def read_rates(queue: SharedNotes, run_id: str) -> RateHistory:
 
 
 async def recent_rate(queue: SharedNotes, run_id: str, ended: int) -> float | None:
-    """Return the tasks that end per second, of which so many have ended now; None if no pool stored it."""
+    """Return the tasks that end per second, given how many have ended now; None if no pool stored it."""
     note = (await queue.notes(TOPIC, [run_id])).get(run_id)
     history = _decode(note.value) if note else RateHistory()
     if note is None or not history.points or note.age.total_seconds() > history.gap:

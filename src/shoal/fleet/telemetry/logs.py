@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -125,9 +124,7 @@ class LogDirectory(AbstractContextManager["LogDirectory"]):
         """Return the log of the worker in this slot, counted from 1; a worker that replaces it appends."""
         return self._writer(f"worker-{number}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for file in self._files.values():
             file.close()
         if self._folder:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Self
 
 from shoal.core.errors import InvalidSetting, ShoalError
@@ -33,9 +32,7 @@ class MetricsServer:
         await self._server.open("--metrics")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self._server.close()
 
     async def _respond(self, request: HttpRequest) -> HttpReply:

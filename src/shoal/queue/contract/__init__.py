@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from types import TracebackType
 from typing import Self
 
 from shoal.queue.contract.admin import EditFate, LetterEdit, QueueAdmin, RunLimits
@@ -40,9 +39,7 @@ class Queue(WorkQueue, QueueReports, QueueAdmin, SharedNotes):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
     @abstractmethod

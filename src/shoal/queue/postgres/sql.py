@@ -27,8 +27,8 @@ def _replace_schema(text: str, schema: str) -> str:
 
 
 def scripts(folder: str) -> Iterator[tuple[str, Path]]:
-    """Yield the SQL files of a folder by name, in order."""
-    for script in sorted(Path(__file__).with_name(folder).glob("*.sql")):
+    """Yield the SQL files of a folder and those in it by name, in order."""
+    for script in sorted(Path(__file__).with_name(folder).rglob("*.sql")):
         yield script.stem, script
 
 

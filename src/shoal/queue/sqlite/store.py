@@ -18,7 +18,6 @@ T = TypeVar("T")
 LaneName = tuple[str, str, str]  # step, partition, host
 
 ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
-_QUERIES = Path(__file__).with_name("sql")
 _ROW = re.compile(r"VALUES (\([?, ]+\))")
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -81,8 +80,13 @@ class Store:
 
 @cache
 def query(name: str) -> str:
-    """Return the text of `sql/<name>.sql`."""
-    return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
+    """Return the text of `<name>.sql`, which is in a folder of `sql/`."""
+    return _files()[name].read_text(encoding="utf-8")
+
+
+@cache
+def _files() -> dict[str, Path]:
+    return {file.stem: file for file in Path(__file__).with_name("sql").glob("*/*.sql")}
 
 
 @cache

@@ -7,7 +7,6 @@ from starlette.responses import PlainTextResponse, Response
 
 from shoal.core.model import DeadFilter
 from shoal.fleet.status.rows import find_letter, letter_row, whole_letter_row
-from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import (
     LIMIT,
@@ -63,40 +62,30 @@ async def page(context: Context, run_id: RunId, letter: Letter) -> Response:
 
 @router.patch("/{letter}", response_model=responses.DeadLetterDetail)
 async def edit_one(
-    context: Context, principal: Operator, run_id: RunId, letter: Letter, body: LetterChangeBody
+    context: Context, actions: Operator, run_id: RunId, letter: Letter, body: LetterChangeBody
 ) -> dict[str, Any]:
     """Change one dead letter and return it; its id follows its URL and step."""
-    edited = await actions.edit_letter(context, principal, run_id, letter, body.change())
+    edited = await actions.edit_letter(run_id, letter, body.change())
     return whole_letter_row(edited, await read_failed_page(context.app.queue, run_id, edited.id))
 
 
 @router.post("/edit", response_model=action_responses.EditResponse)
-async def edit(context: Context, principal: Operator, run_id: RunId, body: EditLettersBody) -> dict[str, Any]:
+async def edit(actions: Operator, run_id: RunId, body: EditLettersBody) -> dict[str, Any]:
     """Change dead letters, or report what would change."""
-    where = body.where.filter() if body.where else DeadFilter()
+    where = body.filter()
     report = await actions.edit_letters(
-        context, principal, run_id, body.change.change(), body.ids, where=where, dry_run=body.dry_run
+        run_id, body.change.change(), body.ids, where=where, dry_run=body.dry_run
     )
     return {"run_id": run_id, "dry_run": body.dry_run, **report.as_json()}
 
 
 @router.post("/replay", response_model=action_responses.ReplayResponse)
-async def replay(
-    context: Context, principal: Operator, run_id: RunId, body: DeadLettersBody
-) -> dict[str, Any]:
+async def replay(actions: Operator, run_id: RunId, body: DeadLettersBody) -> dict[str, Any]:
     """Put dead letters back to pending with their attempts reset."""
-    where = body.where.filter() if body.where else DeadFilter()
-    return {
-        "run_id": run_id,
-        "replayed": await actions.replay(context, principal, run_id, body.ids, where=where),
-    }
+    return {"run_id": run_id, "replayed": await actions.replay(run_id, body.ids, where=body.filter())}
 
 
 @router.post("/drop", response_model=action_responses.DropResponse)
-async def drop(context: Context, principal: Operator, run_id: RunId, body: DeadLettersBody) -> dict[str, Any]:
+async def drop(actions: Operator, run_id: RunId, body: DeadLettersBody) -> dict[str, Any]:
     """Drop dead letters permanently."""
-    where = body.where.filter() if body.where else DeadFilter()
-    return {
-        "run_id": run_id,
-        "dropped": await actions.drop(context, principal, run_id, body.ids, where=where),
-    }
+    return {"run_id": run_id, "dropped": await actions.drop(run_id, body.ids, where=body.filter())}

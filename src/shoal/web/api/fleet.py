@@ -13,7 +13,6 @@ from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.progress import counts_as_json
 from shoal.fleet.status.stale import state_of
 from shoal.fleet.status.tokens import TokenStatus, tokens
-from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, list_response
 from shoal.web.api.requests import HostBody, ScrapeBody
@@ -67,16 +66,16 @@ async def hosts(context: Context, limit: Limit = LIMIT, after: After = None) -> 
 
 
 @router.post("/hosts/{host}/pause", response_model=action_responses.HostPauseResponse)
-async def pause_host(context: Context, principal: Operator, host: HostName, body: HostBody) -> dict[str, Any]:
+async def pause_host(actions: Operator, host: HostName, body: HostBody) -> dict[str, Any]:
     """Send a host no requests for a while, in any run; zero ends a pause."""
-    await actions.pause_host(context, principal, host.lower(), timedelta(seconds=body.seconds))
+    await actions.pause_host(host.lower(), timedelta(seconds=body.seconds))
     return {"host": host.lower(), "paused_seconds": body.seconds}
 
 
 @router.post("/hosts/{host}/slow", response_model=action_responses.HostDelayResponse)
-async def slow_host(context: Context, principal: Operator, host: HostName, body: HostBody) -> dict[str, Any]:
+async def slow_host(actions: Operator, host: HostName, body: HostBody) -> dict[str, Any]:
     """Set the minimum gap between request starts on a host, in any run; zero removes it."""
-    await actions.slow_host(context, principal, host.lower(), timedelta(seconds=body.seconds))
+    await actions.slow_host(host.lower(), timedelta(seconds=body.seconds))
     return {"host": host.lower(), "delay_seconds": body.seconds}
 
 
@@ -100,9 +99,9 @@ async def scrapers(context: Context, limit: Limit = LIMIT, after: After = None) 
 
 
 @router.post("/scrapers/{scraper}/forget", response_model=action_responses.ForgetResponse)
-async def forget(context: Context, principal: Operator, scraper: ScraperName) -> dict[str, Any]:
+async def forget(actions: Operator, scraper: ScraperName) -> dict[str, Any]:
     """Forget what runs of a scraper with `dedup` have queued; the next run queues it again."""
-    return {"scraper": scraper, "forgotten": await actions.forget(context, principal, scraper)}
+    return {"scraper": scraper, "forgotten": await actions.forget(scraper)}
 
 
 @router.get("/actions", response_model=responses.ListResponse[responses.ActionRow])
@@ -122,12 +121,10 @@ async def audit_log(context: Context, limit: Limit = LIMIT, after: After = None)
         504: {"model": responses.ErrorResponse, "description": "The call timed out"},
     },
 )
-async def scrape(context: Context, principal: Operator, body: ScrapeBody) -> dict[str, Any]:
+async def scrape(actions: Operator, body: ScrapeBody) -> dict[str, Any]:
     """Have an on-demand worker fetch a page or handle a payload now; the response has its items."""
     timeout = timedelta(seconds=body.timeout)
-    scraped = await actions.scrape(
-        context, principal, body.scraper, body.task(), timeout=timeout, strategy=body.strategy
-    )
+    scraped = await actions.scrape(body.scraper, body.task(), timeout=timeout, strategy=body.strategy)
     follow = [{"url": link.url, "step": link.step} for link in scraped.follow]
     return {**asdict(scraped), "follow": follow}
 

@@ -10,9 +10,9 @@ from pydantic import StringConstraints
 from shoal.core.errors import UnknownLetter, UnknownRun
 from shoal.core.model import TaskState
 from shoal.core.text import shorten
+from shoal.web.actions import OperatorActions, operator_actions
 from shoal.web.api.requests import PRINTABLE
 from shoal.web.api.responses import ErrorResponse
-from shoal.web.auth.credentials import Principal, principal_of, require_operator
 from shoal.web.context import WebContext, context_of
 from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT, ListPage
 
@@ -36,8 +36,7 @@ def _letter_id(run_id: "RunId", letter: Annotated[str, Path(description="The dea
 
 
 Context = Annotated[WebContext, Depends(context_of)]
-Reader = Annotated[Principal, Depends(principal_of)]
-Operator = Annotated[Principal, Depends(require_operator)]
+Operator = Annotated[OperatorActions, Depends(operator_actions)]
 RunId = Annotated[str, Depends(_run_id)]
 Letter = Annotated[str, Depends(_letter_id)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows per page")]

@@ -131,6 +131,10 @@ class DeadLettersBody(RequestBody):
             raise ValueError('give ids or where, not both; {"where": {}} means all')
         return self
 
+    def filter(self) -> DeadFilter:
+        """Convert `where` to a `DeadFilter`."""
+        return self.where.filter() if self.where else DeadFilter()
+
 
 HeaderName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 

@@ -1,23 +1,17 @@
 """Runs: list, show, start, enqueue, pause, resume, change, cancel, purge one or the old ones."""
 
-from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
 
 from shoal.fleet.run.change import list_settings
-from shoal.fleet.status.at_work import has_lost_counts, runs_at_work
-from shoal.fleet.status.progress import ProgressReader
+from shoal.fleet.status.at_work import runs_at_work
+from shoal.fleet.status.progress import ProgressReader, with_details
 from shoal.fleet.status.rows import read_run_row, store_row
-from shoal.web import actions
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
 from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
 from shoal.web.views.paging import as_async, scan_page
-from shoal.worker.files.counts import file_counts
-from shoal.worker.left_out.missing import missing_pages
-from shoal.worker.run_hooks.record import hook_records
-from shoal.worker.skipped_links import links_not_followed
 
 router = APIRouter(tags=["runs"])
 
@@ -37,27 +31,17 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     """Show the status of a run, as `shoal status RUN --json` does."""
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
     snapshot = seen or await ProgressReader(context.app.queue, run_id, with_hosts=False).read()
-    links = await links_not_followed(context.app.queue, run_id)
-    missing = await missing_pages(context.app.queue, run_id)
-    size = await context.app.queue.size()
-    files = await file_counts(context.app.queue, run_id)
-    hooks = await hook_records(context.app.queue, run_id)
-    lost = snapshot.is_over and await has_lost_counts(context.app.queue, run_id)
-    report = replace(
-        snapshot, not_followed=links, missing=missing, files=files, hooks=hooks, lost_counts=lost
-    ).as_json()
-    return report | {"store": store_row(size)}
+    report = await with_details(context.app.queue, snapshot)
+    return report.as_json() | {"store": store_row(await context.app.queue.size())}
 
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)
-async def start(context: Context, principal: Operator, body: StartRunBody) -> dict[str, Any]:
+async def start(actions: Operator, body: StartRunBody) -> dict[str, Any]:
     """Start a run of a project scraper and enqueue its tasks; an existing run id is continued.
 
     `workers` start on the server's machine when the tasks are queued.
     """
     return await actions.start(
-        context,
-        principal,
         body.scraper,
         urls=body.urls,
         tasks=[task.task() for task in body.tasks],
@@ -73,46 +57,42 @@ async def start(context: Context, principal: Operator, body: StartRunBody) -> di
 
 
 @router.post("/runs/{run_id}/enqueue", response_model=action_responses.EnqueueResponse)
-async def enqueue(context: Context, principal: Operator, run_id: RunId, body: EnqueueBody) -> dict[str, Any]:
+async def enqueue(actions: Operator, run_id: RunId, body: EnqueueBody) -> dict[str, Any]:
     """Add URLs and tasks to a run; tasks that are already in it are not added again."""
     tasks = [task.task() for task in body.tasks]
-    return await actions.enqueue(
-        context, principal, run_id, urls=body.urls, tasks=tasks, invalid=body.invalid
-    )
+    return await actions.enqueue(run_id, urls=body.urls, tasks=tasks, invalid=body.invalid)
 
 
 @router.post("/runs/{run_id}/workers", response_model=action_responses.LocalWorkersResponse)
-async def start_workers(
-    context: Context, principal: Operator, run_id: RunId, body: WorkersBody
-) -> dict[str, Any]:
+async def start_workers(actions: Operator, run_id: RunId, body: WorkersBody) -> dict[str, Any]:
     """Start workers on the server's machine; they end with the run's tasks, or with the server."""
-    return {"run_id": run_id, "here": await actions.start_workers(context, principal, run_id, body.workers)}
+    return {"run_id": run_id, "here": await actions.start_workers(run_id, body.workers)}
 
 
 @router.delete("/runs/{run_id}/workers", response_model=action_responses.StoppedWorkersResponse)
-async def stop_workers(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+async def stop_workers(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Let the workers of a run on the server's machine finish their running tasks, and end."""
-    return {"run_id": run_id, "stopped": await actions.stop_workers(context, principal, run_id)}
+    return {"run_id": run_id, "stopped": await actions.stop_workers(run_id)}
 
 
 @router.post("/runs/{run_id}/pause", response_model=action_responses.RunStateResponse)
-async def pause(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+async def pause(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Stop handing out tasks of a run until it is resumed."""
-    run = await actions.pause(context, principal, run_id)
+    run = await actions.pause(run_id)
     return {"run_id": run.id, "state": run.state}
 
 
 @router.post("/runs/{run_id}/resume", response_model=action_responses.RunStateResponse)
-async def resume(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+async def resume(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Resume a run that was paused or that ended at a limit."""
-    run = await actions.resume(context, principal, run_id)
+    run = await actions.resume(run_id)
     return {"run_id": run.id, "state": run.state}
 
 
 @router.post("/runs/{run_id}/cancel", response_model=action_responses.RunStateResponse)
-async def cancel(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+async def cancel(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Cancel a run permanently; nothing is deleted."""
-    run = await actions.cancel(context, principal, run_id)
+    run = await actions.cancel(run_id)
     return {"run_id": run.id, "state": run.state}
 
 
@@ -124,23 +104,21 @@ async def settings(context: Context, run_id: RunId) -> dict[str, Any]:
 
 
 @router.patch("/runs/{run_id}/settings", response_model=action_responses.SettingsResponse)
-async def change_settings(
-    context: Context, principal: Operator, run_id: RunId, body: SettingsBody
-) -> dict[str, Any]:
+async def change_settings(actions: Operator, run_id: RunId, body: SettingsBody) -> dict[str, Any]:
     """Change settings of a run while it runs; its workers follow within two seconds."""
-    rows = await actions.change_settings(context, principal, run_id, body.settings)
+    rows = await actions.change_settings(run_id, body.settings)
     return {"run_id": run_id, "settings": [row.as_json() for row in rows]}
 
 
 @router.delete("/runs/{run_id}", response_model=action_responses.PurgeResponse)
-async def purge(context: Context, principal: Operator, run_id: RunId) -> dict[str, Any]:
+async def purge(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Delete a run with all its tasks, items and dead letters."""
-    await actions.purge(context, principal, run_id)
+    await actions.purge(run_id)
     return {"run_id": run_id, "purged": True}
 
 
 @router.post("/purge", response_model=action_responses.PurgeOldResponse)
-async def purge_old(context: Context, principal: Operator, body: PurgeBody) -> dict[str, Any]:
+async def purge_old(actions: Operator, body: PurgeBody) -> dict[str, Any]:
     """Delete old runs, or report which would be deleted."""
-    report = await actions.purge_old(context, principal, body.rule(), dry_run=body.dry_run)
+    report = await actions.purge_old(body.rule(), dry_run=body.dry_run)
     return {"dry_run": body.dry_run, **report.as_json()}

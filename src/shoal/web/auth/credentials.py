@@ -94,13 +94,6 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-def require_operator(request: Request) -> Principal:
-    """Return who sent a request if they may make changes, else raise a 403."""
-    principal = principal_of(request)
-    check_operator(context_of(request), principal)
-    return principal
-
-
 def check_operator(context: WebContext, principal: Principal) -> None:
     """Raise a 403 for a reader, and for anyone on a read-only server."""
     if context.settings.read_only:

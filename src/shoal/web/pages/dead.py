@@ -15,9 +15,7 @@ from shoal.core.model import DeadFilter, DeadLetter
 from shoal.core.values import counted
 from shoal.fleet.run.letters import method_of
 from shoal.fleet.status.rows import find_letter
-from shoal.web import actions
 from shoal.web.api.params import Label, Letter, Operator, RunId
-from shoal.web.auth.credentials import Principal
 from shoal.web.context import context_of
 from shoal.web.dead_errors import MAX_CLASSIFIED, class_of
 from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
@@ -25,7 +23,7 @@ from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.form import Form, form_field, payload_text, read_form
 from shoal.web.views.models import worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
-from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
@@ -154,7 +152,7 @@ CONSEQUENCES = {
 
 @router.get("/runs/{run_id}/replay")
 async def confirm_replay(
-    request: Request, run_id: RunId, principal: Operator, where: Filter, ids: Ids = None, all: bool = False
+    request: Request, run_id: RunId, actions: Operator, where: Filter, ids: Ids = None, all: bool = False
 ) -> Response:
     """Ask for confirmation before dead letters are replayed."""
     return await _confirm(request, run_id, "replay", ids or [], where if all else None)
@@ -162,29 +160,29 @@ async def confirm_replay(
 
 @router.get("/runs/{run_id}/drop")
 async def confirm_drop(
-    request: Request, run_id: RunId, principal: Operator, where: Filter, ids: Ids = None, all: bool = False
+    request: Request, run_id: RunId, actions: Operator, where: Filter, ids: Ids = None, all: bool = False
 ) -> Response:
     """Ask for confirmation before dead letters are dropped."""
     return await _confirm(request, run_id, "drop", ids or [], where if all else None)
 
 
 @router.post("/runs/{run_id}/replay")
-async def replay(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def replay(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Put dead letters back to pending."""
-    return await _change(request, run_id, principal, actions.replay, "replayed")
+    return await _change(request, run_id, actions.replay, "replayed")
 
 
 @router.post("/runs/{run_id}/drop")
-async def drop(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def drop(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Drop dead letters permanently."""
-    return await _change(request, run_id, principal, actions.drop, "dropped")
+    return await _change(request, run_id, actions.drop, "dropped")
 
 
 async def _change(
-    request: Request, run_id: str, principal: Principal, action: Callable[..., Awaitable[int]], done: str
+    request: Request, run_id: str, action: Callable[..., Awaitable[int]], done: str
 ) -> Response:
     selected = _read_selection(await read_form(request))
-    count = await action(context_of(request), principal, run_id, selected["ids"], where=selected["where"])
+    count = await action(run_id, selected["ids"], where=selected["where"])
     return redirect_after(request, f"{path_of_run(run_id)}/dead", done, count=count)
 
 
@@ -195,9 +193,8 @@ async def _confirm(
     count, is_more = await _count(request, run_id, ids, where)
     run_path = f"{root_of(request)}{path_of_run(run_id)}"
     words = count_words(count, is_more)
-    return await render_page(
+    return await render_confirm(
         request,
-        "confirm.html",
         title=f"{verb.capitalize()} dead letters",
         command=command_line("dead", verb, run_id, *ids, **as_fields(where or DeadFilter())),
         sample=sample,

@@ -10,24 +10,23 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
 from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_change
 from shoal.fleet.status.rows import find_letter
-from shoal.web import actions
 from shoal.web.api.params import Letter, Operator, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.dead import Filter, Text, as_fields, count_words, read_filter
 from shoal.web.pages.runs import command_line, load_run, path_of_run
 from shoal.web.views.form import Form, form_field, read_form, read_headers, read_payload
-from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, root_of
 
 router = APIRouter()
 
 
 @router.post("/runs/{run_id}/dead/{letter}/edit")
-async def edit(request: Request, run_id: RunId, letter: Letter, principal: Operator) -> Response:
+async def edit(request: Request, run_id: RunId, letter: Letter, actions: Operator) -> Response:
     """Change a dead letter, and show it."""
     context, form = context_of(request), await read_form(request)
     found = await find_letter(context.app.queue, run_id, letter)
     change = changes_in(form, found)
-    edited = await actions.edit_letter(context, principal, run_id, letter, change) if change else found
+    edited = await actions.edit_letter(run_id, letter, change) if change else found
     return redirect_after(request, f"{path_of_run(run_id)}/dead/{edited.id}", "edited")
 
 
@@ -57,19 +56,16 @@ def changes_in(form: Form, letter: DeadLetter) -> LetterChange | None:
 
 @router.get("/runs/{run_id}/edit")
 async def confirm_replace(
-    request: Request, run_id: RunId, principal: Operator, where: Filter, old: Text = "", new: Text = ""
+    request: Request, run_id: RunId, actions: Operator, where: Filter, old: Text = "", new: Text = ""
 ) -> Response:
     """Ask for confirmation before a text is replaced in the URLs of dead letters."""
     change = LetterChange(url_replace=(old, new))
     sample, _ = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
-        report = await actions.edit_letters(
-            context_of(request), principal, run_id, change, where=where, dry_run=True
-        )
+        report = await actions.edit_letters(run_id, change, where=where, dry_run=True)
     run_path, letters = f"{root_of(request)}{path_of_run(run_id)}", count_words(report.edited, False)
-    return await render_page(
+    return await render_confirm(
         request,
-        "confirm.html",
         title="Edit dead letters",
         command=_command(run_id, where, old, new),
         sample=sample,
@@ -85,12 +81,12 @@ async def confirm_replace(
 
 
 @router.post("/runs/{run_id}/edit")
-async def replace_urls(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def replace_urls(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Replace a text in the URLs of the dead letters that match."""
     form = await read_form(request)
     where = read_filter(*(form_field(form, name) for name in ("step", "host", "error")))
     change = LetterChange(url_replace=(form_field(form, "old"), form_field(form, "new")))
-    report = await actions.edit_letters(context_of(request), principal, run_id, change, where=where)
+    report = await actions.edit_letters(run_id, change, where=where)
     return redirect_after(request, f"{path_of_run(run_id)}/dead", "edited letters", count=report.edited)
 
 

@@ -7,7 +7,6 @@ from starlette.responses import Response
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.text import shorten
 from shoal.core.values import counted
-from shoal.web import actions
 from shoal.web.api.params import Operator, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, path_of_run, run_tab_data
@@ -19,20 +18,20 @@ MAX_FORM = 1 << 20  # bytes
 
 
 @router.get("/runs/{run_id}/enqueue")
-async def form(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def form(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Show the form that adds URLs to a run."""
     return await _form(request, run_id)
 
 
 @router.post("/runs/{run_id}/enqueue")
-async def enqueue(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def enqueue(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Add URLs to a run; lines that cannot be queued are shown again with the reason."""
     urls = form_field(await read_form(request, MAX_FORM), "urls")
     lines = [line.strip() for line in urls.splitlines() if line.strip()]
     try:
         if not lines:
             raise InvalidInput("Type at least one URL.")
-        added = await actions.enqueue(context_of(request), principal, run_id, urls=lines)
+        added = await actions.enqueue(run_id, urls=lines)
     except ShoalError as error:
         return await _form(request, run_id, urls=urls, error=str(error))
     if not added["refused"]:

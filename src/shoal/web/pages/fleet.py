@@ -11,7 +11,6 @@ from shoal.core.errors import InvalidSetting
 from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.stale import LATE
-from shoal.web import actions
 from shoal.web.api.params import Label, Operator
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
@@ -65,16 +64,16 @@ async def hosts(request: Request, run: Text = "", host: Text = "", after: str | 
 
 
 @router.post("/hosts")
-async def change_host(request: Request, principal: Operator) -> Response:
+async def change_host(request: Request, actions: Operator) -> Response:
     """Pause a host, or set the minimum gap between request starts on it."""
     form = await read_form(request)
     host, duration = form_field(form, "host").strip(), _duration(form_field(form, "seconds"))
     if not host:
         raise InvalidSetting("host", "is required")
     if form_field(form, "action") == "slow":
-        await actions.slow_host(context_of(request), principal, host, duration)
+        await actions.slow_host(host, duration)
     else:
-        await actions.pause_host(context_of(request), principal, host, duration)
+        await actions.pause_host(host, duration)
     return redirect_after(request, "/hosts", "host")
 
 

@@ -14,6 +14,7 @@ from shoal.web.auth.tickets import Tickets
 from shoal.web.context import context_of
 from shoal.web.middleware import too_many_failures
 from shoal.web.standalone_pages import render_standalone
+from shoal.web.views.render import root_of
 
 router = APIRouter(include_in_schema=False)
 MAX_FORM_BYTES = 8_192
@@ -65,7 +66,7 @@ async def log_in(request: Request) -> Response:
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
     """End the session, also for copies of its cookie."""
-    response = RedirectResponse(f"{_root(request)}/login", 303)
+    response = RedirectResponse(f"{root_of(request)}/login", 303)
     credentials = _logins(request).credentials
     credentials.end_session(request.cookies.get(credentials.cookie, ""))
     response.delete_cookie(credentials.cookie, **_cookie_options(request))
@@ -80,7 +81,7 @@ def own_path(text: str) -> str:
 
 def _log_in(request: Request, role: Role, next: str) -> Response:
     credentials = _logins(request).credentials
-    response = RedirectResponse(f"{_root(request)}{own_path(next)}", 303)
+    response = RedirectResponse(f"{root_of(request)}{own_path(next)}", 303)
     response.set_cookie(
         credentials.cookie,
         credentials.new_session(role),
@@ -99,7 +100,7 @@ def _cookie_options(request: Request) -> _CookieOptions:
 def _form(request: Request, next: str, error: str = "", status: int = 200) -> Response:
     page = render_standalone(
         "login.html",
-        root=_root(request),
+        root=root_of(request),
         next=own_path(next),
         error=error,
         is_chosen=context_of(request).settings.is_chosen,
@@ -114,7 +115,3 @@ def _logins(request: Request) -> LoginService:
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else "unknown"
-
-
-def _root(request: Request) -> str:
-    return str(request.scope.get("root_path", ""))

@@ -13,12 +13,12 @@ from shoal.core.model import ZERO
 from shoal.core.values import counted
 from shoal.fleet.run import retention
 from shoal.fleet.run.retention import RetentionRule
-from shoal.web import actions
+from shoal.web.actions import check_scraper
 from shoal.web.api.params import Label, Operator, RunId
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, path_of_run
 from shoal.web.views.form import form_field, read_form
-from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, root_of
 
 router = APIRouter()
 Text = Annotated[Label, Query()]
@@ -36,25 +36,23 @@ def read_rule(days: str, keep: str, scraper: str) -> RetentionRule:
 
 @router.get("/purge")
 async def confirm_purge(
-    request: Request, principal: Operator, days: Text = "", keep: Text = "", scraper: Text = ""
+    request: Request, actions: Operator, days: Text = "", keep: Text = "", scraper: Text = ""
 ) -> Response:
     """Ask for confirmation before old runs are deleted."""
     rule, context = read_rule(days, keep, scraper), context_of(request)
     async with queue_timeout(context):
-        report = await actions.purge_old(context, principal, rule, dry_run=True)
+        report = await actions.purge_old(rule, dry_run=True)
     runs = f"{len(report.runs):,} run{'' if len(report.runs) == 1 else 's'}"
     lost = ", ".join(f"{report.total(name):,} {name}" for name in ("tasks", "items"))
     kept = f"{report.unfinished + report.in_use:,} others are as old, but not finished or in use: they stay."
     options = {"older": f"{days}d" if days else "", "keep": keep, "scraper": scraper}
-    return await render_page(
+    return await render_confirm(
         request,
-        "confirm.html",
         title="Delete old runs",
         command=command_line("purge", **{name: value for name, value in options.items() if value}),
         question=f"Delete {runs}?" if report.runs else "No run is that old.",
         consequence=f"With {lost}, {report.total('dead'):,} dead letters. {kept}",
         can_do=bool(report.runs),
-        is_destructive=True,
         verb=f"Delete {runs}",
         action=f"{root_of(request)}/purge",
         fields=[("days", days), ("keep", keep), ("scraper", scraper)],
@@ -63,68 +61,60 @@ async def confirm_purge(
 
 
 @router.post("/purge")
-async def purge(request: Request, principal: Operator) -> Response:
+async def purge(request: Request, actions: Operator) -> Response:
     """Delete old runs."""
     form = await read_form(request)
     rule = read_rule(*(form_field(form, name) for name in ("days", "keep", "scraper")))
-    report = await actions.purge_old(context_of(request), principal, rule)
+    report = await actions.purge_old(rule)
     return redirect_after(request, "/runs", "purged", count=len(report.runs))
 
 
 @router.get("/runs/{run_id}/purge")
-async def confirm_purge_of_run(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def confirm_purge_of_run(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Ask for confirmation before a run is deleted; an error if workers run on it."""
     context, run_path = context_of(request), f"{root_of(request)}{path_of_run(run_id)}"
     async with queue_timeout(context):
         found = await retention.purge_run(context.app.queue, run_id, dry_run=True)
     stats = found.stats
     left = f" Not done yet: {counted(stats.remaining, 'task')}." if stats.remaining else ""
-    return await render_page(
+    return await render_confirm(
         request,
-        "confirm.html",
         title=f"Delete {run_id}",
         command=command_line("purge", run_id),
         question=f"Delete this run of {found.run.scraper}?",
         consequence=f"With {counted(stats.tasks, 'task')}, {counted(stats.items, 'item')} and "
         f"{counted(stats.dead, 'dead letter')}. This cannot be undone.{left}",
-        can_do=True,
-        is_destructive=True,
         verb="Delete run",
         action=f"{run_path}/purge",
-        fields=[],
         back=run_path,
     )
 
 
 @router.post("/runs/{run_id}/purge")
-async def purge_run(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def purge_run(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Delete a run."""
-    await actions.purge(context_of(request), principal, run_id)
+    await actions.purge(run_id)
     return redirect_after(request, "/runs", "purged", count=1)
 
 
 @router.get("/scrapers/{scraper}/forget")
-async def confirm_forget(request: Request, scraper: ScraperName, principal: Operator) -> Response:
+async def confirm_forget(request: Request, scraper: ScraperName, actions: Operator) -> Response:
     """Ask for confirmation before the history of a scraper's runs with `dedup` is forgotten."""
-    actions.check_scraper(context_of(request), scraper)
-    return await render_page(
+    check_scraper(context_of(request), scraper)
+    return await render_confirm(
         request,
-        "confirm.html",
         title=f"Forget {scraper}",
         command=command_line("shoal", "forget", scraper),
         question=f"Forget what runs of {scraper} with dedup have queued?",
         consequence="Its next run queues all of it again. Runs and items are kept.",
-        can_do=True,
-        is_destructive=True,
         verb="Forget",
         action=f"{root_of(request)}/scrapers/{quote(scraper, safe='')}/forget",
-        fields=[],
         back=f"{root_of(request)}/scrapers",
     )
 
 
 @router.post("/scrapers/{scraper}/forget")
-async def forget(request: Request, scraper: ScraperName, principal: Operator) -> Response:
+async def forget(request: Request, scraper: ScraperName, actions: Operator) -> Response:
     """Forget what runs of a scraper with `dedup` have queued."""
-    count = await actions.forget(context_of(request), principal, scraper)
+    count = await actions.forget(scraper)
     return redirect_after(request, "/scrapers", "forgotten", count=count)

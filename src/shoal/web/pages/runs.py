@@ -13,9 +13,8 @@ from starlette.responses import Response
 from shoal.core.errors.commands import shoal_command
 from shoal.core.values import counted
 from shoal.fleet.run.change import list_settings
-from shoal.fleet.status.at_work import has_lost_counts
-from shoal.fleet.status.progress import Snapshot, snapshot_of
-from shoal.web import actions
+from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
+from shoal.web.actions import SETTINGS
 from shoal.web.api.params import Operator, RunId
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
@@ -23,12 +22,8 @@ from shoal.web.sampler import Sample
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import run_data, run_title
 from shoal.web.views.paging import take
-from shoal.web.views.render import queue_timeout, redirect_after, render_page, root_of
-from shoal.worker.files.counts import file_counts
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.left_out.missing import missing_pages
-from shoal.worker.run_hooks.record import hook_records
-from shoal.worker.skipped_links import links_not_followed
 
 TABS = (
     ("Run", ""),
@@ -111,11 +106,7 @@ async def run(request: Request, run_id: RunId) -> Response:
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context):
         hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
-        links = await links_not_followed(context.app.queue, run_id)
-        missing = await missing_pages(context.app.queue, run_id)
-        files = await file_counts(context.app.queue, run_id)
-        hooks = await hook_records(context.app.queue, run_id)
-        lost = snapshot.is_over and await has_lost_counts(context.app.queue, run_id)
+        report = await with_details(context.app.queue, snapshot)
         settings = await list_settings(context.app.queue, run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
@@ -129,67 +120,63 @@ async def run(request: Request, run_id: RunId) -> Response:
         live=f"/live{path_of_run(run_id)}",
         hosts=hosts[:MAX_HOSTS],
         more_hosts=len(hosts) > MAX_HOSTS,
-        not_followed=list(links.items())[:MAX_REASONS],
-        missing=missing,
-        files=files,
-        hooks=hooks,
-        lost=LOST if lost else "",
+        not_followed=list(report.not_followed.items())[:MAX_REASONS],
+        missing=report.missing,
+        files=report.files,
+        hooks=report.hooks,
+        lost=LOST if report.lost_counts else "",
         settings=settings,
-        web_settings=actions.SETTINGS,
+        web_settings=SETTINGS,
         **(run_tab_data(run_id, "Run", snapshot) | data),
     )
 
 
 @router.post("/runs/{run_id}/pause")
-async def pause(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def pause(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Stop handing out tasks of a run until it is resumed."""
-    await actions.pause(context_of(request), principal, run_id)
+    await actions.pause(run_id)
     return redirect_after(request, path_of_run(run_id), "paused")
 
 
 @router.post("/runs/{run_id}/resume")
-async def resume(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def resume(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Resume a paused run."""
-    await actions.resume(context_of(request), principal, run_id)
+    await actions.resume(run_id)
     return redirect_after(request, path_of_run(run_id), "resumed")
 
 
 @router.post("/runs/{run_id}/settings")
-async def change_settings(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def change_settings(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Change one setting of a run while it runs."""
     form = await read_form(request)
     key, text = form_field(form, "setting"), form_field(form, "value").strip()
     several = text.split() if key in ("statuses", "scope", "skip") and " " in text else None
     value = None if text.lower() == "none" else several or text
-    await actions.change_settings(context_of(request), principal, run_id, {key: value})
+    await actions.change_settings(run_id, {key: value})
     return redirect_after(request, path_of_run(run_id), "set")
 
 
 @router.get("/runs/{run_id}/cancel")
-async def confirm_cancel(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def confirm_cancel(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Ask for confirmation before a run is cancelled."""
     sample, snapshot = await load_run(request, run_id)
     run_path = f"{root_of(request)}{path_of_run(run_id)}"
-    return await render_page(
+    return await render_confirm(
         request,
-        "confirm.html",
         title=f"Cancel {run_id}",
         command=command_line("cancel", run_id),
         sample=sample,
         question=f"Cancel this run of {snapshot.run.scraper}?",
         consequence=f"{counted(snapshot.stats.remaining, 'remaining task')} will not be processed. "
         "Items are kept.",
-        can_do=True,
-        is_destructive=True,
         verb="Cancel run",
         action=f"{run_path}/cancel",
-        fields=[],
         back=run_path,
     )
 
 
 @router.post("/runs/{run_id}/cancel")
-async def cancel(request: Request, run_id: RunId, principal: Operator) -> Response:
+async def cancel(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Cancel a run permanently."""
-    await actions.cancel(context_of(request), principal, run_id)
+    await actions.cancel(run_id)
     return redirect_after(request, path_of_run(run_id), "cancelled")

@@ -20,10 +20,8 @@ from shoal.core.values import counted
 from shoal.fleet.build_job import project_job
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.queue.rules import new_run_id
-from shoal.web import actions
+from shoal.web.actions import SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
 from shoal.web.api.params import Label, Operator
-from shoal.web.audit import record_action
-from shoal.web.auth.credentials import Principal
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import path_of_run
 from shoal.web.views.form import Form, form_field, read_form, read_settings
@@ -144,13 +142,13 @@ async def scrapers(request: Request) -> Response:
 
 
 @router.get("/start")
-async def form(request: Request, principal: Operator, scraper: Text = "") -> Response:
+async def form(request: Request, actions: Operator, scraper: Text = "") -> Response:
     """Show the form that starts a run."""
     return await _form(request, StartForm(scraper=scraper))
 
 
 @router.post("/start")
-async def review(request: Request, principal: Operator) -> Response:
+async def review(request: Request, actions: Operator) -> Response:
     """Check the form and ask for confirmation; nothing is changed yet."""
     context, submitted = context_of(request), await read_form(request, MAX_FORM)
     given = StartForm.read(submitted)
@@ -171,11 +169,11 @@ async def review(request: Request, principal: Operator) -> Response:
 
 
 @router.post("/start/run")
-async def start(request: Request, principal: Operator) -> Response:
+async def start(request: Request, actions: Operator) -> Response:
     """Start the run. A source that takes long to read, such as a large sitemap, is read in the background."""
     context, given = context_of(request), StartForm.read(await read_form(request, MAX_FORM))
     run_id = new_run_id(datetime.now(UTC))
-    starting = asyncio.create_task(_start(context, principal, given, run_id))
+    starting = asyncio.create_task(_start(actions, given, run_id))
     context.starts[run_id] = starting
     starting.add_done_callback(partial(_end_start, context, run_id))
     await asyncio.wait([starting], timeout=START_TIMEOUT)
@@ -188,11 +186,9 @@ async def start(request: Request, principal: Operator) -> Response:
     return redirect_after(request, path_of_run(run_id), "started", count=started["enqueued"])
 
 
-async def _start(context: WebContext, principal: Principal, given: StartForm, run_id: str) -> dict[str, Any]:
+async def _start(actions: OperatorActions, given: StartForm, run_id: str) -> dict[str, Any]:
     try:
         return await actions.start(
-            context,
-            principal,
             given.scraper,
             urls=given.lines,
             sitemaps=given.sitemaps,
@@ -205,8 +201,8 @@ async def _start(context: WebContext, principal: Principal, given: StartForm, ru
             needs_tasks=True,
         )
     except ShoalError as error:
-        reason = context.redact(str(error))[:MAX_REASON]
-        await record_action(context.app.queue, principal, "start failed", given.scraper, reason=reason)
+        reason = actions.context.redact(str(error))[:MAX_REASON]
+        await actions.record("start failed", given.scraper, reason=reason)
         raise
 
 
@@ -221,15 +217,15 @@ async def _check(context: WebContext, given: StartForm) -> list[tuple[str, str]]
     app, changes = context.app, given.changes()
     if given.scraper not in app.project.scrapers:
         raise UnknownScraper(given.scraper, list(app.project.scrapers))
-    actions.check_settings(changes)
-    actions.check_workers(context, given.count)
+    check_settings(changes)
+    check_workers(context, given.count)
     args = given.arguments()
     job = await asyncio.to_thread(project_job, app.project, app.queue_url, given.scraper, changes, args)
     job.scraper.declared_args.read(job.args)  # one that is missing is refused here
     lines, sitemaps, feeds = given.lines, given.sitemaps, given.feeds
     if given.other_hosts and not feeds:
         raise InvalidInput("Hosts of a feed need a feed: fill in its address")
-    seeds = None if lines or sitemaps or feeds else actions.seeds_of_job(app.project, job)
+    seeds = None if lines or sitemaps or feeds else seeds_of_job(app.project, job)
     good, wrong = _sort_lines(lines)
     if wrong and not good and not sitemaps and not feeds:
         raise InvalidInput(f"No line is a URL. {wrong[0]}")
@@ -292,6 +288,6 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
         scrapers=[row["name"] for row in rows if not row["says"]],
         seeded=seeded,
         arguments={row["name"]: row["args"] for row in rows if row["args"]},
-        allowed=actions.SETTINGS,
+        allowed=SETTINGS,
         max_workers=max(settings.max_workers - running, 0),
     )

@@ -1,6 +1,6 @@
 """The tasks of a run, filtered by key, URL, state or step; and its proxies."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -71,37 +71,33 @@ async def tasks(
 @router.get("/runs/{run_id}/proxies")
 async def proxies(request: Request, run_id: RunId, after: str | None = None) -> Response:
     """List the proxies of a run with their counts, those that are benched or blocked first."""
-    sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         rows = [status.as_json() for status in await proxies_of(context_of(request).app.queue, run_id)]
     rows.sort(key=lambda row: row["state"] not in TROUBLED)
-    found = await scan_page(as_async(rows), lambda row: str(row["proxy"]), limit=ROWS, after=after)
-    return await render_page(
-        request,
-        "proxies.html",
-        title=f"Proxies · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
-        command=command_line("proxies", run_id),
-        sample=sample,
-        proxies=found.rows,
-        **(run_tab_data(run_id, "Proxies", snapshot) | page_links(request, found.next, {})),
-    )
+    return await _list_by_name(request, run_id, rows, "Proxies", "proxy", after)
 
 
 @router.get("/runs/{run_id}/tokens")
 async def api_tokens(request: Request, run_id: RunId, after: str | None = None) -> Response:
     """List the API tokens of a run by name, with their remaining quota."""
-    sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         rows = [status.as_json() for status in await tokens_of(context_of(request).app.queue, run_id)]
-    found = await scan_page(as_async(rows), lambda row: str(row["token"]), limit=ROWS, after=after)
+    return await _list_by_name(request, run_id, rows, "Tokens", "token", after)
+
+
+async def _list_by_name(
+    request: Request, run_id: str, rows: list[dict[str, Any]], tab: str, key: str, after: str | None
+) -> Response:
+    sample, snapshot = await load_run(request, run_id)
+    found = await scan_page(as_async(rows), lambda row: str(row[key]), limit=ROWS, after=after)
+    name = tab.lower()
+    values = {name: found.rows} | run_tab_data(run_id, tab, snapshot) | page_links(request, found.next, {})
     return await render_page(
         request,
-        "tokens.html",
-        title=f"Tokens · {snapshot.run.scraper}",
+        f"{name}.html",
+        title=f"{tab} · {snapshot.run.scraper}",
         heading=snapshot.run.scraper,
-        command=command_line("tokens", run_id),
+        command=command_line(name, run_id),
         sample=sample,
-        tokens=found.rows,
-        **(run_tab_data(run_id, "Tokens", snapshot) | page_links(request, found.next, {})),
+        **values,
     )

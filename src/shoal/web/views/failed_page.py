@@ -1,4 +1,4 @@
-"""The page of a dead letter as plain text: it is a stranger's, so no browser may run any of it."""
+"""The page of a dead letter as plain text: it is not trusted, so no browser may run any of it."""
 
 from starlette.responses import PlainTextResponse, Response
 

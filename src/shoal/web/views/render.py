@@ -1,7 +1,7 @@
 """Rendering of pages: every page shows the queue, its status, and the equivalent command."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from hashlib import blake2b
@@ -106,6 +106,19 @@ async def render_page(
         .render({**common, "title": title, "command": command, "sample": sample, **values})
     )
     return HTMLResponse(text, status_code=status)
+
+
+async def render_confirm(
+    request: Request,
+    *,
+    fields: Sequence[tuple[str, Any]] = (),
+    can_do: bool = True,
+    is_destructive: bool = True,
+    **values: Any,
+) -> HTMLResponse:
+    """Ask for confirmation before an action; `fields` are sent with it."""
+    flags: dict[str, Any] = {"fields": fields, "can_do": can_do, "is_destructive": is_destructive}
+    return await render_page(request, "confirm.html", **flags, **values)
 
 
 def redirect_after(request: Request, path: str, done: str, **values: Any) -> RedirectResponse:

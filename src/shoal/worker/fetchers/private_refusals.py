@@ -1,4 +1,4 @@
-"""Tasks at private hosts that nobody allowed: a run that has no others lacks an option, and is stopped.
+"""Tasks at private hosts that are not allowed: a run that has no others lacks an option, and is stopped.
 
 The outcomes of such tasks are held back until something else of the run could be fetched, or nothing is left.
 """

@@ -1,19 +1,16 @@
-"""The files of a run, counted in the queue, so that every report has them.
-
-Each worker writes one note with its own counts. Readers add them up.
-"""
+"""The files of a run, counted in the queue, so that every report has them."""
 
 from collections import Counter
 from dataclasses import field
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.queue.contract import SharedNotes
+from shoal.worker.left_out.notes import CountNotes
 
-COUNTS_TTL = timedelta(days=365)
+FILE_NOTES = CountNotes("files")
 TYPE, SIZE, MISSING, OTHER = "type", "size", "missing", "other"  # why a file was refused
 
 
@@ -60,23 +57,13 @@ class FileCounts:
 
 async def file_counts(queue: SharedNotes, run_id: str) -> FileCounts:
     """Return the files of a run so far."""
-    notes = await queue.notes(_topic(run_id))
+    notes = await FILE_NOTES.read(queue, run_id)
     return sum((_decode(note.value) for note in notes.values()), FileCounts())
 
 
 async def write_file_counts(queue: SharedNotes, run_id: str, worker_id: str, counts: FileCounts) -> None:
     """Record the files of one worker."""
-    await queue.write_notes(_topic(run_id), {worker_id: msgspec.json.encode(counts)}, ttl=COUNTS_TTL)
-
-
-async def forget_file_counts(queue: SharedNotes, run_id: str) -> None:
-    """Remove the counts of a run."""
-    if found := await queue.notes(_topic(run_id)):
-        await queue.write_notes(_topic(run_id), dict.fromkeys(found))
-
-
-def _topic(run_id: str) -> str:
-    return f"files {run_id}"
+    await FILE_NOTES.write(queue, run_id, worker_id, msgspec.json.encode(counts))
 
 
 _decode = msgspec.json.Decoder(FileCounts).decode

@@ -169,7 +169,7 @@ def headers_for(settings: ScraperSettings, task: Task) -> Mapping[str, str]:
 
 
 def _may_be(known: KnownFile, request: FileRequest) -> bool:
-    """Return whether a stored file is one that a download accepts; if not, its host is asked, and refused."""
+    """Return whether a download accepts a stored file; if not, it is requested again, and refused."""
     return known.size <= request.max_bytes and is_accepted(known.type, request.types)
 
 

@@ -4,6 +4,7 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
@@ -57,10 +58,20 @@ class FollowedLink(msgspec.Struct, kw_only=True, frozen=True):
     step: str
 
 
+class CallFate(StrEnum):
+    """What became of the task of a call."""
+
+    DONE = "done"
+    RETRY = "retry"
+    DEAD = "dead"
+    RELEASED = "released"
+    STALE = "stale"
+
+
 class CallResult(msgspec.Struct, kw_only=True, frozen=True):
     """The result of a call, once the queue has settled it."""
 
-    fate: str  # "done", "retry", "dead", "released", "stale"
+    fate: CallFate
     items: list[Any] = []
     follow: list[FollowedLink] = []
     rejected: int = 0

@@ -4,11 +4,10 @@ What a run has left out is written every few seconds. A worker that is killed lo
 the counts of its run are lower bounds from then on.
 """
 
-from datetime import timedelta
-
 from shoal.queue.contract import SharedNotes
+from shoal.worker.left_out.notes import CountNotes
 
-COUNTS_TTL = timedelta(days=365)
+COUNTING = CountNotes("counting")
 LOST = (
     "A worker was killed: there are at least as many missing pages, links not followed and files as counted, "
     "and at most as many pages."
@@ -17,24 +16,14 @@ LOST = (
 
 async def mark_counting(queue: SharedNotes, run_id: str, worker_id: str) -> None:
     """Record that a worker counts."""
-    await queue.write_notes(_topic(run_id), {worker_id: b""}, ttl=COUNTS_TTL)
+    await COUNTING.write(queue, run_id, worker_id, b"")
 
 
 async def mark_counted(queue: SharedNotes, run_id: str, worker_id: str) -> None:
     """Record that a worker has written its last counts."""
-    await queue.write_notes(_topic(run_id), {worker_id: None})
+    await COUNTING.write(queue, run_id, worker_id, None)
 
 
 async def counting_workers(queue: SharedNotes, run_id: str) -> set[str]:
     """Return the workers that have not written their last counts."""
-    return set(await queue.notes(_topic(run_id)))
-
-
-async def forget_counting(queue: SharedNotes, run_id: str) -> None:
-    """Remove what was recorded of a run."""
-    if found := await queue.notes(_topic(run_id)):
-        await queue.write_notes(_topic(run_id), dict.fromkeys(found))
-
-
-def _topic(run_id: str) -> str:
-    return f"counting {run_id}"
+    return set(await COUNTING.read(queue, run_id))

@@ -1,10 +1,6 @@
-"""Followed links whose pages are missing (404, 410), counted per run in the queue with some examples.
-
-Each worker writes one note with its own count. Readers add them up.
-"""
+"""Followed links whose pages are missing (404, 410), counted per run in the queue with some examples."""
 
 from dataclasses import field
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,10 +8,11 @@ import msgspec
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.redact import bare_url
 from shoal.queue.contract import SharedNotes
+from shoal.worker.left_out.notes import CountNotes
 
 MISSING = frozenset({404, 410})
 MAX_EXAMPLES = 5
-COUNTS_TTL = timedelta(days=365)
+MISSING_NOTES = CountNotes("missing pages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +38,13 @@ class MissingPages:
 
 async def missing_pages(queue: SharedNotes, run_id: str) -> MissingPages:
     """Return the missing pages of a run so far."""
-    notes = await queue.notes(_topic(run_id))
-    return sum((_decode(notes[key].value) for key in sorted(notes)), MissingPages())
+    notes = await MISSING_NOTES.read(queue, run_id)
+    return sum((_decode(note.value) for note in notes.values()), MissingPages())
 
 
 async def write_missing(queue: SharedNotes, run_id: str, worker_id: str, pages: MissingPages) -> None:
     """Record the missing pages of one worker."""
-    await queue.write_notes(_topic(run_id), {worker_id: msgspec.json.encode(pages)}, ttl=COUNTS_TTL)
-
-
-async def forget_missing(queue: SharedNotes, run_id: str) -> None:
-    """Remove the counts of a run."""
-    if found := await queue.notes(_topic(run_id)):
-        await queue.write_notes(_topic(run_id), dict.fromkeys(found))
-
-
-def _topic(run_id: str) -> str:
-    return f"missing pages {run_id}"
+    await MISSING_NOTES.write(queue, run_id, worker_id, msgspec.json.encode(pages))
 
 
 _decode = msgspec.json.Decoder(MissingPages).decode

@@ -8,8 +8,8 @@ ROBOTS = "forbidden by robots.txt"
 SKIPPED = "skipped: "  # by a step; the reason follows
 TRAPS, DEPTH = "traps", "depth"
 
-# By the reason, or its first word for traps. The names of `shoal.scrape.links.filter` are repeated here, for
-# whoever only reads the counts need not load the parser.
+# By the reason, or its first word for traps. The names of `shoal.scrape.links.filter` are repeated here, so
+# that a reader of the counts need not load the parser.
 _CUTS = {"trap:": TRAPS, "too deep": DEPTH}
 _OPTIONS = {
     "trap:": "--set max_per_pattern=1000000",

@@ -13,6 +13,7 @@ from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, 
 from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue
 from shoal.worker.ipc.calls import (
+    CallFate,
     CallResult,
     FollowedLink,
     ListenerHealth,
@@ -107,14 +108,14 @@ class CallListener:
 def result_of(outcome: Outcome, fate: Fate) -> CallResult:
     """Return the result of a call, once the queue has accepted or rejected its outcome."""
     if fate is Fate.STALE:
-        return CallResult(fate="stale")
+        return CallResult(fate=CallFate.STALE)
     match outcome:
         case Done(items=items, follow=follow, rejects=rejects):
             links = [FollowedLink(url=task.url, step=task.step) for task in follow]
-            return CallResult(fate="done", items=list(items), follow=links, rejected=len(rejects))
+            return CallResult(fate=CallFate.DONE, items=list(items), follow=links, rejected=len(rejects))
         case Retry(error=error, traceback=traceback):
-            return CallResult(fate="retry", error=error_text(error), traceback=traceback)
+            return CallResult(fate=CallFate.RETRY, error=error_text(error), traceback=traceback)
         case Bury(error=error, traceback=traceback):
-            return CallResult(fate="dead", error=error_text(error), traceback=traceback)
+            return CallResult(fate=CallFate.DEAD, error=error_text(error), traceback=traceback)
         case Release():
-            return CallResult(fate="released")
+            return CallResult(fate=CallFate.RELEASED)

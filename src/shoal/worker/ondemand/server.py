@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Self
 
 from shoal.worker.ipc.calls import NONCE, SIGNATURE, BadSignature, Listening, Signer
@@ -33,9 +32,7 @@ class CallServer:
         await self._server.open("--at")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self._server.close()
 
     async def _respond(self, request: HttpRequest) -> HttpReply:

@@ -40,7 +40,7 @@ from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
-KEEP_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
+RENEW_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
 
 T = TypeVar("T")
 
@@ -62,18 +62,18 @@ class DebugSession:
         """Work until the run is drained, a step fails, or Ctrl-C, which raises KeyboardInterrupt."""
         steps = self._scraper.steps
         once = [name for name, step in steps.items() if self._scraper.at_most_once(step)]
-        keeper = LeaseKeeper(self._config, once)
+        renewer = LeaseRenewer(self._config, once)
         before = signal.signal(signal.SIGINT, _interrupt)
-        keeper.start()
+        renewer.start()
         try:
             # Not uvloop, which handles Ctrl-C only when its loop turns: a step may be running for long.
             with asyncio.Runner() as runner:
-                runner.run(self._work(keeper))
+                runner.run(self._work(renewer))
         finally:
             signal.signal(signal.SIGINT, before)
-            keeper.stop()
+            renewer.stop()
 
-    async def _work(self, keeper: "LeaseKeeper") -> None:
+    async def _work(self, renewer: "LeaseRenewer") -> None:
         file = make_file()
         markers = StepMarkers(file)
         os.close(file)
@@ -85,7 +85,7 @@ class DebugSession:
             self._worker = await open_worker(
                 stack,
                 self._config,
-                keeper,
+                renewer,
                 queue,
                 run,
                 self._scraper,
@@ -161,7 +161,7 @@ class InlineExecutor(Executor):
         return future
 
 
-class LeaseKeeper(SupervisorChannel):
+class LeaseRenewer(SupervisorChannel):
     """Extends the worker's leases from another thread: the event loop stops while one is in the debugger."""
 
     def __init__(self, config: WorkerConfig, once: Collection[str] = ()) -> None:
@@ -170,7 +170,7 @@ class LeaseKeeper(SupervisorChannel):
         self._config, self._once, self._tally = config, once, WorkerCounters()
         self._held: dict[int, Lease] = {}
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lease keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="lease renewer", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -198,7 +198,7 @@ class LeaseKeeper(SupervisorChannel):
 
     async def _keep(self) -> None:
         config, heartbeat = self._config, Heartbeat(self._config)
-        interval = min(KEEP_INTERVAL, config.lease.total_seconds() / 3)
+        interval = min(RENEW_INTERVAL, config.lease.total_seconds() / 3)
         async with open_queue(config.queue) as queue:
             is_over = False
             while True:

@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from types import TracebackType
 from typing import NoReturn, Self
 
 from shoal.worker.process import main
@@ -58,9 +57,7 @@ class ForkServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:

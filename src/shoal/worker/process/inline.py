@@ -17,7 +17,7 @@ from shoal.worker.fetchers.chain import open_egress
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
-from shoal.worker.process.debug import LeaseKeeper
+from shoal.worker.process.debug import LeaseRenewer
 from shoal.worker.process.main import open_worker
 from shoal.worker.run_settings.follow import SettingsFollower
 from shoal.worker.run_settings.stored import read_note
@@ -51,7 +51,7 @@ class InlineWorker:
         self._is_cancelled = False  # by the caller
         self.quit: BdbQuit | None = None  # the user has left the debugger
         once = [name for name, step in scraper.steps.items() if scraper.at_most_once(step)]
-        self._keeper = LeaseKeeper(config, once)
+        self._renewer = LeaseRenewer(config, once)
 
     @property
     def tally(self) -> WorkerCounters:
@@ -106,7 +106,7 @@ class InlineWorker:
     async def run(self) -> ExitReason:
         """Work until the run is drained or `stop`; raises the error that ends the worker."""
         working = self._task = asyncio.create_task(self._work())
-        self._keeper.start()
+        self._renewer.start()
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
@@ -117,8 +117,8 @@ class InlineWorker:
                 raise
             return ExitReason.STOPPED  # killed
         finally:
-            # The keeper's last duty is to release what is still leased; its thread must not outlive the run.
-            await asyncio.shield(asyncio.to_thread(self._keeper.stop))
+            # The renewer's last duty is to release what is still leased; its thread must not outlive the run.
+            await asyncio.shield(asyncio.to_thread(self._renewer.stop))
 
     async def _work(self) -> ExitReason:
         file = make_file()
@@ -136,7 +136,7 @@ class InlineWorker:
             worker = self._worker = await open_worker(
                 stack,
                 self._config,
-                self._keeper,
+                self._renewer,
                 self._queue,
                 self._run,
                 self._scraper,

@@ -1,4 +1,4 @@
-"""The supervisor of one worker, in another process: it extends its leases, and releases them if it dies.
+"""The supervisor of one worker, in another process: it renews its leases, and releases them if it dies.
 
 A step may block its process for an hour, crash it, or take all its memory. So the heartbeats come from here,
 and here the task that caused a death is charged an attempt, while all others go back as if never claimed.
@@ -264,6 +264,7 @@ class WorkerSupervisor:
                 self._is_ending.set()
 
     async def _extend(self) -> None:
+        """Renew the leases at every third of their duration."""
         wait, retry = self.config.lease.total_seconds() / 3, EXTEND_RETRY
         while self._problem is None:
             await asyncio.sleep(wait if self._can_extend else retry)

@@ -152,7 +152,7 @@ class RunHookCalls:
             record = found.record if found else None
             if self._stopped.is_set() or (record and record.state is HookState.DONE):
                 return
-            # A failure before this worker was started is not its own: somebody wants another attempt.
+            # A failure before this worker was started is not its own: the user wants another attempt.
             if record and record.state is HookState.FAILED and record.token > self._before[kind]:
                 raise HookFailed(record.hook, f"{record.error} (in worker {record.worker})")
             taken = new_record(self._this.worker_id, self._this.pid_scope, record.token + 1 if record else 1)

@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
 from shoal.core.failures import error_text
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, Bury, Fate, Outcome
+from shoal.core.tasks import loop_time
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
 
@@ -61,13 +62,13 @@ class Settler:
         if not self._failures:
             self.retry_at = None
         elif error:
-            self.retry_at = _now() + self._retry.next_wait(error)
+            self.retry_at = loop_time() + self._retry.next_wait(error)
 
     def _take_due(self) -> list[Outcome]:
         """Return what to retry now: first those that are given up, last those that failed by themselves."""
-        if self.retry_at is None or _now() < self.retry_at:
+        if self.retry_at is None or loop_time() < self.retry_at:
             return []
-        given_up_before = _now() - self._give_up_after
+        given_up_before = loop_time() - self._give_up_after
         for failure in self._failures.values():
             if failure.since is not None and failure.since <= given_up_before and not failure.is_last:
                 text = f"SettleFailed: the queue did not accept its outcome: {error_text(failure.error)}"
@@ -124,7 +125,7 @@ class Settler:
             elif failure.is_last:
                 raise SettleFailed(len(self._failures), error_text(error)) from error
             elif failure.since is None:
-                failure.since = _now()
+                failure.since = loop_time()
 
     def _keep_for_retry(self, piece: Sequence[Outcome], error: Exception) -> None:
         for outcome in piece:
@@ -142,10 +143,6 @@ def _split_invalid(piece: Sequence[Outcome], error: InvalidInput) -> list[list[O
 
 def _key(outcome: Outcome) -> tuple[str, int]:
     return outcome.lease.task_id, outcome.lease.token
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 BATCH = 100

@@ -2,7 +2,8 @@
 
 import time
 
-from shoal.discover.sitemaps.robots import MAX_SITEMAPS, origin_of, sitemaps_in
+from shoal.core.urls import origin_of
+from shoal.discover.sitemaps.robots import MAX_SITEMAPS, sitemaps_in
 
 HOME = "https://a.test"
 

@@ -84,7 +84,7 @@ async def test_an_error_page_is_no_reason_for_a_browser():
     assert not browser.asked
 
 
-async def test_the_moment_to_ask_is_told_once():
+async def test_the_moment_of_the_request_is_reported_once():
     told = []
     http, browser, known = Fetching(b"empty"), Fetching(b"rendered"), Known()
     fetcher = auto(http, browser, known)
@@ -134,7 +134,7 @@ class Asking:
         await self._inner.close()
 
 
-async def test_a_page_is_kept_open_for_who_gets_it_and_let_go_by_who_does_not():
+async def test_a_page_stays_open_for_the_step_that_gets_it_and_is_closed_otherwise():
     browser = Opening()
     response = await RenderingFetcher(Asking(ChoosingFetcher(Fetching(), {"browser": browser}), 3)).fetch(
         Request(url=URL)

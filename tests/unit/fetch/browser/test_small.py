@@ -82,7 +82,7 @@ def test_a_pass_is_good_until_it_is_taken_back():
     assert credentials.find(f"Basic {credential.token}") is None
 
 
-def test_a_page_that_moves_too_many_bytes_is_told():
+def test_a_page_that_moves_too_many_bytes_fails():
     told = []
     credential = ProxyCredentials().create(None)
     credential.begin(100, told.append)

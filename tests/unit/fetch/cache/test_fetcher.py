@@ -154,7 +154,7 @@ async def test_a_host_that_calls_another_page_unchanged_is_not_believed(fetcher,
     assert "if-none-match" not in host.asked[-1][1]
 
 
-async def test_each_kind_of_visitor_gets_its_own_page(fetcher, host):
+async def test_each_variant_of_a_request_gets_its_own_page(fetcher, host):
     host.on(URL, body=b"english", fields=[("vary", "Accept-Language")])
     await fetch(fetcher, headers={"Accept-Language": "en"})
     host.on(URL, body=b"deutsch", fields=[("vary", "Accept-Language")])
@@ -164,7 +164,7 @@ async def test_each_kind_of_visitor_gets_its_own_page(fetcher, host):
     assert len(host.asked) == 2
 
 
-async def test_a_visitor_with_a_key_does_not_leave_his_page_to_others(fetcher, host):
+async def test_a_page_fetched_with_credentials_is_not_shared(fetcher, host):
     host.on(URL, body=b"secret")
     await fetch(fetcher, headers={"Authorization": "Bearer x"})
     host.on(URL, body=b"public")
@@ -322,7 +322,7 @@ async def test_a_page_of_a_private_host_is_not_shown_to_who_may_not_ask_it(host,
     assert (await fetch(allowed)).body == b"inside"
 
 
-async def test_a_look_asks_nobody(fetcher, host):
+async def test_a_lookup_sends_no_request(fetcher, host):
     host.on(URL)
     assert (await fetcher.lookup(Request(url=URL))).page is None
     assert host.asked == []

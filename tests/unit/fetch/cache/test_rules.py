@@ -104,7 +104,7 @@ def test_a_passing_redirect_is_kept_only_if_it_says_how_long(status):
 
 
 @pytest.mark.parametrize("secret", ["authorization", "cookie"])
-def test_what_was_shown_to_one_visitor_is_kept_only_if_all_may_see_it(secret):
+def test_a_response_to_credentials_is_cached_only_if_it_is_public(secret):
     assert seconds_kept(says("max-age=10"), **{secret: "x"}) is None
     assert seconds_kept(says("max-age=10, public"), **{secret: "x"}) == 10
     assert seconds_kept(says("s-maxage=10"), **{secret: "x"}) == 10

@@ -99,7 +99,7 @@ async def test_another_status_leads_nowhere(engine, fetcher, status):
     assert (await fetch(fetcher)).status == status
 
 
-async def test_a_redirect_without_a_location_is_the_answer(engine, fetcher):
+async def test_a_redirect_without_a_location_is_the_response(engine, fetcher):
     engine.on(START, 302)
     assert (await fetch(fetcher)).status == 302
 
@@ -123,14 +123,14 @@ async def test_a_circle_is_recognised(engine, fetcher):
     assert len(engine.sent) <= 3
 
 
-async def test_a_page_may_send_the_visitor_back_to_itself_with_a_cookie(engine, fetcher):
+async def test_a_page_may_redirect_to_itself_with_a_cookie(engine, fetcher):
     engine.on(START, 302, Location=START, Set_Cookie="seen=1")
     engine.on(START, 200)
     assert (await fetch(fetcher)).status == 200
     assert engine.sent[1][1] == {"cookie": "seen=1"}
 
 
-async def test_a_cookie_that_is_set_anew_each_time_does_not_go_on_for_ever(engine, fetcher):
+async def test_a_redirect_with_a_new_cookie_each_time_is_not_followed_for_ever(engine, fetcher):
     for number in range(30):
         engine.on(START, 302, Location=START, Set_Cookie=f"seen={number}")
     with pytest.raises(OutOfScope, match="more than 10 times"):
@@ -138,7 +138,7 @@ async def test_a_cookie_that_is_set_anew_each_time_does_not_go_on_for_ever(engin
 
 
 @pytest.mark.parametrize("location", FORBIDDEN.split())
-async def test_a_redirect_to_where_nobody_may_go_ends_there(engine, fetcher, location):
+async def test_a_redirect_to_a_forbidden_address_is_refused(engine, fetcher, location):
     engine.on(START, 302, Location=location)
     with pytest.raises(OutOfScope) as caught:
         await fetch(fetcher)
@@ -164,7 +164,7 @@ async def test_a_location_is_read_as_browsers_read_it(engine, fetcher, location,
     assert (await fetch(fetcher)).url == url
 
 
-async def test_each_hop_is_announced_before_it_is_asked(engine, fetcher):
+async def test_each_hop_is_announced_before_its_request(engine, fetcher):
     announced = []
 
     async def on_hop(url):
@@ -289,7 +289,7 @@ async def test_two_fetchers_do_not_share_cookies(engine, fetcher):
     assert engine.sent[1][1] == {}
 
 
-async def test_the_deadline_is_one_for_the_whole_way(engine, fetcher):
+async def test_one_deadline_covers_all_redirects(engine, fetcher):
     engine.wait = 0.04
     for number in range(9):
         engine.on(f"https://shop.test/{number}", 302, Location=f"/{number + 1}")
@@ -319,7 +319,7 @@ async def test_a_cancelled_fetch_is_cancelled_and_not_late(engine, fetcher):
         await task
 
 
-async def test_the_answer_says_how_long_it_took(engine, fetcher):
+async def test_the_response_says_how_long_it_took(engine, fetcher):
     engine.wait = 0.02
     engine.on(START)
     assert timedelta(seconds=0.02) <= (await fetch(fetcher)).elapsed < timedelta(seconds=2)

@@ -321,7 +321,7 @@ def test_only_so_many_hosts_are_remembered(jar, monkeypatch):
     ]
 
 
-def test_what_was_told_over_tls_is_not_said_in_the_clear(jar):
+def test_a_cookie_set_over_tls_is_not_sent_in_the_clear(jar):
     jar.store("https://a.test/", "a.test", ["sid=1"])
     assert jar.header("https://a.test/", "a.test") == "sid=1"
     assert jar.header("http://a.test/", "a.test") is None

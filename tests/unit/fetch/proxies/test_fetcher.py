@@ -266,7 +266,9 @@ async def test_a_missing_page_is_a_good_answer():
 # No proxy left
 
 
-async def test_with_no_proxy_left_tasks_wait_and_it_is_said_and_nobody_is_asked_directly(monkeypatch, caplog):
+async def test_with_no_proxy_left_tasks_wait_and_it_is_reported_and_nothing_is_sent_directly(
+    monkeypatch, caplog
+):
     monkeypatch.setattr(fetchers, "HOLD_TIMEOUT", 0.01)
     made, inner = pool(2), Inner()
     bench_all(made)
@@ -289,7 +291,7 @@ async def test_a_direct_connection_is_made_only_if_it_is_allowed():
     assert [name is None for name in inner.names()] == [False, True]
 
 
-async def test_a_host_that_has_blocked_every_proxy_is_told_apart():
+async def test_a_host_that_has_blocked_every_proxy_is_distinguished():
     made = pool(2, direct=True)
     made.bench({f"{one.proxy.name} shop.test": 60 for one in made.records()})
     with pytest.raises(Blocked, match=r"shop\.test has blocked every proxy"):
@@ -341,7 +343,7 @@ async def test_the_rules_may_give_a_proxy_less_time_than_the_scraper_has():
     assert [request.timeout for request in inner.requests] == [5 * SECOND, 2 * SECOND]
 
 
-async def test_all_requests_of_a_task_go_one_way_if_that_is_wanted():
+async def test_all_requests_of_a_task_use_one_proxy_if_configured():
     async def task(fetcher):
         begin_task()
         for _ in range(3):
@@ -357,7 +359,7 @@ async def test_all_requests_of_a_task_go_one_way_if_that_is_wanted():
         assert len(set(inner.names())) == min(4, 2 * exits)
 
 
-async def test_a_visitor_is_always_seen_by_the_same_proxy():
+async def test_a_session_always_uses_the_same_proxy():
     inner = Inner()
     fetcher = ProxiesFetcher(inner, pool(20))
     for key in ("a", "b", "c", "d"):

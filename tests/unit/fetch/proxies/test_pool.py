@@ -31,7 +31,7 @@ def test_round_robin_gives_each_its_turn_also_when_some_are_benched():
     assert set(Counter(take(made, 70)).values()) == {10}
 
 
-def test_whoever_was_left_out_for_a_moment_is_owed_a_turn():
+def test_a_proxy_that_was_left_out_for_a_moment_is_owed_a_turn():
     made = pool(4)
     busy = named(made, 0)
     busy.streak, busy.in_flight = 1, 1
@@ -111,7 +111,7 @@ def test_one_that_has_not_worked_yet_is_given_one_request_at_a_time():
     assert [number_of(made.pick(HOST, None)) for _ in range(5)] == [0] * 5
 
 
-def test_one_that_failed_rests_until_the_fleet_was_told():
+def test_a_failed_proxy_rests_until_the_failure_is_shared():
     made = pool(2)
     made.record_failure(named(made, 0), ProxyFault.DEAD)
     assert take(made, 5) == [1] * 5
@@ -248,7 +248,7 @@ def test_with_a_gap_a_worker_that_has_not_heard_from_the_fleet_for_long_sends_no
     assert made.pick(HOST, None) is None
 
 
-def test_what_the_fleet_is_told_of_blocks_has_an_end():
+def test_shared_blocks_expire():
     made = pool(1)
     for number in range(MAX_STREAKS + 10):
         made.record_block(named(made, 0), f"h{number}.test")

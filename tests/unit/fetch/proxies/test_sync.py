@@ -161,7 +161,7 @@ async def test_with_a_gap_a_delayed_worker_and_the_one_that_takes_over_never_hav
     assert [len(names) for names in usable()] == [2, 2]
 
 
-async def test_deeds_are_told_for_people_to_see():
+async def test_counts_are_shared_for_reports():
     fleet = Fleet(1)
     fleet.pools[0].record_page(named(fleet.pools[0], 0), HOST, 0.25)
     fleet.fail(0, 2, ProxyFault.REFUSED)
@@ -171,7 +171,7 @@ async def test_deeds_are_told_for_people_to_see():
     assert stats[DEAD].last_fault == "refused"
 
 
-async def test_no_secret_is_told():
+async def test_no_secret_is_shared():
     notes = Notes()
     made = ProxyPool(ProxyRules(threshold=1), read_proxy_list(["me:s3cret@p.test:80"], what="entry"))
     sync = ProxySync(notes, RUN, "w0", made)

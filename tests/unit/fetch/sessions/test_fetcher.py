@@ -47,7 +47,7 @@ async def visit(fetching, path="/", origin=SHOP, **more):
     return await fetching.fetch(Request(url=f"{origin}{path}", **more))
 
 
-async def test_pages_of_one_host_are_asked_for_by_its_visitors_in_turn(host):
+async def test_the_sessions_of_a_host_take_turns(host):
     fetching = fetcher(host, size=2)
     for number in range(4):
         await visit(fetching, f"/{number}")
@@ -55,7 +55,7 @@ async def test_pages_of_one_host_are_asked_for_by_its_visitors_in_turn(host):
     assert keys[0] == keys[2] != keys[1] == keys[3]
 
 
-async def test_each_host_has_visitors_of_its_own_unless_the_run_shares_them(host):
+async def test_each_host_has_sessions_of_its_own_unless_the_run_shares_them(host):
     for per_host, count in ((True, 2), (False, 1)):
         host.asked.clear()
         fetching = fetcher(host, per_host=per_host)
@@ -70,7 +70,7 @@ async def test_robots_txt_is_asked_for_under_our_own_name(host):
 
 
 @pytest.mark.parametrize("trouble", ["status", "page"])
-async def test_a_visitor_that_is_blocked_again_and_again_is_replaced(host, trouble):
+async def test_a_session_that_is_blocked_repeatedly_is_replaced(host, trouble):
     fetching = fetcher(host, block=re.compile("captcha"))
     host.status, host.body = (403, b"") if trouble == "status" else (200, b"a captcha")
     for _ in range(4):
@@ -87,7 +87,7 @@ async def test_a_status_that_a_step_wants_to_see_is_no_block(host):
     assert len(set(host.keys())) == 1
 
 
-async def test_trouble_on_the_way_is_not_the_visitors_fault(host):
+async def test_a_connection_error_is_not_charged_to_the_session(host):
     fetching = SessionFetcher(host, SessionRules(size=1, max_uses=1))
     host.status = NoProxyLeft("none", SECOND)
     for _ in range(5):
@@ -96,7 +96,7 @@ async def test_trouble_on_the_way_is_not_the_visitors_fault(host):
     assert len(set(host.keys())) == 1
 
 
-async def test_what_a_login_learns_goes_out_with_its_visitor_to_its_host_alone(host):
+async def test_the_result_of_a_login_is_sent_by_its_session_to_its_host_alone(host):
     async def login(session, name, send):
         await send(Request(url=f"{SHOP}/login", post=b"user=me"))
         session.set_header(name, "Authorization", f"Bearer {session.number}")
@@ -113,7 +113,7 @@ async def test_what_a_login_learns_goes_out_with_its_visitor_to_its_host_alone(h
     await fetching.close()
 
 
-async def test_a_visitor_that_is_logged_in_no_longer_is_replaced_at_no_cost(host):
+async def test_a_session_that_was_logged_out_is_replaced_without_using_an_attempt(host):
     logins = []
 
     async def login(session, name, send):
@@ -134,7 +134,7 @@ async def test_without_a_login_a_401_is_an_answer_like_any_other(host):
     assert (await visit(fetcher(host))).status == 401
 
 
-async def test_while_nobody_can_log_in_the_queue_is_told_once_to_hold_the_host_back(host):
+async def test_while_logins_fail_the_host_is_paused_once(host):
     paused = []
 
     class Queue:

@@ -22,7 +22,7 @@ def clock():
     return Time()
 
 
-async def test_as_many_visitors_are_made_as_were_asked_for_and_take_turns():
+async def test_the_configured_number_of_sessions_is_made_and_they_take_turns():
     pool = SessionPool(SessionRules(size=3))
     keys = [(await pool.take()).key for _ in range(9)]
     assert len(set(keys)) == 3
@@ -64,7 +64,7 @@ async def test_one_is_replaced_after_its_uses_or_its_time(clock):
     assert (await pool.take()) is not fifth
 
 
-async def test_a_visitor_is_not_sent_before_it_is_logged_in_and_all_wait_for_one_login():
+async def test_a_session_is_not_used_before_its_login_and_all_wait_for_one_login():
     began, go = [], asyncio.Event()
 
     async def login(session):

@@ -90,7 +90,7 @@ def test_more_than_we_believed_is_not_believed():
     assert cap(an_open(left=10), 80).left == 10
 
 
-def test_a_resting_token_is_asked_about_anew_when_its_time_is_over():
+def test_a_resting_token_is_tried_again_when_its_time_is_over():
     budget = pause(an_open(left=50), 30.0)
     assert reserve(budget, "a")[1] == 0
     assert reserve(advance(budget, 31), "a", wanted=9)[1] == 1
@@ -102,7 +102,7 @@ def test_a_host_that_tells_nothing_needs_no_reservation():
     assert advance(budget, 10_000).is_free
 
 
-def test_a_limit_that_is_told_of_later_is_learnt_from_the_start():
+def test_a_limit_that_is_reported_later_counts_from_the_start():
     budget = open_epoch(reserve(TokenBudget())[0], "a", RateLimit(), outstanding=0)
     assert not cap(budget, 7).is_free
     assert reserve(cap(budget, 7), "b", wanted=9)[1] == 1

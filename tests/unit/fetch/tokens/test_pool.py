@@ -46,7 +46,7 @@ def test_while_one_asks_what_is_left_all_others_wait():
     pooled(test)
 
 
-def test_when_all_rest_the_earliest_reset_is_told():
+def test_when_all_rest_the_earliest_reset_is_reported():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a", "b")
         for seconds in (30, 50):

@@ -77,7 +77,7 @@ def test_a_list_of_limits_and_fractions_are_read():
     assert (found.limit, found.left) == (100, 595)
 
 
-def test_retry_after_is_told_beside_it():
+def test_retry_after_is_reported_beside_it():
     assert rate_limit(retry_after="120").rest == timedelta(minutes=2)
 
 

@@ -19,7 +19,7 @@ def test_a_host_has_one_circuit_and_another_host_has_another():
     assert known.take("a.test").name != known.take("b.test").name
 
 
-def test_visitors_of_one_host_share_no_circuit():
+def test_sessions_of_one_host_share_no_circuit():
     known = Circuits()
     names = {known.take("a.test", who).name for who in (None, identity_of("one"), identity_of("two"))}
     assert len(names) == 3
@@ -52,7 +52,7 @@ def test_a_renewed_circuit_has_no_cookies_of_the_old_one():
     assert known.take("a.test").identity.cookies.header("http://a.test/", "a.test") is None
 
 
-def test_renewing_a_host_renews_all_its_visitors_and_no_other_host():
+def test_renewing_a_host_renews_all_its_sessions_and_no_other_host():
     known = Circuits()
     mine, yours, other = known.take("a.test"), known.take("a.test", identity_of("you")), known.take("b.test")
     known.renew_host("a.test")

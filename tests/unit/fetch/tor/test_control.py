@@ -109,7 +109,7 @@ async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(tor, 
     assert await control.send_command("PING") == ["OK"]
 
 
-async def test_when_tor_hangs_up_whoever_waits_is_told_and_so_is_the_next(tor, control):
+async def test_when_tor_closes_the_connection_waiting_calls_fail_and_so_does_the_next(tor, control):
     waiting = asyncio.create_task(control.send_command("SLOW"))
     while "SLOW" not in tor.asked:
         await asyncio.sleep(0)

@@ -59,6 +59,6 @@ async def test_nothing_is_asked_directly_in_a_run_by_tor(url, lookup, asked):
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1/", "http://10.0.0.1/", "http://localhost/", "http://[::1]/"]
 )
-def test_tor_is_no_way_into_inner_networks(url):
+def test_tor_does_not_reach_private_networks(url):
     with pytest.raises(OutOfScope):
         TorEgress().admit_unresolved(url)

@@ -83,14 +83,14 @@ async def fetcher(inner, tor):
     await fetcher.close()
 
 
-async def test_every_request_has_a_way_that_resolves_names_at_the_other_end(fetcher, inner):
+async def test_every_request_has_a_proxy_that_resolves_names_at_the_other_end(fetcher, inner):
     await fetcher.fetch(Request(url=URL))
     await fetcher.fetch(Request(url=URL, proxy=Proxy(name="other", url="http://other:1")))
     assert all(proxy.startswith("socks5h://") for proxy in inner.proxies)
     assert len(set(inner.proxies)) == 1
 
 
-async def test_while_tor_is_down_nobody_is_asked(fetcher, inner, tor):
+async def test_while_tor_is_down_no_request_is_sent(fetcher, inner, tor):
     tor.is_up = False
     with pytest.raises(TorDown, match="Tor is not running: it died") as raised:
         await fetcher.fetch(Request(url=URL))
@@ -151,7 +151,7 @@ async def test_only_a_block_renews_the_circuit(fetcher, inner, status, body, cir
     assert len(set(inner.proxies)) == circuits
 
 
-async def test_a_visitor_keeps_who_it_is_and_has_circuits_of_its_own(fetcher, inner):
+async def test_a_session_keeps_its_identity_and_has_circuits_of_its_own(fetcher, inner):
     me = Identity(key="me", cookies=CookieJar())
     await fetcher.fetch(Request(url=URL, identity=me))
     await fetcher.fetch(Request(url=URL))
@@ -179,7 +179,7 @@ async def test_the_name_of_a_circuit_is_in_no_error_and_no_repr(fetcher, inner):
     assert name not in repr(inner.asked[0].proxy)
 
 
-def test_whoever_asks_for_a_new_circuit_without_tor_gets_none(inner, tor):
+def test_a_new_circuit_without_tor_does_nothing(inner, tor):
     async def leave_open():
         return TorFetcher(inner, tor)
 

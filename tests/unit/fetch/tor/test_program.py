@@ -11,7 +11,7 @@ def settings(folder="/tmp/x", version="0.4.9.11"):
     return [tuple(line.split(" ", 1)) for line in torrc_text(Path(folder), version).splitlines() if line]
 
 
-def test_there_is_one_door_and_it_is_on_this_machine():
+def test_there_is_one_port_and_it_is_on_this_machine():
     doors = [(key, value) for key, value in settings() if key.endswith("Port") and value != "0"]
     assert doors == [("SocksPort", "127.0.0.1:auto IsolateSOCKSAuth IsolateDestAddr")]
 

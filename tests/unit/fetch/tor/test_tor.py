@@ -64,7 +64,7 @@ async def test_a_tor_whose_program_cannot_be_started_is_tried_again(lives):
     await opened.close()
 
 
-async def test_a_tor_that_ended_gives_no_way_until_the_next_one_is_up(tor, lives):
+async def test_a_tor_that_ended_gives_no_proxy_until_the_next_one_is_up(tor, lives):
     assert tor.proxy("a").url == "socks5h://a:shoal@127.0.0.1:9"
     lives.had[0].ended.set()
     while tor.is_up:
@@ -92,7 +92,7 @@ async def test_no_request_may_try_a_tor_that_was_never_up(tor, lives):
         tor.proxy("a")
 
 
-async def test_somebody_is_told_once_when_it_takes_long_to_come_up(tor, lives, caplog):
+async def test_a_slow_start_is_reported_once(tor, lives, caplog):
     lives.had[0].is_up, lives.had[0].progress = False, 5
     tor.down()
     assert not caplog.records

@@ -57,7 +57,7 @@ async def test_workers_that_keep_dying_are_replaced_later_and_later_and_then_no_
     assert delays[0] == MIN_RESTART_DELAY and delays == sorted(delays) and delays[-1] <= MAX_RESTART_DELAY
 
 
-async def test_a_worker_that_settled_a_task_begins_the_count_anew():
+async def test_a_worker_that_settled_a_task_resets_the_count():
     useful = WorkerExit(ExitReason.DIED, "vanished", settled=1)
     pool = Slots(*[DEAD] * MAX_RESTARTS, useful, *[DEAD] * (MAX_RESTARTS - 1), WorkerExit(ExitReason.DRAINED))
     assert (await pool.end()).reasons == [ExitReason.DRAINED]

@@ -104,7 +104,7 @@ async def test_closing_finishes_what_was_asked_before(thread, handler, hold):
     assert handler.closed
 
 
-async def test_closing_twice_is_closing_once_and_a_closed_desk_says_so(thread):
+async def test_closing_twice_is_closing_once_and_a_closed_thread_says_so(thread):
     await asyncio.gather(thread.close(), thread.close())
     await thread.close()
     with pytest.raises(QueueError, match="closed"):

@@ -90,12 +90,12 @@ def test_filters_of_few_values_cost_a_fleet_what_they_cost_one():
     assert 0.9 * alone <= together <= 1.2 * alone + 8 * (10 + PER_FACET_VALUE)
 
 
-def test_a_small_budget_is_told_of_before_it_is_used_up():
+def test_a_small_budget_is_shared_before_it_is_used_up():
     paid = Fleet(10, most=6).visit([f"http://a.example/item/{n}" for n in range(1_000)])
     assert 6 <= paid <= 10 * 6
 
 
-def test_what_is_told_is_confirmed_before_it_counts_as_told():
+def test_shared_counts_are_confirmed_before_they_count_as_shared():
     (worker,) = Fleet(1).workers
     for url in calendar(20):
         worker.spend(url, url_parts(url), TODAY)

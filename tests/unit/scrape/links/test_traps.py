@@ -97,7 +97,7 @@ def test_what_is_no_session_id_stays(url):
     assert strip_session(url) == url
 
 
-def test_views_of_the_same_page_are_told():
+def test_views_of_the_same_page_are_recognised():
     for query in (
         "sort=price",
         "a=1&sort_by=x",

@@ -87,7 +87,7 @@ def test_classes_of_shoal_of_python_and_of_the_scraper_are_known():
     shop(retry={name: {"attempts": 5} for name in names}).replace()
 
 
-def test_the_queue_is_told_the_most_attempts_that_any_class_has():
+def test_the_queue_gets_the_most_attempts_that_any_class_has():
     scraper = shop(retries=3, retry={"HttpStatus": {"attempts": 9}, "FetchTimeout": {"attempts": 1}})
     assert scraper.run_settings().max_attempts == 9
     assert scraper.max_attempts(scraper.first) == 4

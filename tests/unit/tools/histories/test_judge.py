@@ -114,7 +114,7 @@ def test_no_more_leases_of_a_host_are_live_than_the_run_allows():
     assert broken(*firsts, *three[:2], replace(three[2], host="b.example")) == []
 
 
-def test_a_claim_in_steps_may_grant_anew_what_is_over():
+def test_a_claim_in_steps_may_grant_expired_leases_again():
     def steps(*offsets):
         for number, seconds in enumerate(offsets):
             one = held(f"t{number}", 0, claim=7)

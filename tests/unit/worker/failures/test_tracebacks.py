@@ -134,7 +134,7 @@ def test_paths_are_relative_to_the_project(monkeypatch: pytest.MonkeyPatch, tmp_
         tracebacks._known_folders.cache_clear()
 
 
-def test_libraries_are_told_from_the_users_code() -> None:
+def test_libraries_are_distinguished_from_the_users_code() -> None:
     assert library_of(json.__file__) == "json"
     assert library_of(tracebacks.__file__) == "shoal"
     assert library_of(pytest.__file__) == "pytest"

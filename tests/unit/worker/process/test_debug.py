@@ -11,7 +11,7 @@ from shoal.core.model import RunSettings, Task
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, WorkerConfig
 from shoal.worker.process import debug
-from shoal.worker.process.debug import LeaseKeeper
+from shoal.worker.process.debug import LeaseRenewer
 
 LEASE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -20,7 +20,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def extended_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a queue has extended leases for the second time."""
-    monkeypatch.setattr(debug, "KEEP_INTERVAL", 0.01)
+    monkeypatch.setattr(debug, "RENEW_INTERVAL", 0.01)
     event, extend, calls = threading.Event(), SqliteQueue.extend, []
 
     async def extend_and_tell(self, leases, **options):
@@ -37,7 +37,7 @@ def extended_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 async def test_leases_do_not_expire_while_the_event_loop_stands_still_and_are_released_at_the_end(
     tmp_path: Path, extended_twice: threading.Event
 ) -> None:
-    # The keeper has the real clock; this queue's stands still, a second behind, until the test moves it.
+    # The renewer has the real clock; this queue's stands still, a second behind, until the test moves it.
     moment = datetime.now(UTC) - SECOND
     queue = await SqliteQueue.open(tmp_path / "queue.db", now=lambda: moment)
     try:
@@ -52,18 +52,18 @@ async def test_leases_do_not_expire_while_the_event_loop_stands_still_and_are_re
             lease=LEASE,
             memory=1,
         )
-        keeper = LeaseKeeper(config)
-        keeper.send(LeasesClaimed(1, [held, settled]))
-        keeper.send(LeasesSettled([2]))
-        keeper.start()
+        renewer = LeaseRenewer(config)
+        renewer.send(LeasesClaimed(1, [held, settled]))
+        renewer.send(LeasesSettled([2]))
+        renewer.start()
         assert await asyncio.to_thread(extended_twice.wait, 60)
-        # The lease that the keeper has forgotten expires; the other one, of the same age, does not.
+        # The lease that the renewer has forgotten expires; the other one, of the same age, does not.
         moment += LEASE + SECOND / 2
         assert await queue.reclaim() == 1
         assert (await queue.stats(run.id)).leased == 1
         (worker,) = await queue.workers(run.id)
         assert worker.state == "running"
-        await asyncio.to_thread(keeper.stop)
+        await asyncio.to_thread(renewer.stop)
         assert (await queue.stats(run.id)).leased == 0
         assert {one.state for one in await queue.workers(run.id)} == {"ended"}
     finally:

@@ -59,7 +59,7 @@ def status(
     if snapshot.is_over and snapshot.stats.remaining:
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
     elif snapshot.lacks_seeds and report["state"] == "stopped":
-        put_text("Enqueueing its seeds was interrupted, and nobody works on it.")
+        put_text("Enqueueing its seeds was interrupted, and no worker is running on it.")
     elif report["state"] == "stopped":
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them.")
     elif snapshot.stats.remaining:

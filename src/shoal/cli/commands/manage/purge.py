@@ -17,7 +17,8 @@ def purge(
         str | None, typer.Argument(metavar="[RUN]", help="Run id. List them with: shoal runs")
     ] = None,
     older: Annotated[
-        str | None, typer.Option("--older", help="All runs that ended this long ago.", metavar="TIME")
+        str | None,
+        typer.Option("--older", help="All runs that ended at least this long ago.", metavar="TIME"),
     ] = None,
     keep: Annotated[
         int, typer.Option("--keep", min=0, help="Keep the newest N runs of each scraper.", metavar="N")

@@ -26,9 +26,12 @@ class ProjectTemplate(StrEnum):
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="NAME", help="Folder to create, named as the scraper.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="NAME", help="Folder to create; its name is also the name of the scraper."),
+    ],
     template: Annotated[
-        ProjectTemplate, typer.Option("--template", "-t", help="What to begin with, see above.")
+        ProjectTemplate, typer.Option("--template", "-t", help="Template to start from, see above.")
     ] = ProjectTemplate.SHOP,
 ) -> None:
     """Create a project: a scraper that works at once, its tests, shoal.toml, README and Dockerfile.

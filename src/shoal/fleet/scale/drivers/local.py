@@ -28,9 +28,7 @@ MIN_START_DELAY, MAX_START_DELAY = 15.0, 300.0  # seconds after a worker that fa
 class SharedForkServer(ForkServer):
     """A fork server shared by many pools, which stays when one of them ends; `close` ends it."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         return
 
 

@@ -9,14 +9,14 @@ from shoal.core.failures import error_text
 from shoal.core.model import DeadFilter, Run, RunSettings, RunState
 from shoal.queue.contract import EditFate, LetterEdit, QueueAdmin, RunLimits
 from shoal.queue.postgres import sql
-from shoal.queue.postgres.change import change_limits
-from shoal.queue.postgres.edit import edit
 from shoal.queue.postgres.purge import purge
 from shoal.queue.postgres.verbs.base import PostgresQueueBase
-from shoal.queue.postgres.wire import filter_columns
+from shoal.queue.postgres.wire import edit_columns, filter_columns
 from shoal.queue.rules import STEERED_FROM, changed_settings, check_run, free_run_id, steered
 
 BATCH = 1_000  # keys that one call forgets
+EDIT_BATCH = 100  # dead letters that one call edits
+EDIT_FATES = (EditFate.EDITED, EditFate.DUPLICATE, EditFate.CHANGED)  # as `shoal.edit_dead` numbers them
 
 
 class PostgresAdmin(PostgresQueueBase, QueueAdmin):
@@ -65,7 +65,12 @@ class PostgresAdmin(PostgresQueueBase, QueueAdmin):
 
     async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
         run = await self.run(run_id)
-        await change_limits(self._server, run, changed_settings(run, limits))
+        new = changed_settings(run, limits)
+        fetch, queries = self._server.fetch, sql.QUERIES
+        await fetch(queries["change_run"], run_id, new.host_delay, new.per_host, new.max_attempts)
+        # Hosts that wait for the old limits wait for the new ones from now on.
+        await fetch(queries["shorten_gaps"], run_id, run.settings.host_delay, new.host_delay)
+        await fetch(queries["wake_run"], run_id)
         return await self.run(run_id)
 
     async def purge(self, run_id: str) -> None:
@@ -99,7 +104,13 @@ class PostgresAdmin(PostgresQueueBase, QueueAdmin):
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
         entries = (await self._intake(run_id)).edited(edits) if edits else []
         await self.run(run_id)  # raises with the nearest run id if there is none
-        return await edit(self._server, run_id, edits, entries)
+        fates = list[EditFate]()
+        for start in range(0, len(edits), EDIT_BATCH):
+            end = start + EDIT_BATCH
+            columns = edit_columns(edits[start:end], entries[start:end])
+            (reply,) = (await self._server.once(sql.EDIT, run_id, *columns))[0]
+            fates += [EDIT_FATES[number] for number in reply]
+        return fates
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         await self._server.fetch(sql.PAUSE_HOST, host, duration)

@@ -19,7 +19,6 @@ from shoal.queue.contract import QueueReports, StoreSize
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import ids_of
 from shoal.queue.postgres import read, sql
-from shoal.queue.postgres.durability import durability
 from shoal.queue.postgres.task_list import PostgresTaskList
 from shoal.queue.postgres.verbs.base import PostgresQueueBase
 from shoal.queue.rules import known_ids
@@ -29,7 +28,15 @@ class PostgresReports(PostgresQueueBase, QueueReports):
     """Reads runs, counts, results, hosts and workers."""
 
     async def durability(self) -> Durability:
-        return await durability(self._server)
+        for setting in ("fsync", "full_page_writes"):
+            if not await self._server.value("SELECT current_setting($1)::bool", setting):
+                cost = "a power cut can cost the whole database; turn it on."
+                return Durability(False, f"The server has {setting} off, so {cost}")
+        if await self._server.value("SELECT current_setting('synchronous_commit')") == "off":
+            return Durability(
+                False, "The server has synchronous_commit off, so a crash can cost the last moments."
+            )
+        return Durability(True, "Data is on the server's disk before each reply, so a crash costs nothing.")
 
     async def size(self) -> StoreSize:
         used = await self._server.value(sql.QUERIES["store_size"], self._server.schema.strip('"'))

@@ -36,7 +36,7 @@ class SqliteReports(SqliteQueueBase, QueueReports):
 
     async def durability(self) -> Durability:
         if self._synchronous == "full":
-            return Durability(True, "Every answer is on the disk first, so a crash costs nothing.")
+            return Durability(True, "Data is on the disk before each reply, so a crash costs nothing.")
         return Durability(
             False,
             "A crash of a process costs nothing; a power cut can cost the last moments. "

@@ -72,7 +72,7 @@ def test_on_a_small_screen_every_number_is_whole():
     assert "(+5 more)" in text and "ERRORS   FetchTimeout 335" in text
 
 
-def test_workers_can_be_told_apart_on_a_small_screen():
+def test_workers_can_be_distinguished_on_a_small_screen():
     text = "\n".join(drawn(FULL, 80, 24))
     assert "-12340-4fc151a0" in text and "-12341-4fc151a1" in text
 

@@ -134,7 +134,7 @@ def test_seeds_that_were_interrupted_leave_a_stopped_run():
     on_queue(interrupt)
     status = typed("status", "r2")
     assert "films: stopped" in status.stdout
-    assert "Enqueueing its seeds was interrupted, and nobody works on it." in status.stdout
+    assert "Enqueueing its seeds was interrupted, and no worker is running on it." in status.stdout
     assert "Resume:  shoal run films --resume r2" in status.stderr
 
 

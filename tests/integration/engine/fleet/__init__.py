@@ -1,0 +1,1 @@
+"""Several launchers, machines and on-demand calls."""

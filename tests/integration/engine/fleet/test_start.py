@@ -1,0 +1,235 @@
+"""A cluster of one file: a coordinator, and workers that stay."""
+
+import ast
+import asyncio
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from shoal.cli.exits import Exit
+from shoal.discover.combine.combine import combine
+from shoal.discover.feed import Feed
+from shoal.fleet.cluster_roles import enqueue_lock
+from shoal.fleet.project.file import Project
+from shoal.fleet.sources.names import seeds_of
+from shoal.queue.open import open_queue
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import start, typed
+
+SCRAPER = """
+from shoal import Page, Scraper, Task
+
+pages = Scraper("pages", rate=None, robots=False, retries=0)
+
+@pages.step
+async def page(page: Page):
+    yield {"url": page.url}
+
+names = Scraper("names", retries=0)
+
+@names.step(fetch=None)
+async def name(task: Task):
+    yield {"name": task.payload["name"]}
+"""
+TOML = """
+queue = "sqlite:///queue.db"
+
+[coordinator]
+rejects = "rejects/{{scraper}}.jsonl"
+
+[workers]
+count = 1
+batch_size = 10
+
+[storage]
+results = "results/{{scraper}}-{{run}}.jsonl"
+
+[scrapers.pages]
+module = "people.py:pages"
+seeds = {{ urls_file = "urls.txt", url = ["{site}/typed"] }}
+
+[scrapers.names]
+module = "people.py:names"
+seeds = {{ axis = ["name:ann,bob"] }}
+
+[scrapers.idle]
+module = "people.py:names"
+"""
+COORDINATOR = ("start", "--role", "coordinator", "--json")
+WORKER = ("start", "--role", "worker", "--json")
+
+
+@pytest.fixture
+def folder(tmp_path, origin):
+    (tmp_path / "people.py").write_text(SCRAPER)
+    (tmp_path / "shoal.toml").write_text(TOML.format(site=origin.url))
+    urls = [f"{origin.url}/{number}" for number in range(20)]
+    (tmp_path / "urls.txt").write_text("\n".join([*urls, "nonsense"]))
+    return tmp_path
+
+
+async def ended(process, sign=None):
+    if sign:
+        process.send_signal(sign)
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, [json.loads(line) for line in out.decode().splitlines()], err.decode()
+
+
+def results(folder, scraper):
+    return [
+        json.loads(line)
+        for file in (folder / "results").glob(f"{scraper}-*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+
+
+async def test_a_coordinator_and_a_worker_carry_out_every_scraper_of_the_file(folder, origin):
+    below = folder / "deep"
+    below.mkdir()
+    worker = await start(*WORKER, folder=below)
+    code, rows, err = await ended(await start(*COORDINATOR, folder=below))
+    assert code == Exit.OK, err
+    assert sorted((row["completed"], row["items"], row["invalid"]) for row in rows) == [
+        (2, 2, 0),
+        (21, 21, 1),
+    ]
+    assert len(results(folder, "pages")) == 21
+    assert sorted(item["name"] for item in results(folder, "names")) == ["ann", "bob"]
+    assert "urls.txt:21" in (folder / "rejects" / "pages.jsonl").read_text()
+    again = (await ended(await start(*COORDINATOR, "names", folder=folder)))[1]
+    assert again[0]["completed"] == 2 and again[0]["run_id"] not in {row["run_id"] for row in rows}
+    code, served, err = await ended(worker, signal.SIGTERM)
+    assert code == Exit.OK, err
+    assert sum(row["pages"] for row in served) == 25 and len(served) == 3
+
+
+async def test_a_coordinator_that_was_killed_goes_on_with_its_run(folder, origin):
+    origin.answer = lambda path: Answer(after=0.2)
+    first = await start(*COORDINATOR, "pages", folder=folder)
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        async with asyncio.timeout(30):
+            while not (runs := await queue.runs()) or not (await queue.stats(runs[0].id)).remaining:
+                await asyncio.sleep(0.05)
+    os.killpg(first.pid, signal.SIGKILL)
+    await first.communicate()
+    # Workers drain what is there, so that the run looks finished.
+    await typed("start", "--role", "worker", "--run", runs[0].id, "--json", folder=folder)
+    code, (row,), err = await ended(await start(*COORDINATOR, "pages", folder=folder))
+    assert (code, row["run_id"], row["completed"]) == (Exit.OK, runs[0].id, 21), err
+    assert len(results(folder, "pages")) == 21
+    assert set(origin.visits.values()) == {1}
+
+
+async def test_a_coordinator_goes_on_with_its_own_run_whatever_other_runs_there_are(folder, origin):
+    first = await start(*COORDINATOR, "pages", folder=folder)
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        async with asyncio.timeout(30):
+            while not (runs := await queue.runs()) or (await queue.stats(runs[0].id)).pending < 21:
+                await asyncio.sleep(0.05)
+        os.killpg(first.pid, signal.SIGKILL)
+        await first.communicate()
+        side = await typed("enqueue", "pages", f"--url={origin.url}/side", "--json", folder=folder)
+        await queue.start_run("pages", run_id="ondemand_pages")
+        worker = await start(*WORKER, folder=folder)
+        code, (row,), err = await ended(await start(*COORDINATOR, "pages", folder=folder))
+        await ended(worker, signal.SIGTERM)
+        assert (code, row["run_id"], row["completed"]) == (Exit.OK, runs[0].id, 21), err
+        assert (await queue.stats(side.row["run_id"])).tasks == 1
+        assert len(await queue.runs()) == 3
+
+
+async def test_a_coordinator_that_is_stopped_leaves_the_run_to_its_workers(folder):
+    process = await start("start", "--role", "coordinator", "names", folder=folder)
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        async with asyncio.timeout(30):
+            while not (runs := await queue.runs()) or not (await queue.stats(runs[0].id)).pending:
+                await asyncio.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode == Exit.PARTIAL
+        assert "shoal start --role coordinator" in err.decode()
+        assert (await queue.stats(runs[0].id)).pending == 2
+
+
+async def test_workers_of_named_runs_end_with_them(folder):
+    queued = await typed("enqueue", "names", "--axis", "name:a,b,c", "--json", folder=folder)
+    served = await typed(*WORKER, "names", "--run", queued.row["run_id"], folder=folder)
+    assert (served.code, served.row["pages"]) == (Exit.OK, 3)
+    foreign = await typed(*WORKER, "pages", "--run", queued.row["run_id"], folder=folder)
+    assert foreign.code == Exit.USAGE and "belongs to scraper 'names'" in foreign.err
+
+
+async def test_a_file_that_lacks_something_is_an_error_of_usage(tmp_path):
+    (tmp_path / "shoal.toml").write_text('[scrapers.books]\nmodule = "books.py"\n')
+    answer = await typed(*COORDINATOR, folder=tmp_path)
+    assert answer.code == Exit.USAGE and "shoal.toml: queue is missing; add queue =" in answer.err
+
+
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "cluster.md").read_text()
+
+
+class Silence:
+    """An observer that records what it receives."""
+
+    def on_join(self, run):
+        pass
+
+    def on_progress(self, snapshot):
+        pass
+
+    def on_message(self, text):
+        pass
+
+
+async def executed(example, names):
+    code = compile(example, "cluster.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, names)
+
+
+async def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "books.py").write_text(SCRAPER.replace("names", "books"))
+    (tmp_path / "shoal.toml").write_text('[scrapers]\nbooks = "books.py:books"\n')
+    url = f"sqlite:///{tmp_path}/queue.db"
+    coordinator, worker = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    async with open_queue(url) as queue, asyncio.timeout(60):
+        feed = Feed(combine(None, {"name": ["ann", "bob"]}, step="name"))
+        given = {"folder": tmp_path, "url": url, "queue": queue, "observer": Silence(), "feed": feed}
+        filling, serving = dict(given), dict(given)
+        working = asyncio.create_task(executed(worker, serving))
+        await executed(coordinator, filling)
+        serving["host"].stop()
+        await working
+    assert filling["summary"].snapshot.stats.completed == 2
+    assert [ending.tally.pages for ending in serving["endings"].values()] == [2]
+    assert len((tmp_path / "books.jsonl").read_text().splitlines()) == 2
+
+
+async def test_the_file_of_the_page_can_be_read(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "shoal.toml").write_text(text)
+    project = Project.find(tmp_path)
+    assert project.cluster.workers.partitions == ("CA", "NY")
+    assert seeds_of(project.scrapers["books"]).file == "urls.csv"
+
+
+async def test_a_coordinator_that_is_refused_by_the_lock_makes_no_run(folder):
+    file = folder / "shoal.toml"
+    file.write_text(file.read_text().replace("[coordinator]", "[coordinator]\nresume = false"))
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        async with enqueue_lock(queue, "names"):
+            code, _, err = await ended(await start(*COORDINATOR, "names", folder=folder))
+        assert code == Exit.BUSY, err
+        assert await queue.runs() == []
+
+
+async def test_a_coordinator_whose_source_cannot_be_read_leaves_no_run_behind(folder):
+    (folder / "urls.txt").unlink()
+    code, _, err = await ended(await start(*COORDINATOR, "pages", folder=folder))
+    assert code == Exit.USAGE, err
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        assert await queue.runs() == []

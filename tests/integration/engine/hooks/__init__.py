@@ -1,0 +1,1 @@
+"""Hooks of scrapers, in worker processes."""

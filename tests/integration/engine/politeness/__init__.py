@@ -1,0 +1,1 @@
+"""Rates, robots.txt, proxies and the cache of a run."""

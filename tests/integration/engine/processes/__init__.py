@@ -1,0 +1,1 @@
+"""Worker processes: started, killed, stopped, blocked, supervised."""

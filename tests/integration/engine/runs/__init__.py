@@ -1,0 +1,1 @@
+"""Whole runs: their sources, limits, ends and results."""

@@ -1,0 +1,74 @@
+"""Maintenance while a fleet works: once per interval over all machines, and never silently stopped."""
+
+import asyncio
+import logging
+
+import pytest
+
+from shoal.core.errors import QueueUnavailable
+from shoal.core.model import SECOND
+from shoal.fleet import maintenance
+from shoal.fleet.maintenance import MIN_INTERVAL, maintained, reclaim_if_due
+from tests.conformance.backends import VirtualClock
+from tests.conformance.model import ModelQueue
+
+
+class Counting(ModelQueue):
+    """A queue that counts its reclaims, and may fail at them."""
+
+    def __init__(self, clock):
+        super().__init__(clock.now)
+        self.reclaims, self.failures = 0, []
+        self.reclaimed = asyncio.Event()
+
+    async def reclaim(self):
+        self.reclaims += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        self.reclaimed.set()
+        return await super().reclaim()
+
+
+@pytest.fixture
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+def queue(clock):
+    return Counting(clock)
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Reclaim all the time, even right after another machine."""
+    monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY", 0.0)
+    monkeypatch.setattr(maintenance, "ATTEMPT_INTERVAL", (0.001, 0.002))
+    monkeypatch.setattr(reclaim_if_due, "__kwdefaults__", {"min_interval": 0 * SECOND})
+
+
+async def test_of_many_machines_one_reclaims_and_the_next_a_while_later(queue, clock):
+    assert sorted(await asyncio.gather(*(reclaim_if_due(queue) for _ in range(20)))) == [False] * 19 + [True]
+    assert not await reclaim_if_due(queue)
+    await clock.forward(MIN_INTERVAL)
+    assert await reclaim_if_due(queue)
+    assert queue.reclaims == 2
+
+
+@pytest.mark.parametrize("error", [QueueUnavailable("store", "it is away"), RuntimeError("a bug")])
+async def test_a_failure_is_logged_and_the_next_attempt_follows(queue, hasty, caplog, error):
+    queue.failures = [error]
+    async with asyncio.timeout(10), maintained(queue):
+        await queue.reclaimed.wait()
+    assert queue.reclaims >= 2
+    assert [record.levelno >= logging.WARNING for record in caplog.records] == [True]
+    assert str(error) in caplog.text
+
+
+async def test_it_ends_with_its_block(queue, hasty):
+    async with maintained(queue):
+        pass
+    count = queue.reclaims
+    await asyncio.sleep(0)
+    assert queue.reclaims == count
+    assert len(asyncio.all_tasks()) == 1
