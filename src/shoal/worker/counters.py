@@ -73,6 +73,7 @@ class WorkerCounters:
     missing: MissingPages = field(default_factory=MissingPages)  # that links led to
     files: FileCounts = field(default_factory=FileCounts)
     measures: MetricCounters | None = None  # only if metrics are on
+    first_page: str | None = None  # that a step has handled
 
     def count(self, outcome: Outcome, fate: Fate) -> None:
         """Count a settled outcome."""
@@ -120,6 +121,7 @@ class WorkerCounters:
             missing=self.missing + other.missing,
             files=self.files + other.files,
             measures=_add(self.measures, other.measures),
+            first_page=self.first_page or other.first_page,
         )
 
 

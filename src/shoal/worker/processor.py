@@ -11,8 +11,9 @@ from shoal.core.errors import NotNow, StepEnded, StepTimeout
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
+from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
-from shoal.core.secrets import begin_secrets
+from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.tasks import forget_cancellation
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher
@@ -230,7 +231,7 @@ class TaskProcessor:
         response = await self._fetch(
             self._fetcher_of(step, attempt.task.url), step, attempt, self._settings.headers
         )
-        return await self._run_step(step, self._make_page(response, attempt), attempt.number)
+        return await self._run_step_on(response, step, attempt)
 
     async def _download(self, downloads: Downloads, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what follows from the file of a task, which is stored."""
@@ -258,8 +259,15 @@ class TaskProcessor:
             return Harvest()
         harvest = revisits.harvest_if_unchanged(past, response)
         if harvest is None:
-            harvest = await self._run_step(step, self._make_page(response, attempt), attempt.number)
+            harvest = await self._run_step_on(response, step, attempt)
         await revisits.record(task, past, response, harvest)
+        return harvest
+
+    async def _run_step_on(self, response: Response, step: Step, attempt: TaskAttempt) -> Harvest:
+        page = self._make_page(response, attempt)
+        harvest = await self._run_step(step, page, attempt.number)
+        if self._tally.first_page is None:
+            self._tally.first_page = hidden(shown_address(attempt.task.url or ""))
         return harvest
 
     def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:

@@ -127,6 +127,15 @@ async def test_a_followed_link_to_a_missing_page_is_done_and_counted(process):
     assert isinstance(await process(page, Host(status=404)), Bury)
 
 
+async def test_the_first_page_that_a_step_has_handled_is_remembered_and_no_missing_one(process):
+    await process(page, Host(status=404), depth=1)
+    assert process.tally.first_page is None
+    await process(page)
+    assert process.tally.first_page == "https://shop.test/x"
+    both = WorkerCounters() + process.tally + WorkerCounters(first_page="https://shop.test/y")
+    assert both.first_page == "https://shop.test/x"
+
+
 async def test_a_task_without_a_proxy_goes_back_uncharged(process):
     outcome = await process(page, Host(error=NoProxyLeft("none", 5 * SECOND)))
     assert isinstance(outcome, Release) and outcome.after == 5 * SECOND
