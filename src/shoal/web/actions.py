@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
-from shoal.core.model import NOTHING, DeadFilter, DeadLetter, EnqueueReport, Run, Task
+from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.build_job import job_of_run, project_job
@@ -119,9 +119,11 @@ async def replay(
     ids: Ids = None,
     *,
     where: DeadFilter = DeadFilter(),
+    delay: timedelta = ZERO,
 ) -> int:
-    """Put dead letters back to pending; return how many."""
-    return await _change_letters(context, principal, "replay", context.app.queue.replay, run_id, ids, where)
+    """Put dead letters back to pending, after a delay if one is given; return how many."""
+    verb = partial(context.app.queue.replay, delay=delay)
+    return await _change_letters(context, principal, "replay", verb, run_id, ids, where)
 
 
 async def drop(
@@ -251,7 +253,7 @@ async def start(
     details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
     details |= {"refused": _first_refusal(report)} if report.refused else {}
     await record_action(app.queue, principal, "start", run.id, scraper=scraper, **details)
-    return filled_row(job, run, report)
+    return await filled_row(app.queue, job, run, report)
 
 
 async def start_workers(context: WebContext, principal: Principal, run_id: str, workers: int) -> int:
@@ -289,7 +291,7 @@ async def enqueue(
     seeds = read_sources(urls, tasks, {})
     report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
     await record_action(app.queue, principal, "enqueue", run.id, **_enqueue_counts(report))
-    return filled_row(job, run, report)
+    return await filled_row(app.queue, job, run, report)
 
 
 async def forget(context: WebContext, principal: Principal, scraper: str) -> int:

@@ -354,9 +354,10 @@ class TaskProcessor:
             return lookup.page
         if not request.on_send:
             self._begin_request(attempt)
-        return await (
-            fetcher.send(request, lookup) if isinstance(fetcher, CachingFetcher) else fetcher.fetch(request)
-        )
+        if not isinstance(fetcher, CachingFetcher):
+            return await fetcher.fetch(request)
+        self._tally.not_cached += attempt.start.lease.attempt == 1
+        return await fetcher.send(request, lookup)
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hashlib import blake2b
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, Fence
+from shoal.queue.contract import GONE, Fence, NotesSize
 from shoal.queue.postgres import sql
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.rules import new_stamp
@@ -65,6 +65,13 @@ async def trim(server: PostgresServer, topic: str, max_bytes: int) -> int:
     """Remove the oldest notes of a topic, and return their number."""
     rows = await server.once(sql.TRIM_NOTES, topic, max_bytes)
     return int(rows[0][0])
+
+
+async def size(server: PostgresServer, topic: str) -> NotesSize:
+    """Return how many notes have not expired, their bytes, and the age of the oldest."""
+    (row,) = await server.fetch(sql.QUERIES["notes_size"], topic)
+    oldest = row["oldest"]
+    return NotesSize(row["count"], row["bytes"], None if oldest is None else max(oldest, ZERO))
 
 
 def _hashes(keys: Iterable[str]) -> list[bytes]:

@@ -132,6 +132,12 @@ class DeadLettersBody(RequestBody):
         return self
 
 
+class ReplayBody(DeadLettersBody):
+    """Dead letters to replay, and how long to wait before they are tried."""
+
+    delay_seconds: Seconds = 0.0
+
+
 HeaderName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 

@@ -50,7 +50,10 @@ Priority = Annotated[int | None, typer.Option("--priority", min=0, max=9, help="
 FromStep = Annotated[
     str | None, typer.Option("--from-step", help="Only letters of this step.", metavar="STEP")
 ]
-Host = Annotated[str | None, typer.Option("--host", help="Only letters of this host.", metavar="HOST")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", help="Only letters of this host; without a port, on any.", metavar="HOST"),
+]
 Error = Annotated[
     str | None, typer.Option("--error", help="Only errors that contain this text.", metavar="TEXT")
 ]
