@@ -54,6 +54,19 @@ class MetricCounters:
 
 
 @dataclass(slots=True)
+class TaskCounts:
+    """What one attempt at a task has left out, and its file."""
+
+    dropped: dict[str, int] = field(default_factory=Counter)  # as those of a worker
+    missing: MissingPages = field(default_factory=MissingPages)
+    files: FileCounts = field(default_factory=FileCounts)
+
+    def drop(self, links: Mapping[str, int]) -> None:
+        """Count links that were not followed, by reason."""
+        _add_counts(self.dropped, links)
+
+
+@dataclass(slots=True)
 class WorkerCounters:
     """Counters of one worker, or the sum of several."""
 
@@ -93,10 +106,18 @@ class WorkerCounters:
             case Release():
                 self.released += 1
 
-    def count_dropped(self, links: Mapping[str, int]) -> None:
-        """Count links that were not followed, by reason."""
-        for reason, count in links.items():
-            self.dropped[reason] = self.dropped.get(reason, 0) + count
+    def count_left_out(self, outcome: Outcome, fate: Fate, counts: TaskCounts) -> None:
+        """Count what a settled task has left out.
+
+        Not before: a task whose outcome is late, or lost with its worker, is counted by the next one.
+        """
+        if fate is Fate.STALE:
+            return
+        if isinstance(outcome, Done | Bury):  # the task of a refused file may be dead
+            self.files += counts.files
+        if isinstance(outcome, Done):
+            _add_counts(self.dropped, counts.dropped)
+            self.missing += counts.missing
 
     def note_error(self, kind: str, outcome: Retry | Bury) -> None:
         """Count a failed attempt by the class of its error, and remember the first of each class."""
@@ -125,6 +146,11 @@ class WorkerCounters:
             measures=_add(self.measures, other.measures),
             first_page=self.first_page or other.first_page,
         )
+
+
+def _add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 def _add(one: MetricCounters | None, other: MetricCounters | None) -> MetricCounters | None:

@@ -1,16 +1,15 @@
 """From a lease to its outcome: fetch the page and run its step; outcomes.py judges what went wrong."""
 
 import asyncio
-import contextvars
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from shoal.core.errors import NotNow, StepEnded, StepTimeout
+from shoal.core.errors import NotNow, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
+from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets, hidden
@@ -23,21 +22,21 @@ from shoal.fetch.task_context import begin_task
 from shoal.scrape.files.download import is_download, payload_for_step, read_plan
 from shoal.scrape.harvest import Dropped, Harvest
 from shoal.scrape.hooks.arguments import FailedTask
-from shoal.scrape.hooks.hooks import STEP_THREAD, StepThread
 from shoal.scrape.page import Page
 from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step
-from shoal.worker.counters import WorkerCounters
+from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, as_download, headers_for
 from shoal.worker.files.sink import FileSink
-from shoal.worker.hook_calls import HookCalls, apply_decision, is_cancelled
+from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate
 from shoal.worker.requests.sender import StepRequests
+from shoal.worker.requests.step_runner import StepRunner
 from shoal.worker.task_waits import TaskWaits
 
 
@@ -68,8 +67,10 @@ class TaskProcessor:
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
-        self._deadlines = Deadlines()
-        self._hooks = HookCalls(scraper.hooks, tools.markers, self._deadlines, may_cancel)
+        self._unsettled: dict[tuple[str, int], TaskCounts] = {}  # by task and lease token
+        deadlines = Deadlines()
+        self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, may_cancel)
+        self._steps = StepRunner(tools, waits, deadlines)
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
         self.read_settings(run)
         self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
@@ -137,7 +138,14 @@ class TaskProcessor:
         if self._tools.on_begin:
             self._tools.on_begin(start.lease)
         outcome = await self._process(attempt)
+        if attempt.counts:
+            self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
         return outcome if attempt.asked else replace(outcome, asked=False)
+
+    def count_settled(self, outcome: Outcome, fate: Fate) -> None:
+        """Count what a task has left out, now that it is settled."""
+        if counts := self._unsettled.pop((outcome.lease.task_id, outcome.lease.token), None):
+            self._tally.count_left_out(outcome, fate, counts)
 
     async def _process(self, attempt: TaskAttempt) -> Outcome:
         lease = attempt.start.lease
@@ -161,7 +169,7 @@ class TaskProcessor:
         except NotNow as wait:
             return self._judge.postpone(lease, wait)
         except Exception as error:
-            if self._judge.count_if_left_out(lease.task, error):
+            if self._judge.count_if_left_out(lease.task, error, attempt.new_counts()):
                 return Done(lease, slow_host=self._judge.ease_host(lease) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
             outcome = outcome or await self._decide(attempt, error)
@@ -173,9 +181,10 @@ class TaskProcessor:
             self._waits.release_memory(attempt.number)
             if attempt.live:
                 attempt.live.release()
-        self._tally.count_dropped(harvest.dropped)
-        if harvest.dropped and self._note_cuts:
-            await self._note_cuts(harvest.dropped)
+        if harvest.dropped:
+            attempt.new_counts().drop(harvest.dropped)
+            if self._note_cuts:
+                await self._note_cuts(harvest.dropped)
         return Done(
             lease,
             items=harvest.items,
@@ -246,7 +255,7 @@ class TaskProcessor:
             page = self._new_page(response, attempt, payload_for_step(attempt.task))
             return await self._run_step(step, page, attempt.number)
 
-        return await downloads.carry_out(attempt.task, step, self._tally.files, fetch, run_step)
+        return await downloads.carry_out(attempt.task, step, attempt.new_counts().files, fetch, run_step)
 
     async def _revisit(self, revisits: VisitStore, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
@@ -387,39 +396,4 @@ class TaskProcessor:
         attempt.asked = True
 
     async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
-        time_limit = step.lease or self._settings.lease
-        try:
-            await self._waits.begin_step(number)
-            with self._deadlines.within(time_limit):
-                if step.is_async:
-                    if isinstance(subject, Page) and subject.is_long:
-                        # Parsing takes long enough to delay everything else on the loop.
-                        await asyncio.to_thread(subject.prepare)
-                    return await self._tools.markers.run_marked(number, step.harvest_async(subject))
-                return await self._run_step_in_thread(step, subject, number, time_limit.total_seconds())
-        except TimeoutError as error:
-            raise StepTimeout(step.name, time_limit.total_seconds()) from error
-        except (SystemExit, GeneratorExit) as error:
-            raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
-        except asyncio.CancelledError as error:
-            if is_cancelled():
-                raise
-            raise StepEnded(step.name, error) from error
-        finally:
-            self._waits.end_step(number)
-
-    async def _run_step_in_thread(
-        self, step: Step, subject: Page | Task, number: int, seconds: float
-    ) -> Harvest:
-        def harvest() -> Harvest:
-            with self._tools.markers.mark_thread(number):
-                try:
-                    return step.harvest(subject)
-                except (SystemExit, GeneratorExit) as error:
-                    # Here: a future does not carry these from one thread to another as it does others.
-                    raise StepEnded(step.name, error) from error
-
-        # In the task's context, so that what the step logs is attributed to its task.
-        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
-        context.run(STEP_THREAD.set, StepThread(loop, loop.time() + seconds, seconds))
-        return await loop.run_in_executor(self._tools.threads, context.run, harvest)
+        return await self._steps.run(step, subject, number, step.lease or self._settings.lease)

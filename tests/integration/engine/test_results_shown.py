@@ -99,7 +99,7 @@ async def test_a_filled_run_without_workers_is_stopped_and_found_by_the_start_of
     assert (row["state"], row["queue"]) == ("stopped", "sqlite:///shoal.db")
     shown = await typed("status", "night", folder=folder)
     assert "Run nightly-1 of books: stopped" in shown.out
-    assert "1 task left, and no worker works on them" in shown.out
+    assert "1 task left, and no worker works on it" in shown.out
     assert (await typed("pause", "newest", "--json", folder=folder)).row["state"] == "paused"
     assert (await typed("resume", "nightly", "--json", folder=folder)).code == Exit.OK
     more = await typed("enqueue", "books.py", "--url", "https://b.example/", "--run", "newest", folder=folder)

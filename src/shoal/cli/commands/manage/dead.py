@@ -132,7 +132,7 @@ def shell(
 ) -> None:
     """Open a Python shell with the page that failed; run() runs its step on it again.
 
-    Example: shoal dead shell 20260215_120000_ab12 09222d39dc5c4f33 books.py
+    Example: shoal dead shell newest 8f9fe3ec3ffeeccf1ce804bcf769392d books.py
     """
     from shoal.cli.shell.dead_letter import open_dead_shell
 

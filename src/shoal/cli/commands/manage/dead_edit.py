@@ -312,9 +312,9 @@ def _say_result(report: "EditReport", dry_run: bool) -> None:
     letters = counted(report.edited, "dead letter")
     say(f"Would edit {letters}." if dry_run else f"Edited {letters}.")
     for count, words in (
-        (report.unchanged, "left as they are: the change does not apply to them"),
-        (report.duplicate, "not edited: the run already has the task that they would become"),
-        (report.changed, "not edited: they are gone, or were changed meanwhile"),
+        (report.unchanged, "left unchanged: the change does not apply"),
+        (report.duplicate, "not edited: the run already has such a task"),
+        (report.changed, "not edited: replayed, dropped or changed meanwhile"),
         (report.invalid, "not edited: the new task is not valid"),
     ):
         if count:

@@ -159,7 +159,7 @@ def test_the_settings_are_listed_with_a_command_that_changes_one():
 def test_a_report_is_whole_on_stdout_and_the_next_commands_are_on_stderr():
     status = typed("status", RUN)
     assert f"Run {RUN} of books: stopped" in status.stdout and "Store: " in status.stdout
-    assert "1 task left, and no worker works on them." in status.stdout
+    assert "1 task left, and no worker works on it." in status.stdout
     assert all(":  shoal " in line or line.startswith("Queue ") for line in status.stderr.splitlines())
     letter = msgspec.json.decode(typed("dead", "list", RUN, "--json").stdout.splitlines()[0])["id"]
     shown = typed("dead", "show", RUN, letter)
