@@ -14,7 +14,20 @@ from typing import Any
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.failures import error_text
 from shoal.core.http import Headers, Response
-from shoal.core.model import MINUTE, NOTHING, ZERO, Bury, Done, Lease, Reject, Retry, Run, RunState, Task
+from shoal.core.model import (
+    MINUTE,
+    NOTHING,
+    ZERO,
+    Bury,
+    Done,
+    Fate,
+    Lease,
+    Reject,
+    Retry,
+    Run,
+    RunState,
+    Task,
+)
 from shoal.core.urls import canonical
 from shoal.export.archive.warc_read import WarcArchive
 from shoal.fetch.archive.replay import ReplayFetcher
@@ -211,6 +224,7 @@ class _ReplayRunner:
             lease = self._waiting.popleft()
             self.results.tasks.append(lease.task)
             outcome = await self._processor.process(ScheduledLease(lease, 0.0), len(self.results.tasks))
+            self._processor.count_settled(outcome, Fate.ACCEPTED)
             if isinstance(outcome, Done):
                 self._store(outcome)
             elif isinstance(outcome, Retry | Bury):

@@ -82,12 +82,13 @@ class Waited:
 
 @dataclass(frozen=True)
 class Cleared:
-    """Dead letters replayed or dropped; `which` picks from all tasks."""
+    """Dead letters replayed, some after a delay, or dropped; `which` picks from all tasks."""
 
     verb: str
     run_id: str
     which: list[int] | None
     where: DeadFilter
+    delay: timedelta
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,7 @@ _cleared = st.builds(
     _runs,
     st.one_of(st.none(), st.none(), st.lists(st.integers(0, 50), max_size=8)),
     st.one_of(st.just(DeadFilter()), _filters),
+    st.sampled_from([ZERO, ZERO, TEN, 3 * TEN]),
 )
 _edited = st.builds(
     Edited,

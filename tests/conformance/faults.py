@@ -130,15 +130,15 @@ class AbandonsNoLostLease(ModelState):
 
 
 class LosesHistory(ModelState):
-    def revive(self, row: Row) -> None:
-        super().revive(row)
+    def revive(self, row: Row, delay: timedelta = ZERO) -> None:
+        super().revive(row, delay)
         row.history.clear()
 
 
 class KeepsAttemptsOnReplay(ModelState):
-    def revive(self, row: Row) -> None:
+    def revive(self, row: Row, delay: timedelta = ZERO) -> None:
         attempts = row.attempts
-        super().revive(row)
+        super().revive(row, delay)
         row.attempts = attempts
 
 

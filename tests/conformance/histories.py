@@ -119,8 +119,9 @@ class Histories(RuleBasedStateMachine):
                 await self._both("abandon", worker_id)
             case events.Waited(delta):
                 await self._wait(delta)
-            case events.Cleared(verb, run_id, which, where):
-                await self._both(verb, run_id, self._ids(which), where=where)
+            case events.Cleared(verb, run_id, which, where, delay):
+                options = {"where": where} | ({"delay": delay} if verb == "replay" else {})
+                await self._both(verb, run_id, self._ids(which), **options)
             case events.Edited():
                 await self._edit(event)
             case events.RunChanged(run_id, limits):

@@ -1,5 +1,6 @@
 """The part of the model queue with reports, dead letters, hosts and workers."""
 
+import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,6 +24,7 @@ from shoal.core.model import (
 from shoal.queue.contract import EditFate, LetterEdit
 from shoal.queue.cursors import check_keys, cursor_of, numbers_of, parts_of
 from shoal.queue.intake import NO_HOST, Intake, QueuedTask, ids_of
+from shoal.queue.rules import check_delay
 from tests.conformance.model_notes import ModelNotes
 from tests.conformance.state import REMAINING, Heartbeat, Row, State, WorkerCounters, count, split
 
@@ -112,11 +114,17 @@ class ModelReports(ModelNotes):
         return {row.id for row in self.data.of_run(run_id)} & set(ids)
 
     async def replay(
-        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+        self,
+        run_id: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: DeadFilter = DeadFilter(),
+        delay: timedelta = ZERO,
     ) -> int:
+        check_delay(delay)
         meant = list(self._dead(run_id, ids, where))
         for row in meant:
-            self.data.revive(row)
+            self.data.revive(row, delay)
         return len(meant)
 
     async def drop(
@@ -249,7 +257,7 @@ def _meets(row: Row, where: DeadFilter) -> bool:
     return (
         where.step in (None, row.entry.step)
         and where.partition in (None, row.entry.partition)
-        and where.host in (None, row.entry.host)
+        and (where.host is None or re.fullmatch(f"{re.escape(where.host.lower())}(:[0-9]+)?", row.entry.host))
         and (where.error is None or where.error in row.error)
         and (where.buried_before is None or row.ended_at < where.buried_before)
         and (where.buried_after is None or row.ended_at > where.buried_after)

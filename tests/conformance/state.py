@@ -247,9 +247,9 @@ class ModelState:
         row.attempts -= 1
         row.state, row.due_at = (State.DELAYED if after else State.PENDING), self.now() + after
 
-    def revive(self, row: Row) -> None:
-        """Make a dead task pending: attempts and time to live start again."""
-        now = self.now()
+    def revive(self, row: Row, delay: timedelta = ZERO) -> None:
+        """Make a dead task pending: attempts and time to live start again, when the delay is over."""
+        now = self.now() + delay
         row.state, row.attempts, row.due_at = State.PENDING, 0, now
         row.expires_at = now + row.entry.ttl if row.entry.ttl else None
 

@@ -1,11 +1,12 @@
 """Dead letters are kept with their error and their attempts, and can be replayed or dropped."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shoal.core.errors import UnknownRun
+from shoal.core.errors import InvalidSetting, UnknownRun
 from shoal.core.model import MINUTE, SECOND, Bury, DeadFilter, Done, Retry, Run, Task
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
@@ -135,6 +136,40 @@ async def test_the_time_to_live_of_a_replayed_letter_starts_again(queue: Queue, 
     assert (await queue.stats(run.id)).expired == 1
 
 
+async def test_a_letter_that_is_replayed_after_a_delay_waits_and_its_time_to_live_starts_then(
+    queue: Queue, clock: Clock
+) -> None:
+    run = await start(queue, page(1, ttl=MINUTE), page(2))
+    ids = await bury_all(queue, run)
+    assert await queue.replay(run.id, ids, delay=10 * MINUTE) == 2
+    stats = await queue.stats(run.id)
+    assert (stats.delayed, stats.pending, stats.dead) == (2, 0, 0)
+    await clock.forward(9 * MINUTE)
+    await queue.reclaim()
+    assert not (await queue.claim("w", run_id=run.id)).leases
+    await clock.forward(MINUTE)
+    leases = await claim_all(queue, run)
+    assert {(lease.task_id, lease.attempt) for lease in leases} == {(ids[0], 1), (ids[1], 1)}
+
+
+async def test_a_letter_that_is_replayed_after_a_delay_can_expire_later(queue: Queue, clock: Clock) -> None:
+    run = await start(queue, page(ttl=MINUTE))
+    await bury_all(queue, run)
+    await queue.replay(run.id, delay=10 * MINUTE)
+    await clock.forward(11 * MINUTE)
+    await queue.reclaim()
+    assert (await queue.stats(run.id)).expired == 1
+
+
+@pytest.mark.parametrize("delay", [-SECOND, timedelta(days=40_000)])
+async def test_a_delay_that_no_replay_can_have_is_refused(queue: Queue, delay: timedelta) -> None:
+    run = await start(queue, page())
+    await bury_all(queue, run)
+    with pytest.raises(InvalidSetting, match="delay must be zero to a hundred years"):
+        await queue.replay(run.id, delay=delay)
+    assert (await queue.stats(run.id)).dead == 1
+
+
 async def test_replay_takes_the_ids_it_is_given(queue: Queue) -> None:
     run = await start(queue, *pages(4))
     ids = await bury_all(queue, run)
@@ -167,6 +202,9 @@ FILTERS: dict[str, tuple[Mapping[str, Any], set[str]]] = {
     "partition": ({"partition": "ca"}, {"c", "d"}),
     "no partition": ({"partition": ""}, {"a", "b"}),
     "host": ({"host": "b.example:8080"}, {"c"}),
+    "host on any port": ({"host": "B.example"}, {"c"}),
+    "host on another port": ({"host": "b.example:80"}, set()),
+    "the start of a host": ({"host": "b.exam"}, set()),
     "error": ({"error": "Status: 40"}, {"a", "c"}),
     "error with a percent sign": ({"error": "%"}, {"d"}),
     "error with a bracket": ({"error": "[_"}, {"d"}),

@@ -7,7 +7,7 @@ import pytest
 
 from shoal.core.errors import InvalidNote
 from shoal.core.model import MINUTE, ZERO, Note
-from shoal.queue.contract import GONE, Queue
+from shoal.queue.contract import GONE, NotesSize, Queue
 from shoal.queue.rules import MAX_NOTE_KEY, MAX_NOTES, MAX_TOPIC
 from tests.conformance.backends import Bench, Clock, lasting
 from tests.conformance.helpers import HOUR, TEN, pages, start
@@ -227,6 +227,22 @@ async def test_expired_and_removed_notes_take_no_room(queue: Queue, clock: Clock
     await clock.forward(MINUTE)
     assert await queue.trim_notes(TOPIC, max_bytes=200) == 0
     assert set(await queue.notes(TOPIC)) == {"a", "b"}
+
+
+async def test_the_size_of_a_topic_is_that_of_its_notes_that_have_not_expired(
+    queue: Queue, clock: Clock
+) -> None:
+    assert await queue.notes_size(TOPIC) == NotesSize(0, 0, None)
+    await queue.write_notes(TOPIC, {"a": b"12345", "b": b""})
+    await queue.write_notes(TOPIC, {"short": b"123"}, ttl=MINUTE)
+    await queue.write_notes("other", {"a": b"1"})
+    await clock.forward(2 * MINUTE)
+    await queue.write_notes(TOPIC, {"a": b"1234567"})
+    found = await queue.notes_size(TOPIC)
+    assert (found.count, found.bytes) == (2, 7)
+    assert found.oldest is not None and 2 * MINUTE <= found.oldest < 2 * MINUTE + TEN
+    await queue.write_notes(TOPIC, {"a": None, "b": None})
+    assert await queue.notes_size(TOPIC) == NotesSize(0, 0, None)
 
 
 async def test_a_trim_looks_at_one_topic(queue: Queue) -> None:

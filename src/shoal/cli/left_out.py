@@ -100,7 +100,7 @@ def _links_not_followed(snapshot: "Snapshot") -> list[str]:
         first = next(iter(found.values())).example
         example = f", for example {first}" if first else ""
         lines.append(f"{title}: {format_counts(counts)}{example}.")
-        shown += [found[reason] for reason, _ in top_counts(counts)]
+        shown += [(reason, found[reason]) for reason, _ in top_counts(counts)]
     # Those of a cut have a line of their own.
-    rules = dict.fromkeys(links.option for links in shown if links.option and not links.is_cut)
-    return lines + [f"To follow them in a new run: {option}" for option in rules]
+    rules = [(reason, links.option) for reason, links in shown if links.option and not links.is_cut]
+    return lines + [f"To follow those {reason} in a new run: {option}" for reason, option in rules]

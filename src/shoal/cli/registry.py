@@ -40,6 +40,7 @@ LINES = {
         "proxies": "Show requests, failures and bans of each proxy",
         "tor": "Show the Tor process of each worker",
         "tokens": "Show the remaining quota of each API token",
+        "cache": "Show the response cache and the hit rate of each run",
         "metrics": "Print or serve Prometheus metrics of a queue",
     },
     "Control": {
@@ -82,7 +83,7 @@ MODULES = {
         name: f"inspect.{name}"
         for name in (
             *("top", "serve", "records", "partitions", "stale"),
-            *("hosts", "proxies", "tor", "tokens", "metrics"),
+            *("hosts", "proxies", "tor", "tokens", "cache", "metrics"),
         )
     },
     **dict.fromkeys(("pause", "resume", "cancel"), "manage.control"),

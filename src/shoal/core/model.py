@@ -309,7 +309,7 @@ class DeadFilter:
 
     step: str | None = None
     partition: str | None = None
-    host: str | None = None
+    host: str | None = None  # on any port, unless it has one
     error: str | None = None  # a part of the error's text, case-sensitive
     buried_before: datetime | None = None
     buried_after: datetime | None = None

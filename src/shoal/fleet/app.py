@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidInput, RunConflict, UnknownRun
@@ -35,6 +36,7 @@ from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.start_run import start_run
+from shoal.fleet.status.cache import CacheStatus, cache_status
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
@@ -250,6 +252,10 @@ class App:
     async def tokens(self) -> list[TokenStatus]:
         """Return the API tokens that the fleet knows, with the quota left of each."""
         return await tokens(self.queue)
+
+    async def cache(self, run_id: str | None = None, *, folder: str | Path | None = None) -> CacheStatus:
+        """Return what the response cache of the queue, or one in a folder, holds, and how runs use it."""
+        return await cache_status(self.queue, run_id, folder=folder)
 
     async def gather(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from shoal.core.errors.commands import commands_use
 from shoal.core.redact import is_secret_header, shown_address
+from shoal.worker.run_settings.private_hosts import options_for
 from shoal.worker.run_settings.stored import storable
 
 if TYPE_CHECKING:
@@ -19,9 +20,13 @@ DEFAULT_QUEUE = "sqlite:///shoal.db"
 SECRET_QUEUE = "$SHOAL_QUEUE"
 
 
-def worker_command(job: "Job", run_id: str) -> str:
-    """Return the command that starts a worker on the run, on any machine that has the secrets."""
-    return command_for_job(job, "shoal", "work", job.name, "--run", run_id, elsewhere=True)
+def worker_command(job: "Job", run_id: str, *, private: Iterable[str] = ()) -> str:
+    """Return the command that starts a worker on the run, on any machine that has the secrets.
+
+    `private` are hosts that it has to allow.
+    """
+    words = ("shoal", "work", job.name, "--run", run_id)
+    return command_for_job(job, *words, *options_for(private), elsewhere=True)
 
 
 class _Configured:

@@ -19,6 +19,7 @@ from shoal.core.model import (
     TaskState,
     WorkerStatus,
 )
+from shoal.core.values import read_duration
 from shoal.discover.routing import Routes
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
@@ -66,6 +67,7 @@ class RunHandle:
     routes: Routes = field(default_factory=Routes, repr=False)
     job_of: Callable[[Run], Job] = field(default=_no_job, repr=False)
     check: Callable[[], object] | None = field(default=None, repr=False)  # raises if its workers here failed
+    private: Sequence[str] = ()  # private hosts that `worker_command` allows
 
     @property
     def id(self) -> str:
@@ -80,7 +82,7 @@ class RunHandle:
     @property
     def worker_command(self) -> str:
         """The command that starts a worker on this run, on any machine that has the secrets."""
-        return worker_command(self.job_of(self.info), self.id)
+        return worker_command(self.job_of(self.info), self.id, private=self.private)
 
     # Adding
 
@@ -221,9 +223,18 @@ class RunHandle:
         """Return the page that a dead letter failed on; None if it was not kept, or has expired."""
         return await read_failed_page(self.queue, self.id, letter_id)
 
-    async def replay(self, ids: Sequence[str] | None = None, where: DeadFilter = DeadFilter()) -> int:
-        """Put dead letters back to pending, all of them by default, and return how many."""
-        return await self.queue.replay(self.id, ids, where=where)
+    async def replay(
+        self,
+        ids: Sequence[str] | None = None,
+        where: DeadFilter = DeadFilter(),
+        *,
+        delay: timedelta | str | float = ZERO,
+    ) -> int:
+        """Put dead letters back to pending, all of them by default, and return how many.
+
+        With a delay, such as "10m", they are tried when it is over.
+        """
+        return await self.queue.replay(self.id, ids, where=where, delay=read_duration("delay", delay))
 
     async def drop(self, ids: Sequence[str] | None = None, where: DeadFilter = DeadFilter()) -> int:
         """Drop dead letters permanently, all of them by default, and return how many."""

@@ -14,7 +14,13 @@ from shoal.fleet.job import Job
 from shoal.fleet.partitions.membership import admit
 from shoal.fleet.run.app_workers import AppWorkers
 from shoal.fleet.run.args import bind_args
-from shoal.fleet.run.enqueue import OnInvalid, Refusals, enqueue_all, open_enqueuer
+from shoal.fleet.run.enqueue import (
+    OnInvalid,
+    Refusals,
+    enqueue_all,
+    note_hosts_to_allow,
+    open_enqueuer,
+)
 from shoal.fleet.run.launch import lock_of
 from shoal.fleet.run.settings import find_existing, open_job
 from shoal.fleet.sources.declared import seeds_left
@@ -73,7 +79,9 @@ async def start_run(
                 started = AppWorkers(queue, run, job, lock)
                 await workers.enter_async_context(started)
     check = started.check if started else None
-    return StartedRun(RunHandle(queue, run, report, routes, lambda run: job, check), started)
+    private = await note_hosts_to_allow(queue, run, job.scraper.settings)
+    handle = RunHandle(queue, run, report, routes, lambda run: job, check, private=private)
+    return StartedRun(handle, started)
 
 
 @contextmanager

@@ -97,6 +97,12 @@ def check_claim(limit: int, lease: timedelta, fence: Fence | None = None) -> Non
         check_notes(fence[0], [fence[1]])
 
 
+def check_delay(delay: timedelta) -> None:
+    """Raise InvalidSetting unless tasks can be delayed for this long."""
+    if not ZERO <= delay <= MAX_TTL:
+        raise InvalidSetting("delay", f"must be zero to a hundred years, got {delay}")
+
+
 def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
     """Yield the positions to apply, split where the run changes; of two outcomes for a lease, the first."""
     first: dict[tuple[str, int], int] = {}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
-from shoal.core.model import NOTHING, DeadFilter, DeadLetter, EnqueueReport, Run, Task
+from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.build_job import job_of_run, project_job
@@ -118,9 +118,12 @@ class OperatorActions:
             await self.record("purge old", target, runs=len(report.runs))
         return report
 
-    async def replay(self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()) -> int:
-        """Put dead letters back to pending; return how many."""
-        return await self._change_letters("replay", self._queue.replay, run_id, ids, where)
+    async def replay(
+        self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter(), delay: timedelta = ZERO
+    ) -> int:
+        """Put dead letters back to pending, after a delay if one is given; return how many."""
+        verb = partial(self._queue.replay, delay=delay)
+        return await self._change_letters("replay", verb, run_id, ids, where)
 
     async def drop(self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()) -> int:
         """Drop dead letters permanently; return how many."""
@@ -215,7 +218,7 @@ class OperatorActions:
         details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
         details |= {"refused": _first_refusal(report)} if report.refused else {}
         await self.record("start", run.id, scraper=scraper, **details)
-        return filled_row(job, run, report)
+        return await filled_row(app.queue, job, run, report)
 
     async def start_workers(self, run_id: str, workers: int) -> int:
         """Start workers on this machine for a run of a project scraper; return how many it has here now."""
@@ -246,7 +249,7 @@ class OperatorActions:
         seeds = read_sources(urls, tasks, {})
         report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
         await self.record("enqueue", run.id, **_enqueue_counts(report))
-        return filled_row(job, run, report)
+        return await filled_row(app.queue, job, run, report)
 
     async def forget(self, scraper: str) -> int:
         """Forget what runs of a project scraper with `dedup` have queued; return how many tasks."""

@@ -54,6 +54,19 @@ class MetricCounters:
 
 
 @dataclass(slots=True)
+class TaskCounts:
+    """What one attempt at a task has left out, and its file."""
+
+    dropped: dict[str, int] = field(default_factory=Counter)  # as those of a worker
+    missing: MissingPages = field(default_factory=MissingPages)
+    files: FileCounts = field(default_factory=FileCounts)
+
+    def drop(self, links: Mapping[str, int]) -> None:
+        """Count links that were not followed, by reason."""
+        _add_counts(self.dropped, links)
+
+
+@dataclass(slots=True)
 class WorkerCounters:
     """Counters of one worker, or the sum of several."""
 
@@ -66,6 +79,7 @@ class WorkerCounters:
     stale: int = 0  # outcomes that were rejected because they came too late
     bytes: int = 0
     from_cache: int = 0  # pages from the cache, without a request
+    not_cached: int = 0  # pages that were looked up in the cache, and requested
     errors: dict[str, int] = field(default_factory=Counter)  # by class
     first_errors: dict[str, str] = field(default_factory=dict)  # of some classes, with traceback
     postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
@@ -73,6 +87,7 @@ class WorkerCounters:
     missing: MissingPages = field(default_factory=MissingPages)  # that links led to
     files: FileCounts = field(default_factory=FileCounts)
     measures: MetricCounters | None = None  # only if metrics are on
+    first_page: str | None = None  # that a step has handled
 
     def count(self, outcome: Outcome, fate: Fate) -> None:
         """Count a settled outcome."""
@@ -91,10 +106,18 @@ class WorkerCounters:
             case Release():
                 self.released += 1
 
-    def count_dropped(self, links: Mapping[str, int]) -> None:
-        """Count links that were not followed, by reason."""
-        for reason, count in links.items():
-            self.dropped[reason] = self.dropped.get(reason, 0) + count
+    def count_left_out(self, outcome: Outcome, fate: Fate, counts: TaskCounts) -> None:
+        """Count what a settled task has left out.
+
+        Not before: a task whose outcome is late, or lost with its worker, is counted by the next one.
+        """
+        if fate is Fate.STALE:
+            return
+        if isinstance(outcome, Done | Bury):  # the task of a refused file may be dead
+            self.files += counts.files
+        if isinstance(outcome, Done):
+            _add_counts(self.dropped, counts.dropped)
+            self.missing += counts.missing
 
     def note_error(self, kind: str, outcome: Retry | Bury) -> None:
         """Count a failed attempt by the class of its error, and remember the first of each class."""
@@ -113,6 +136,7 @@ class WorkerCounters:
             stale=self.stale + other.stale,
             bytes=self.bytes + other.bytes,
             from_cache=self.from_cache + other.from_cache,
+            not_cached=self.not_cached + other.not_cached,
             errors=Counter(self.errors) + Counter(other.errors),
             first_errors=other.first_errors | self.first_errors,
             postponed=Counter(self.postponed) + Counter(other.postponed),
@@ -120,7 +144,13 @@ class WorkerCounters:
             missing=self.missing + other.missing,
             files=self.files + other.files,
             measures=_add(self.measures, other.measures),
+            first_page=self.first_page or other.first_page,
         )
+
+
+def _add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 def _add(one: MetricCounters | None, other: MetricCounters | None) -> MetricCounters | None:

@@ -16,7 +16,7 @@ from shoal.core.secrets import hidden
 from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.robots.robots import Robots
 from shoal.scrape.scraper import SEED_STEP, Scraper
-from shoal.worker.counters import WorkerCounters
+from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.failures.breakpoints import explain_quit
 from shoal.worker.failures.leave_out import LeftOutPages
 from shoal.worker.failures.repeated import RepeatedFailures
@@ -46,7 +46,7 @@ class OutcomeJudge:
             scraper.first.filename, lambda text: redact(hidden(text))
         )
         self._failures = RepeatedFailures()
-        self._left_out = LeftOutPages(tally, scraper.first.link_filter.examples, redact)
+        self._left_out = LeftOutPages(scraper.first.link_filter.examples, redact)
         self.read_settings(run)
 
     def read_settings(self, run: Run) -> None:
@@ -60,9 +60,10 @@ class OutcomeJudge:
         self._gap = run.settings.host_delay
         self._backoff = HostBackoff(self._gap)
 
-    def count_if_left_out(self, task: Task, error: Exception) -> bool:
+    def count_if_left_out(self, task: Task, error: Exception, counts: TaskCounts) -> bool:
         """Count a page that is skipped, missing or forbidden, and return whether it is one."""
-        return self._left_out.leave_out(task, error, count_missing=self._settings.missing == "count")
+        count_missing = self._settings.missing == "count"
+        return self._left_out.leave_out(task, error, counts, count_missing=count_missing)
 
     def ease_host(self, lease: Lease) -> timedelta | None:
         """Return the new slowdown of a host after a success; None if it does not change."""

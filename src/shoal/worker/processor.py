@@ -9,9 +9,10 @@ from functools import partial
 from shoal.core.errors import NotNow, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Run, Task
+from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
+from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
-from shoal.core.secrets import begin_secrets
+from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.tasks import forget_cancellation
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher
@@ -26,7 +27,7 @@ from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step
-from shoal.worker.counters import WorkerCounters
+from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, as_download, headers_for
 from shoal.worker.files.sink import FileSink
 from shoal.worker.hook_calls import HookCalls, apply_decision
@@ -61,6 +62,7 @@ class TaskProcessor:
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
+        self._unsettled: dict[tuple[str, int], TaskCounts] = {}  # by task and lease token
         deadlines = Deadlines()
         self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, may_cancel)
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
@@ -131,7 +133,14 @@ class TaskProcessor:
         if self._tools.on_begin:
             self._tools.on_begin(start.lease)
         outcome = await self._process(attempt)
+        if attempt.counts:
+            self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
         return outcome if attempt.asked else replace(outcome, asked=False)
+
+    def count_settled(self, outcome: Outcome, fate: Fate) -> None:
+        """Count what a task has left out, now that it is settled."""
+        if counts := self._unsettled.pop((outcome.lease.task_id, outcome.lease.token), None):
+            self._tally.count_left_out(outcome, fate, counts)
 
     async def _process(self, attempt: TaskAttempt) -> Outcome:
         lease = attempt.start.lease
@@ -155,7 +164,7 @@ class TaskProcessor:
         except NotNow as wait:
             return self._judge.postpone(lease, wait)
         except Exception as error:
-            if self._judge.count_if_left_out(lease.task, error):
+            if self._judge.count_if_left_out(lease.task, error, attempt.new_counts()):
                 return Done(lease, slow_host=self._judge.ease_host(lease) if attempt.asked else None)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
             outcome = outcome or await self._decide(attempt, error)
@@ -167,9 +176,10 @@ class TaskProcessor:
             self._waits.release_memory(attempt.number)
             if attempt.live:
                 attempt.live.release()
-        self._tally.count_dropped(harvest.dropped)
-        if harvest.dropped and self._note_cuts:
-            await self._note_cuts(harvest.dropped)
+        if harvest.dropped:
+            attempt.new_counts().drop(harvest.dropped)
+            if self._note_cuts:
+                await self._note_cuts(harvest.dropped)
         return Done(
             lease,
             items=harvest.items,
@@ -225,7 +235,7 @@ class TaskProcessor:
         response = await self._fetch(
             self._fetcher_of(step, attempt.task.url), step, attempt, self._settings.headers
         )
-        return await self._run_step(step, self._make_page(response, attempt), attempt.number)
+        return await self._run_step_on(response, step, attempt)
 
     async def _download(self, downloads: Downloads, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what follows from the file of a task, which is stored."""
@@ -240,7 +250,7 @@ class TaskProcessor:
             page = self._new_page(response, attempt, payload_for_step(attempt.task))
             return await self._run_step(step, page, attempt.number)
 
-        return await downloads.carry_out(attempt.task, step, self._tally.files, fetch, run_step)
+        return await downloads.carry_out(attempt.task, step, attempt.new_counts().files, fetch, run_step)
 
     async def _revisit(self, revisits: VisitStore, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
@@ -253,8 +263,15 @@ class TaskProcessor:
             return Harvest()
         harvest = revisits.harvest_if_unchanged(past, response)
         if harvest is None:
-            harvest = await self._run_step(step, self._make_page(response, attempt), attempt.number)
+            harvest = await self._run_step_on(response, step, attempt)
         await revisits.record(task, past, response, harvest)
+        return harvest
+
+    async def _run_step_on(self, response: Response, step: Step, attempt: TaskAttempt) -> Harvest:
+        page = self._make_page(response, attempt)
+        harvest = await self._run_step(step, page, attempt.number)
+        if self._tally.first_page is None:
+            self._tally.first_page = hidden(shown_address(attempt.task.url or ""))
         return harvest
 
     def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:
@@ -341,9 +358,10 @@ class TaskProcessor:
             return lookup.page
         if not request.on_send:
             self._begin_request(attempt)
-        return await (
-            fetcher.send(request, lookup) if isinstance(fetcher, CachingFetcher) else fetcher.fetch(request)
-        )
+        if not isinstance(fetcher, CachingFetcher):
+            return await fetcher.fetch(request)
+        self._tally.not_cached += attempt.start.lease.attempt == 1
+        return await fetcher.send(request, lookup)
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)

@@ -405,6 +405,7 @@ class Worker:
             if number is not None:
                 numbers.append(number)
             self.tally.count(outcome, fate)
+            self._processor.count_settled(outcome, fate)
             self._callers.resolve(outcome, fate)
             if self._scheduler.frees_host(outcome):
                 self._host_freed.set()

@@ -61,6 +61,7 @@ def test_every_action_has_every_interface_or_it_says_why_not(row, paths):
 
 # The page or form of each row; rows without an entry have one at their HTTP path without `/api`.
 PAGES = {
+    "what is in the response cache": ("GET", "/hosts"),
     "start a run from URLs": ("POST", "/start/run"),
     "from a sitemap": ("POST", "/start/run"),
     "start workers": ("POST", "/runs/{run_id}/start-workers"),

@@ -100,8 +100,20 @@ async def test_dead_letters_are_replayed_by_id_and_dropped_by_filter(dashboard, 
     none = await operator.post(f"{base}/drop", json={"where": {"error": "other"}})
     assert none.json() == {"run_id": run.id, "dropped": 0}
     one = await operator.post(f"{base}/replay", json={"ids": [letter["id"]]})
-    assert one.json() == {"run_id": run.id, "replayed": 1}
+    assert one.json() == {"run_id": run.id, "replayed": 1, "delay_seconds": 0.0}
     assert (await dashboard.queue.stats(run.id)).dead == 0
+
+
+async def test_dead_letters_are_replayed_after_a_delay(dashboard, operator):
+    run = await dashboard.make_run()
+    before = (await dashboard.queue.stats(run.id)).delayed
+    path = f"/api/runs/{run.id}/dead/replay"
+    for wrong in (-1, 1e12, "soon"):
+        assert (await operator.post(path, json={"where": {}, "delay_seconds": wrong})).status_code == 422
+    done = await operator.post(path, json={"where": {}, "delay_seconds": 600})
+    assert done.json() == {"run_id": run.id, "replayed": 1, "delay_seconds": 600.0}
+    stats = await dashboard.queue.stats(run.id)
+    assert (stats.dead, stats.delayed) == (0, before + 1)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +134,34 @@ async def test_all_dead_letters_are_never_selected_by_mistake(dashboard, operato
         assert response.status_code == 422
         assert word in response.json()["message"]
     assert (await dashboard.queue.stats(run.id)).dead == 1
+
+
+async def test_commands_for_a_run_at_a_private_host_allow_it(dashboard, operator):
+    body = {"scraper": "books", "urls": ["http://127.0.0.1:8555/", "http://a.example/"], "run_id": "private"}
+    started = (await operator.post("/api/runs", json=body)).json()
+    assert started["worker_command"].startswith(
+        "shoal work books --run private --allow-private 127.0.0.1:8555"
+    )
+    page = (await operator.get("/runs/private")).text
+    assert "shoal work books --run private --allow-private 127.0.0.1:8555" in page
+    added = await operator.post("/api/runs/private/enqueue", json={"urls": ["http://localhost/"]})
+    assert "--allow-private 127.0.0.1:8555 --allow-private localhost" in added.json()["worker_command"]
+    body |= {"urls": ["http://a.example/"], "run_id": "public"}
+    assert "--allow" not in (await operator.post("/api/runs", json=body)).json()["worker_command"]
+
+
+async def test_the_cache_is_shown_by_the_api_and_below_the_hosts(dashboard, operator):
+    run = await dashboard.make_run()
+    assert "Response cache" not in (await operator.get("/hosts")).text
+    await dashboard.queue.write_notes("cache", {"a": b"12345"})
+    used = {"cache": {"hits": 3, "misses": 1}}
+    await dashboard.queue.beat("worker-9", run_id=run.id, state="running", info=used)
+    found = (await operator.get("/api/cache")).json()
+    assert (found["entries"], found["bytes"]) == (1, 5) and found["oldest_seconds"] >= 0
+    assert found["runs"] == [{"run_id": run.id, "hits": 3, "misses": 1, "hit_rate": 0.75}]
+    page = (await operator.get("/hosts")).text
+    assert "Response cache" in page and "75.0 %" in page
+    assert (await operator.get("/api/cache", params={"run_id": "nowhere"})).status_code == 404
 
 
 async def test_a_host_is_paused_and_slowed(dashboard, operator):

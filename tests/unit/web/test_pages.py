@@ -154,6 +154,20 @@ async def test_only_selected_letters_are_replayed(dashboard):
     assert (await dashboard.queue.stats(run.id)).dead == 2
 
 
+async def test_letters_are_replayed_after_the_delay_that_is_typed(dashboard):
+    run = await make_dead_letters(dashboard, 2)
+    before = (await dashboard.queue.stats(run.id)).delayed
+    async with dashboard.client(OPERATOR) as client:
+        assert 'name="delay"' in (await client.get(f"/runs/{run.id}/replay?all=1")).text
+        assert 'name="delay"' not in (await client.get(f"/runs/{run.id}/drop?all=1")).text
+        wrong = await client.post(f"/runs/{run.id}/replay", data={"all": "1", "delay": "soon"})
+        assert wrong.status_code == 422 and "delay must be a duration" in wrong.text
+        done = await client.post(f"/runs/{run.id}/replay", data={"all": "1", "delay": " 10m "})
+        shown = (await client.get(done.headers["location"])).text
+    assert "Dead letters replayed: 2. They are tried when their delay is over." in shown
+    assert (await dashboard.queue.stats(run.id)).delayed == before + 2
+
+
 async def test_a_form_without_a_selection_replays_nothing(dashboard):
     run = await make_dead_letters(dashboard, 2)
     async with dashboard.client(OPERATOR) as client:

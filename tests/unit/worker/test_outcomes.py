@@ -9,7 +9,7 @@ import pytest
 from shoal import Page, Scraper
 from shoal.core.errors import Blocked, HttpStatus, NotNow, OutOfScope, RobotsDenied
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Run, RunState, Task
-from shoal.worker.counters import WorkerCounters
+from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.left_out.reasons import ROBOTS
 from shoal.worker.outcomes import OutcomeJudge
 
@@ -84,16 +84,19 @@ def test_two_complaints_of_one_moment_slow_the_host_once():
 def test_only_followed_links_to_missing_pages_are_counted_instead_of_buried(depth, is_left_out):
     bench = Bench()
     error = HttpStatus(404)
-    assert bench.judge.count_if_left_out(lease(depth=depth).task, error) is is_left_out
-    assert bench.tally.missing.count == int(is_left_out)
+    assert (
+        bench.judge.count_if_left_out(lease(depth=depth).task, error, counts := TaskCounts()) is is_left_out
+    )
+    assert counts.missing.count == int(is_left_out)
 
 
 def test_a_followed_link_that_robots_txt_forbids_is_counted_with_an_example():
     bench = Bench()
-    assert bench.judge.count_if_left_out(lease(depth=2).task, RobotsDenied("https://a.test/x"))
-    assert bench.tally.dropped == {ROBOTS: 1}
+    counts = TaskCounts()
+    assert bench.judge.count_if_left_out(lease(depth=2).task, RobotsDenied("https://a.test/x"), counts)
+    assert counts.dropped == {ROBOTS: 1}
     assert bench.scraper.first.link_filter.examples[ROBOTS] == "https://a.test/x"
-    assert not bench.judge.count_if_left_out(lease(depth=2).task, ValueError())
+    assert not bench.judge.count_if_left_out(lease(depth=2).task, ValueError(), counts)
 
 
 def test_a_page_at_a_private_host_is_reported_once_it_is_the_host_of_the_task():

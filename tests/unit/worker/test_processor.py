@@ -10,7 +10,20 @@ import pytest
 from shoal import Page, Scraper
 from shoal.core.errors import NoProxyLeft
 from shoal.core.http import Response
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Lease, Release, Retry, Run, RunState, Task
+from shoal.core.model import (
+    MINUTE,
+    SECOND,
+    ZERO,
+    Bury,
+    Done,
+    Fate,
+    Lease,
+    Release,
+    Retry,
+    Run,
+    RunState,
+    Task,
+)
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
@@ -68,7 +81,7 @@ def process(markers, threads):
         )
         handle.scheduler = Scheduler(lease=MINUTE, gap=ZERO, at_once=1)
         handle.tally = WorkerCounters()
-        processor = TaskProcessor(
+        handle.processor = processor = TaskProcessor(
             scraper,
             run,
             ProcessorTools({"http": host or Host()}, None, threads, markers, **(tools or {})),
@@ -122,9 +135,35 @@ async def test_a_page_that_the_settings_skip_sends_no_request(process):
 
 
 async def test_a_followed_link_to_a_missing_page_is_done_and_counted(process):
-    assert isinstance(await process(page, Host(status=404), depth=1), Done)
+    done = await process(page, Host(status=404), depth=1)
+    assert isinstance(done, Done)
+    process.processor.count_settled(done, Fate.ACCEPTED)
+    process.processor.count_settled(done, Fate.ACCEPTED)
     assert process.tally.missing.count == 1
     assert isinstance(await process(page, Host(status=404)), Bury)
+
+
+async def links(page: Page):
+    yield page.follow("https://elsewhere.test/")
+
+
+async def test_what_a_task_has_left_out_is_counted_once_it_is_settled_and_never_if_it_is_late(process):
+    late = await process(links, scope="host")
+    assert process.tally.dropped == {}
+    process.processor.count_settled(late, Fate.STALE)
+    assert process.tally.dropped == {}
+    in_time = await process(links, scope="host")
+    process.processor.count_settled(in_time, Fate.ACCEPTED)
+    assert process.tally.dropped == {"out of scope": 1}
+
+
+async def test_the_first_page_that_a_step_has_handled_is_remembered_and_no_missing_one(process):
+    await process(page, Host(status=404), depth=1)
+    assert process.tally.first_page is None
+    await process(page)
+    assert process.tally.first_page == "https://shop.test/x"
+    both = WorkerCounters() + process.tally + WorkerCounters(first_page="https://shop.test/y")
+    assert both.first_page == "https://shop.test/x"
 
 
 async def test_a_task_without_a_proxy_goes_back_uncharged(process):

@@ -113,7 +113,14 @@ async def test_a_cached_page_is_never_too_late(process, host):
     await process()
     outcome, tally = await process(on_time=False)
     assert isinstance(outcome, Done) and outcome.items == [{"body": "1"}]
-    assert (tally.from_cache, host.requests) == (1, 1)
+    assert (tally.from_cache, tally.not_cached, host.requests) == (1, 0, 1)
+
+
+async def test_only_a_page_that_was_looked_up_and_then_requested_is_a_miss(process):
+    _, late = await process(on_time=False)
+    _, first = await process()
+    _, retried = await process(attempt=2)
+    assert (late.not_cached, first.not_cached, retried.not_cached) == (0, 1, 0)
 
 
 async def test_a_retried_task_fetches_the_page_again(process, host):

@@ -16,17 +16,19 @@ import uvloop
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.shell.failed_page import write_file
 from shoal.core.errors import InvalidInput
+from shoal.core.failures import message_of
 from shoal.core.http import Request
 from shoal.core.model import NOTHING, Task
 from shoal.core.urls import canonical
 from shoal.fetch.robots.robots import Robots
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
 from shoal.queue.intake import decode, encode_item
+from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.step import Step
-from shoal.worker.failures.tracebacks import library_of
+from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.fetchers.chain import open_fetcher
 from shoal.worker.fetchers.named import FETCHERS
 from shoal.worker.process.main import USER_AGENT
@@ -82,10 +84,18 @@ class ShellSession:
             say(str(path))
 
     def run(self, step: Step | str | None = None, page: Page | None = None) -> None:
-        """Run a step on the page and print what it yields, which becomes `harvest`.
+        """Run a step on the page and print what it yields, which becomes `harvest`; an error is printed too.
 
         By default it is the step of the page's task. The scraper's file is loaded again: edit it, and run().
         """
+        try:
+            harvest = self._run_step(step, page)
+        except Exception as error:
+            self._show(error)
+        else:
+            self.names["harvest"] = harvest
+
+    def _run_step(self, step: Step | str | None, page: Page | None) -> Harvest:
         subject = page or self.names.get("page") or self.names.get("task")
         if subject is None:
             raise InvalidInput("There is no page yet. Type: fetch('https://…')")
@@ -104,7 +114,18 @@ class ShellSession:
             say(f"{task.step}: {task.url or dict(task.payload)}")
         links = counted(len(harvest.follow), "new task")
         say(f"Step {chosen.name!r}: {counted(len(harvest.items), 'item')}, {links}.")
-        self.names["harvest"] = harvest
+        return harvest
+
+    def _show(self, error: Exception) -> None:
+        """Print an error as dead letters show it, without the frames of libraries."""
+        scraper = self.names.get("scraper")
+        tracebacks = TracebackFormatter.for_code(scraper.first.filename) if scraper else TracebackFormatter()
+        trace = tracebacks.format(error)
+        say(trace or f"{type(error).__name__}: {message_of(error)}")
+        if trace:
+            # As Python's own prompt does for an error that it shows.
+            sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+            say("To look at its variables: import pdb; pdb.pm()")
 
     def _find_step(self, step: Step | str | None, task: Task) -> Step:
         if self._load_scraper is None:

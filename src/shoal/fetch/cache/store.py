@@ -85,18 +85,27 @@ class DiskStore:
 
     def _trim(self) -> None:
         """Remove the oldest files until the others fit."""
-        files = sorted(self._files(), reverse=True)
+        files = sorted(_files(self._folder), reverse=True)
         left = self._max_bytes
         for _, size, path in files:
             left -= size
             if left < 0:
                 path.unlink(missing_ok=True)
 
-    def _files(self) -> Iterator[tuple[float, int, Path]]:
-        for path in self._folder.glob("??/*"):
-            with suppress(OSError):  # another process has trimmed it
-                facts = path.stat()
-                yield facts.st_mtime, facts.st_size, path
+    @staticmethod
+    def measure(folder: Path) -> tuple[int, int, float | None]:
+        """Return how many files a folder has, their bytes, and the seconds since the oldest was written."""
+        found = [(written, size) for written, size, _ in _files(folder)]
+        oldest = max(0.0, time.time() - min(found)[0]) if found else None
+        return len(found), sum(size for _, size in found), oldest
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / key[2:]
+
+
+def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Yield when each stored file was written, its size and its path."""
+    for path in folder.glob("??/*"):
+        with suppress(OSError):  # another process has trimmed it
+            facts = path.stat()
+            yield facts.st_mtime, facts.st_size, path

@@ -9,14 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from shoal.core.errors import InvalidSetting, InvalidTask
+from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, RunSettings, Task
+from shoal.core.tasks import first
 from shoal.core.values import hint
 from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes
 from shoal.discover.source import Refusal
+from shoal.fetch.egress import Egress
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
@@ -27,11 +29,14 @@ from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.queue.intake import Intake
 from shoal.scrape.scraper import Scraper
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.run_settings.private_hosts import note_private_hosts, private_hosts_to_allow
 
 if TYPE_CHECKING:
     from shoal.discover.sitemaps.report import SitemapReport
 
 MAX_REPORTED = 10  # refusals in a report
+MAX_HOSTS = 1_000  # of a run that are looked at
 
 InvalidPolicy = Literal["skip", "dead", "raise"]
 OnInvalid = InvalidPolicy | Callable[[Refusal], object]
@@ -229,8 +234,26 @@ async def fill(
         return await enqueue_all(queue, run, enqueuer, refusals)
 
 
-def queued_row(job: Job, run: Run, report: EnqueueReport, invalid: int) -> dict[str, Any]:
-    """Return the fields that `shoal enqueue --json` promises."""
+async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings) -> list[str]:
+    """Return the private hosts of a run that its settings refuse, and record them for later commands.
+
+    As far as their names tell, and among the first hosts: others are recorded when a worker refuses them.
+    """
+    egress, refused = Egress(settings.allow_private), list[str]()
+    async for host in first(queue.hosts(run.id), MAX_HOSTS):
+        try:
+            egress.admit_unresolved(f"http://{host.host}/")
+        except OutOfScope as error:
+            refused += [host.host] if error.private_host else []
+    if refused:
+        await note_private_hosts(queue, run.id, refused)
+    return await private_hosts_to_allow(queue, run.id)
+
+
+def queued_row(
+    job: Job, run: Run, report: EnqueueReport, invalid: int, *, private: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the fields that `shoal enqueue --json` promises; `private` hosts have to be allowed."""
     return {
         "status": "queued",
         "run_id": run.id,
@@ -238,11 +261,12 @@ def queued_row(job: Job, run: Run, report: EnqueueReport, invalid: int) -> dict[
         "duplicate": report.duplicate,
         "known": report.known,
         "invalid": invalid,
-        "worker_command": worker_command(job, run.id),
+        "worker_command": worker_command(job, run.id, private=private),
     }
 
 
-def filled_row(job: Job, run: Run, report: RunEnqueueReport) -> dict[str, Any]:
+async def filled_row(queue: Queue, job: Job, run: Run, report: RunEnqueueReport) -> dict[str, Any]:
     """Return the same fields with the first few seeds that could not be queued."""
+    private = await note_hosts_to_allow(queue, run, job.scraper.settings)
     refused = [{"where": one.where, "text": one.text, "reason": one.reason} for one in report.refused]
-    return {**queued_row(job, run, report, report.invalid), "refused": refused}
+    return {**queued_row(job, run, report, report.invalid, private=private), "refused": refused}

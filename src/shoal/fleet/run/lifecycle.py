@@ -22,6 +22,7 @@ from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
 from shoal.worker.run_hooks.record import forget_hook_records
+from shoal.worker.run_settings.private_hosts import forget_private_hosts
 from shoal.worker.run_settings.stored import forget_settings
 from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import LINK_NOTES
@@ -89,6 +90,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     for counts in (LINK_NOTES, MISSING_NOTES, COUNTING, FILE_NOTES):
         await counts.forget(queue, run_id)
     await forget_settings(queue, run_id)
+    await forget_private_hosts(queue, run_id)
     await forget_hook_records(queue, run_id)
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)

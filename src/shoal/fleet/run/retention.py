@@ -142,6 +142,8 @@ async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[st
 
 def words_of(report: PurgeReport, *, dry_run: bool = False) -> str:
     """Return what was deleted, in one line."""
+    if not report.runs:
+        return f"No run is to be deleted{'.' if dry_run else ': nothing was changed.'}"
     counts = {"run": len(report.runs), "task": report.total("tasks"), "item": report.total("items")}
     counts["dead letter"] = report.total("dead")
     runs, *rest = (f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())

@@ -23,6 +23,7 @@ from shoal.fleet.status.at_work import has_workers
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.run_settings.private_hosts import options_for, private_hosts_to_allow
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
@@ -165,6 +166,7 @@ async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
     stored = (await read_note(queue, run.id)).settings
     words = ["shoal", "run", stored.scraper or run.scraper, "--resume", run.id, *queue_option(queue_url)]
     words += [word for key in stored.withheld for word in ("--set", f"{key}=…")]
+    words += options_for(await private_hosts_to_allow(queue, run.id))
     if limit := PAGE_LIMIT.search(run.reason):
         stats = await queue.stats(run.id)
         words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]

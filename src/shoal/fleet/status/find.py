@@ -1,14 +1,16 @@
-"""Finds the run that a name means: its id, the start of its id, or `newest`."""
+"""Finds the run that a name means: its id, the start of its id, or `newest`; and hosts of a similar name."""
 
 from collections.abc import Sequence
 
 from shoal.core.errors import InvalidSetting, UnknownRun
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
+from shoal.core.tasks import first
 from shoal.queue.contract import QueueReports
 
 NEWEST = "newest"
 MAX_SHOWN = 5  # ids in an error
+MAX_HOSTS = 10_000  # that are searched
 
 
 async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: str | None = None) -> Run:
@@ -27,6 +29,21 @@ async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: s
         start = f"Start one with: {shoal_command('run FILE --url …')}"
         raise InvalidSetting("RUN", f"means nothing yet: this queue has no runs{whose}. {start}")
     return newest
+
+
+async def describe_unknown_host(queue: QueueReports, host: str) -> str:
+    """Return which hosts were meant if no run has tasks on this one; empty if one has.
+
+    A host with a port is a host of its own: its rate limit is, too.
+    """
+    similar = []
+    async for one in first(queue.hosts(), MAX_HOSTS):
+        if one.host == host:
+            return ""
+        if one.host.partition(":")[0] == host.partition(":")[0]:
+            similar.append(one.host)
+    meant = f" Did you mean {' or '.join(similar[:MAX_SHOWN])}?" if similar else ""
+    return f"No run has tasks on {host} yet.{meant} List the hosts with: {shoal_command('hosts')}"
 
 
 def _match(start: str, runs: Sequence[Run]) -> Run:

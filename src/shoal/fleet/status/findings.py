@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import Stats, TaskState
+from shoal.core.model import Stats
 from shoal.core.tasks import first
 from shoal.core.text import shorten
 from shoal.queue.contract import Queue, QueueReports
@@ -34,7 +34,6 @@ class RunFindings:
     errors: Mapping[str, str] = field(default_factory=dict)  # the first message, by class
     reject: str | None = None  # the first reason
     empty: tuple[EmptyFields, ...] = ()
-    page: str | None = None  # a page without items, if the run has none at all
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -53,7 +52,6 @@ async def read_findings(queue: Queue, run_id: str, stats: Stats) -> RunFindings:
         errors=await _first_errors(queue, run_id) if stats.dead else {},
         reject=await _first_reject(queue, run_id) if stats.rejected else None,
         empty=tuple(await _empty_fields(queue, run_id, stats)) if stats.items else (),
-        page=await _page_without_items(queue, run_id) if stats.completed and not stats.items else None,
     )
 
 
@@ -94,9 +92,3 @@ async def _empty_fields(queue: QueueReports, run_id: str, stats: Stats) -> list[
 def is_empty(value: Any) -> bool:
     """Return whether a field holds nothing; 0 and false are something."""
     return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
-
-
-async def _page_without_items(queue: QueueReports, run_id: str) -> str | None:
-    async for task in first(queue.tasks(run_id, states={TaskState.COMPLETED}), 1):
-        return task.url
-    return None

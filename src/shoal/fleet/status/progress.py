@@ -17,6 +17,7 @@ from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import HookRecord, hook_records
+from shoal.worker.run_settings.private_hosts import private_hosts_to_allow
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
@@ -46,6 +47,7 @@ class Snapshot:
     files: FileCounts = field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
     lost_counts: bool = False  # whether what it has left out is a lower bound; known at its end
+    private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
 
     @property
@@ -243,7 +245,8 @@ class ProgressReader:
 
             lost = await has_lost_counts(self._queue, self._run_id)
             cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
-            return replace(snapshot, cuts=cuts, lost_counts=lost)
+            private = await private_hosts_to_allow(self._queue, self._run_id) if stats.remaining else []
+            return replace(snapshot, cuts=cuts, lost_counts=lost, private=private)
         return snapshot
 
     def _rate(self, now: float, ended: int) -> float:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Self
 
 from shoal.queue.contract.admin import EditFate, LetterEdit, QueueAdmin, RunLimits
-from shoal.queue.contract.notes import GONE, Fence, SharedNotes
+from shoal.queue.contract.notes import GONE, Fence, NotesSize, SharedNotes
 from shoal.queue.contract.reports import QueueReports, StoreSize
 from shoal.queue.contract.work import DEFAULT_LEASE, OnInvalid, Tasks, WorkQueue
 
@@ -16,6 +16,7 @@ __all__ = [
     "EditFate",
     "Fence",
     "LetterEdit",
+    "NotesSize",
     "OnInvalid",
     "OpenQueue",
     "Queue",

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypedDict, Unpack
 
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import DeadFilter, DeadLetter, Run, RunSettings, Task
+from shoal.core.model import ZERO, DeadFilter, DeadLetter, Run, RunSettings, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,18 @@ class QueueAdmin(ABC):
 
     @abstractmethod
     async def replay(
-        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+        self,
+        run_id: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: DeadFilter = DeadFilter(),
+        delay: timedelta = ZERO,
     ) -> int:
-        """Make dead letters pending again with their attempts reset, and return how many."""
+        """Make dead letters pending again with their attempts reset, and return how many.
+
+        With a delay they are delayed first; their time to live begins when it is over. Raises InvalidSetting
+        for a delay that is negative or longer than a hundred years.
+        """
 
     @abstractmethod
     async def drop(

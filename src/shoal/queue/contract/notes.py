@@ -4,10 +4,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Note
 
 Fence = tuple[str, str, int]  # topic, key and stamp of a note
 GONE = Note(value=b"", stamp=0, age=ZERO)  # the result of a swap that removed a note; no note has this stamp
+
+
+@dataclass(frozen=True, slots=True)
+class NotesSize:
+    """How many notes a topic has, the bytes of their values, and the age of the oldest."""
+
+    count: int = 0
+    bytes: int = 0
+    oldest: timedelta | None = None  # None without notes
 
 
 class SharedNotes(ABC):
@@ -35,3 +45,9 @@ class SharedNotes(ABC):
     @abstractmethod
     async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
         """Remove the oldest notes until the values have at most `max_bytes` in total; return how many."""
+
+    async def notes_size(self, topic: str) -> NotesSize:
+        """Return the size of a topic. This reads its values; a backend that counts them does not."""
+        found = (await self.notes(topic)).values()
+        oldest = max((note.age for note in found), default=None)
+        return NotesSize(len(found), sum(len(note.value) for note in found), oldest)

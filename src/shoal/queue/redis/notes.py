@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, Fence
+from shoal.queue.contract import GONE, Fence, NotesSize
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.wire import duration, micros
 from shoal.queue.rules import new_stamp
@@ -82,6 +82,19 @@ class RedisNotes:
             count += removed
             if not removed:  # the rest fits, or was just written again
                 return count
+
+    async def size(self, topic: str) -> NotesSize:
+        """Return how many notes have not expired, their bytes, and the age of the oldest."""
+        found = await asyncio.gather(*(self._size(shard, topic) for shard in range(self._shards)))
+        ages = [one.oldest for one in found if one.oldest is not None]
+        count, total = sum(one.count for one in found), sum(one.bytes for one in found)
+        return NotesSize(count, total, max(ages, default=None))
+
+    async def _size(self, shard: int, topic: str) -> NotesSize:
+        while True:
+            count, total, age, more = await self._server.call("notes_size", shard, topic, PAGE)
+            if not more:
+                return NotesSize(count, total, None if age < 0 else duration(age))
 
     async def _drop(self, topic: str, notes: Sequence[AgedNote]) -> int:
         by_shard: dict[int, list[Argument]] = {}

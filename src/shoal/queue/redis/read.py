@@ -347,11 +347,17 @@ def matches(letter: DeadLetter, where: DeadFilter) -> bool:
     return (
         where.step in (None, letter.task.step)
         and where.partition in (None, letter.task.partition)
-        and (where.host is None or (letter.task.url is not None and host_of(letter.task.url) == where.host))
+        and (where.host is None or _is_on(letter.task.url, where.host.lower()))
         and (where.error is None or where.error in letter.error)
         and (where.buried_before is None or letter.buried_at < where.buried_before)
         and (where.buried_after is None or letter.buried_at > where.buried_after)
     )
+
+
+def _is_on(url: str | None, host: str) -> bool:
+    """Return whether a URL is on a host; one without a port is meant on every port."""
+    found = host_of(url) if url is not None else ""
+    return found == host or found.startswith(f"{host}:")
 
 
 def _each(first: int, stored: list[Stored], width: int) -> Iterator[tuple[int, Stored, list[str]]]:

@@ -9,7 +9,7 @@ from shoal.core.model import ZERO, DeadFilter
 from shoal.queue.sqlite import runs
 from shoal.queue.sqlite.encoding import as_json, micros, since_epoch
 from shoal.queue.sqlite.store import Store
-from shoal.queue.sqlite.work.counters import DEAD, DROPPED, PENDING, CounterChanges, CounterColumn
+from shoal.queue.sqlite.work.counters import DEAD, DELAYED, DROPPED, PENDING, CounterChanges, CounterColumn
 from shoal.queue.sqlite.work.settle_batch import LiveLease, SettleBatch
 
 BATCH = 500  # dead letters per transaction
@@ -23,6 +23,7 @@ class LetterSelection(msgspec.Struct, array_like=True, frozen=True):
     """A dead letter that an operator has selected."""
 
     no: int
+    run: int
     lane: int
     section: int
     place: int
@@ -83,14 +84,19 @@ def apply_to_page(
     return len(letters), numbers[-1] if numbers else until
 
 
-def replay(store: Store, letters: Sequence[LetterSelection]) -> None:
-    """Make dead letters pending again, with no attempts and a new time to live."""
+def replay(store: Store, letters: Sequence[LetterSelection], delay: timedelta = ZERO) -> None:
+    """Make dead letters pending again, with no attempts and a new time to live, which follows the delay."""
     _remove(store, letters)
-    store.run_many("ready_add", [(letter.lane, letter.place, 0) for letter in letters])
+    due = store.now() + micros(delay)
+    if delay:
+        rows = [(letter.run, letter.lane, letter.place, 0, due) for letter in letters]
+        store.run_many("delayed_add", rows)
+    else:
+        store.run_many("ready_add", [(letter.lane, letter.place, 0) for letter in letters])
     places = as_json([letter.place for letter in letters])
-    store.run("dead_revive", places=places, now=store.now())
+    store.run("dead_revive", places=places, now=due)
     store.run("mortal_again", places=places)
-    _count(store, letters, PENDING)
+    _count(store, letters, DELAYED if delay else PENDING)
 
 
 def drop(store: Store, letters: Sequence[LetterSelection]) -> None:

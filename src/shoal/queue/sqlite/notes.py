@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, Fence
+from shoal.queue.contract import GONE, Fence, NotesSize
 from shoal.queue.rules import new_stamp
 from shoal.queue.sqlite.encoding import as_json, duration, optional_micros
 from shoal.queue.sqlite.store import Store, query
@@ -24,6 +24,14 @@ def read(store: Store, topic: str, keys: Sequence[str] | None) -> dict[str, Note
         key: Note(value=value, stamp=stamp, age=duration(max(0, now - written_at)))
         for key, value, stamp, written_at in rows
     }
+
+
+def size(store: Store, topic: str) -> NotesSize:
+    """Return how many notes have not expired, their bytes, and the age of the oldest."""
+    now = store.now()
+    rows = store.connection.execute(query("note_size"), {"topic": topic, "now": now})
+    ((count, total, written_at),) = rows
+    return NotesSize(count, total, None if written_at is None else duration(max(0, now - written_at)))
 
 
 def write(store: Store, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None) -> None:

@@ -71,10 +71,11 @@ class PurgeResponse(ResponseModel):
 
 
 class ReplayResponse(ResponseModel):
-    """How many dead letters went back to pending."""
+    """How many dead letters went back to pending, and after which delay."""
 
     run_id: str
     replayed: int
+    delay_seconds: float
 
 
 class DropResponse(ResponseModel):

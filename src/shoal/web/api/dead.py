@@ -1,5 +1,6 @@
 """Dead letters: list, show, edit, replay and drop."""
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -20,7 +21,7 @@ from shoal.web.api.params import (
     Step,
     list_response,
 )
-from shoal.web.api.requests import DeadLettersBody, EditLettersBody, LetterChangeBody
+from shoal.web.api.requests import DeadLettersBody, EditLettersBody, LetterChangeBody, ReplayBody
 from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.paging import cursor_page
 from shoal.worker.failures.pages import read_failed_page
@@ -33,7 +34,7 @@ async def letters(
     context: Context,
     run_id: RunId,
     step: Step = None,
-    host: Annotated[Label | None, Query(description="Only this host")] = None,
+    host: Annotated[Label | None, Query(description="Only this host; without a port, on any")] = None,
     error: Annotated[Label | None, Query(description="Only errors that contain this text")] = None,
     limit: Limit = LIMIT,
     after: After = None,
@@ -80,9 +81,14 @@ async def edit(actions: Operator, run_id: RunId, body: EditLettersBody) -> dict[
 
 
 @router.post("/replay", response_model=action_responses.ReplayResponse)
-async def replay(actions: Operator, run_id: RunId, body: DeadLettersBody) -> dict[str, Any]:
-    """Put dead letters back to pending with their attempts reset."""
-    return {"run_id": run_id, "replayed": await actions.replay(run_id, body.ids, where=body.filter())}
+async def replay(actions: Operator, run_id: RunId, body: ReplayBody) -> dict[str, Any]:
+    """Put dead letters back to pending with their attempts reset, at once or after a delay."""
+    delay = timedelta(seconds=body.delay_seconds)
+    return {
+        "run_id": run_id,
+        "replayed": await actions.replay(run_id, body.ids, where=body.filter(), delay=delay),
+        "delay_seconds": body.delay_seconds,
+    }
 
 
 @router.post("/drop", response_model=action_responses.DropResponse)

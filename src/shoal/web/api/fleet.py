@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from shoal.core.model import Counts
+from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.progress import counts_as_json
 from shoal.fleet.status.stale import state_of
@@ -77,6 +78,12 @@ async def slow_host(actions: Operator, host: HostName, body: HostBody) -> dict[s
     """Set the minimum gap between request starts on a host, in any run; zero removes it."""
     await actions.slow_host(host.lower(), timedelta(seconds=body.seconds))
     return {"host": host.lower(), "delay_seconds": body.seconds}
+
+
+@router.get("/cache", response_model=responses.CacheResponse)
+async def cache(context: Context, run_id: str | None = None) -> dict[str, Any]:
+    """Show the response cache in the queue: its size, and how often each run found a page in it."""
+    return (await cache_status(context.app.queue, run_id)).as_json()
 
 
 @router.get("/tokens", response_model=responses.ListResponse[responses.TokenRow])

@@ -136,6 +136,12 @@ class DeadLettersBody(RequestBody):
         return self.where.filter() if self.where else DeadFilter()
 
 
+class ReplayBody(DeadLettersBody):
+    """Dead letters to replay, and how long to wait before they are tried."""
+
+    delay_seconds: Seconds = 0.0
+
+
 HeaderName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 

@@ -300,6 +300,24 @@ class TokenRow(ResponseModel):
     runs: list[str]
 
 
+class CacheUseRow(ResponseModel):
+    """How many pages of a run were found in the cache, and how many were not."""
+
+    run_id: str
+    hits: int
+    misses: int
+    hit_rate: float
+
+
+class CacheResponse(ResponseModel):
+    """The response cache in the queue, and its use by runs."""
+
+    entries: int
+    bytes: int
+    oldest_seconds: float | None
+    runs: list[CacheUseRow]
+
+
 class ProxyRow(ResponseModel):
     """A proxy, as the whole fleet sees it."""
 

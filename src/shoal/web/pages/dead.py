@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
-from shoal.core.values import counted
+from shoal.core.values import counted, read_duration
 from shoal.fleet.run.letters import method_of
 from shoal.fleet.status.rows import find_letter
 from shoal.web.api.params import Label, Letter, Operator, RunId
@@ -53,7 +54,7 @@ async def dead(
     """List the dead letters that match, or search a few thousand of them for part of a URL."""
     queue, fields = context_of(request).app.queue, as_fields(where)
     sample, snapshot = await load_run(request, run_id)
-    is_replayed = request.query_params.get("done") == "replayed"
+    is_replayed = request.query_params.get("done") in ("replayed", "delayed")
     if is_replayed:
         await load_names(context_of(request))
     source = queue.dead(run_id, where, after=after or None)
@@ -168,20 +169,23 @@ async def confirm_drop(
 
 @router.post("/runs/{run_id}/replay")
 async def replay(request: Request, run_id: RunId, actions: Operator) -> Response:
-    """Put dead letters back to pending."""
-    return await _change(request, run_id, actions.replay, "replayed")
+    """Put dead letters back to pending, after a delay if one was typed."""
+    form = await read_form(request)
+    delay = read_duration("delay", form_field(form, "delay").strip() or 0)
+    action = partial(actions.replay, delay=delay)
+    return await _change(request, run_id, form, action, "delayed" if delay else "replayed")
 
 
 @router.post("/runs/{run_id}/drop")
 async def drop(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Drop dead letters permanently."""
-    return await _change(request, run_id, actions.drop, "dropped")
+    return await _change(request, run_id, await read_form(request), actions.drop, "dropped")
 
 
 async def _change(
-    request: Request, run_id: str, action: Callable[..., Awaitable[int]], done: str
+    request: Request, run_id: str, form: Form, action: Callable[..., Awaitable[int]], done: str
 ) -> Response:
-    selected = _read_selection(await read_form(request))
+    selected = _read_selection(form)
     count = await action(run_id, selected["ids"], where=selected["where"])
     return redirect_after(request, f"{path_of_run(run_id)}/dead", done, count=count)
 
@@ -202,6 +206,7 @@ async def _confirm(
         consequence=CONSEQUENCES[verb] if count else "Select some in the list, or choose all that match.",
         can_do=bool(count),
         is_destructive=verb == "drop",
+        takes_delay=verb == "replay",
         verb=f"{verb.capitalize()} {words}",
         action=f"{run_path}/{verb}",
         fields=fields_of(ids, where or DeadFilter()),

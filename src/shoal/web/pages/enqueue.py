@@ -35,9 +35,13 @@ async def enqueue(request: Request, run_id: RunId, actions: Operator) -> Respons
     except ShoalError as error:
         return await _form(request, run_id, urls=urls, error=str(error))
     if not added["refused"]:
-        return redirect_after(request, path_of_run(run_id), "added", count=added["enqueued"])
+        counts = {"count": added["enqueued"], "duplicate": added["duplicate"], "known": added["known"]}
+        return redirect_after(request, path_of_run(run_id), "added", **counts)
     refused = [f"{shorten(one['text'])}: {one['reason']}" for one in added["refused"]]
-    said = f"{counted(added['enqueued'], 'task')} added. Not added: {counted(added['invalid'], 'line')}."
+    said = (
+        f"{counted(added['enqueued'], 'task')} added, {added['duplicate']:,} already in the run, "
+        f"{added['known']:,} queued by earlier runs. Not added: {counted(added['invalid'], 'line')}."
+    )
     left = "\n".join(one["text"] for one in added["refused"])
     return await _form(request, run_id, urls=left, error=said, refused=refused)
 

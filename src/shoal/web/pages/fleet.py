@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.status.at_work import RECENT
+from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.stale import LATE
 from shoal.web.api.params import Label, Operator
@@ -52,12 +53,14 @@ async def hosts(request: Request, run: Text = "", host: Text = "", after: str | 
     """List the hosts with their gaps, pauses and remaining tasks."""
     async with queue_timeout(context_of(request)):
         found = await cursor_page(context_of(request).app.queue.hosts(run or None, after=after or None), ROWS)
+        cache = await cache_status(context_of(request).app.queue, run or None)
     return await render_page(
         request,
         "hosts.html",
         title="Hosts",
         command=command_line("hosts", run=run),
         hosts=found.rows,
+        cache=cache,
         chosen=host,
         **page_links(request, found.next, {"run": run}),
     )

@@ -38,7 +38,7 @@ async def confirm_start(request: Request, run_id: RunId, actions: Operator, work
     return await render_confirm(
         request,
         title=f"Start workers for {snapshot.run.scraper}",
-        command=f"{worker_command(context, snapshot.run)} --workers {workers}",
+        command=f"{worker_command(context, snapshot)} --workers {workers}",
         sample=sample,
         question=f"Start {words} on this machine?",
         consequence=f"{counted(snapshot.stats.remaining, 'task')} left. The workers end when the tasks "

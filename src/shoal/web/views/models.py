@@ -13,6 +13,7 @@ from shoal.web.context import WebContext
 from shoal.web.dead_errors import DeadErrors
 from shoal.web.sampler import Sample, Sampler, errors_of_run
 from shoal.worker.process.supervisor import FROZEN, RUNNING
+from shoal.worker.run_settings.private_hosts import options_for
 
 RECENT = timedelta(minutes=5)
 MAX_ERRORS = 12
@@ -56,14 +57,16 @@ def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict
         "needs_workers": bool(snapshot.stats.remaining) and run.state != "cancelled",
         "can_work": name is not None and context.settings.max_workers > 0,
         "max_workers": max(context.settings.max_workers - local.count(), 0),
-        "worker_command": worker_command(context, run),
+        "worker_command": worker_command(context, snapshot),
     }
 
 
-def worker_command(context: WebContext, run: Run) -> str:
+def worker_command(context: WebContext, snapshot: Snapshot) -> str:
     """Return the command that starts a worker on a run, on a machine that has the scraper and the secrets."""
+    run = snapshot.run
     name = context.scraper_rows.name_of(run.scraper) or "FILE"
-    return joined(["shoal", "work", name, "--run", run.id, *queue_option(context.app.queue_url)])
+    words = ["shoal", "work", name, "--run", run.id, *options_for(snapshot.private)]
+    return joined([*words, *queue_option(context.app.queue_url)])
 
 
 def _dead_data(run: Run, dead: DeadErrors) -> dict[str, Any]:

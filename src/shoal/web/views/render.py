@@ -39,6 +39,7 @@ NOTICES = {
     "set": "Changed. Workers follow within two seconds.",
     "cancelled": "Cancelled. No more tasks are handed out; the items are kept.",
     "replayed": "Dead letters replayed: {count}.",
+    "delayed": "Dead letters replayed: {count}. They are tried when their delay is over.",
     "dropped": "Dead letters dropped: {count}.",
     "started": "Started. Tasks queued: {count}.",
     "starting": "Starting. The source is still being read; its tasks appear here as they are queued.",
@@ -47,7 +48,7 @@ NOTICES = {
     "edited": "Edited. Replay the letter to try it again.",
     "edited letters": "Dead letters edited: {count}. Replay them to try them again.",
     "purged": "Runs deleted: {count}.",
-    "added": "Tasks added: {count}. URLs that the run had before are not added again.",
+    "added": "Tasks added: {count}. Already in the run: {duplicate}. Queued by earlier runs: {known}.",
     "forgotten": "Forgotten tasks: {count}. The next run queues them again.",
     "host": "Saved. It applies to all workers immediately.",
 }
@@ -151,5 +152,9 @@ async def queue_timeout(context: WebContext) -> AsyncIterator[None]:
 
 def _notice(request: Request) -> str:
     text = NOTICES.get(request.query_params.get("done", ""), "")
-    count = request.query_params.get("count", "")
-    return text.format(count=f"{int(count):,}" if count.isdecimal() and len(count) < 12 else "some")
+    return text.format_map({name: _shown_count(request, name) for name in ("count", "duplicate", "known")})
+
+
+def _shown_count(request: Request, name: str) -> str:
+    value = request.query_params.get(name, "")
+    return f"{int(value):,}" if value.isdecimal() and len(value) < 12 else "some"

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import Bury, Done, Lease, Outcome
-from shoal.queue.contract import QueueReports
+from shoal.queue.contract import Queue
+from shoal.worker.run_settings.private_hosts import note_private_hosts
 
 MAX_HELD = 20  # tasks
 MAX_SHOWN = 3  # hosts
@@ -16,7 +17,7 @@ MAX_SHOWN = 3  # hosts
 class PrivateRefusals:
     """Decides whether refused tasks are buried, or whether the run is stopped."""
 
-    def __init__(self, queue: QueueReports, run_id: str) -> None:
+    def __init__(self, queue: Queue, run_id: str) -> None:
         self._queue, self._run_id = queue, run_id
         self._hosts: dict[str, None] = {}
         self._refused: set[tuple[str, int]] = set()
@@ -53,6 +54,7 @@ class PrivateRefusals:
 
     async def _decide(self) -> list[Bury]:
         if not self._is_decided and await self._is_all_refused():
+            await note_private_hosts(self._queue, self._run_id, self._hosts)
             raise InvalidInput(
                 f"All tasks that are left are at private hosts ({', '.join(list(self._hosts)[:MAX_SHOWN])}), "
                 "which are not fetched unless you allow it; they stay queued. "

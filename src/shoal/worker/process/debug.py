@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeVar
 from shoal.core.errors import QueueError
 from shoal.core.failures import message_of
 from shoal.core.model import Lease, Release
+from shoal.fetch.singleflight import LruCache
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import WorkerCounters
@@ -40,6 +41,7 @@ from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
+MAX_SHOWN = 10_000  # tasks that are remembered as printed
 RENEW_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
 
 T = TypeVar("T")
@@ -56,6 +58,7 @@ class DebugSession:
         self._tracebacks = TracebackFormatter.for_code(self._scraper.first.filename)
         self._worker: Worker | None = None
         self.tally = WorkerCounters()
+        self._shown: LruCache[int] = LruCache(MAX_SHOWN)  # the last attempt at each task
         self.failed = False  # whether a step has ended the session with an error
 
     def run(self) -> None:
@@ -99,8 +102,14 @@ class DebugSession:
             await self._worker.run()
 
     def _on_begin(self, lease: Lease) -> None:
+        # A task that has to wait for its host is released and claimed again, as the same attempt.
+        if self._shown.get(lease.task_id) == lease.attempt:
+            return
+        self._shown.put(lease.task_id, lease.attempt)
         task, first = lease.task, self._scraper.first.name
-        self._say(f"{first if task.step == SEED_STEP else task.step}: {task.url or dict(task.payload)}")
+        again = f" (attempt {lease.attempt})" if lease.attempt > 1 else ""
+        name = first if task.step == SEED_STEP else task.step
+        self._say(f"{name}: {task.url or dict(task.payload)}{again}")
 
     def _on_error(self, lease: Lease, error: Exception) -> Release | None:
         """Show an error, and let the user look at it if a step raised it; then nothing else is begun."""

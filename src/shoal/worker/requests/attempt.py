@@ -10,6 +10,7 @@ from shoal.core.redact import Redact, redacted
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.robots.robots import Robots
+from shoal.worker.counters import TaskCounts
 from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -61,7 +62,14 @@ class TaskAttempt:
     response: Response | None = None
     sink: BodySink | None = None  # the file that a download is written to
     is_over: bool = False
+    counts: TaskCounts | None = None  # most attempts have nothing to count
 
     @property
     def task(self) -> Task:
         return self.start.lease.task
+
+    def new_counts(self) -> TaskCounts:
+        """Return the counts of this attempt, to count in them."""
+        if self.counts is None:
+            self.counts = TaskCounts()
+        return self.counts

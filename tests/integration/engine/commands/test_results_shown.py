@@ -77,8 +77,9 @@ async def test_a_run_whose_items_are_all_rejected_says_why_and_how_to_see_them(s
 
 
 async def test_a_run_without_items_warns_and_names_a_page_to_try(shop, folder):
-    ended = await run(folder, f"{shop.url}/none")
-    assert f"Warning: 1 page gave no items. Try the selectors on a page: shoal shell {shop.url}" in ended.err
+    ended = await run(folder, f"{shop.url}/none?page=2")
+    look = f"shoal shell '{shop.url}/none?page=2'"
+    assert f"Warning: 1 page gave no items. Try the selectors on a page: {look}" in ended.err
     told = (await run(folder, f"{shop.url}/1", json=True)).row
     assert told["empty_fields"] == {"book": {"fields": ["price", "tags"], "items": 1}}
     assert (told["first_errors"], told["first_reject"], told["queue"]) == ({}, None, "sqlite:///shoal.db")
@@ -98,7 +99,7 @@ async def test_a_filled_run_without_workers_is_stopped_and_found_by_the_start_of
     assert (row["state"], row["queue"]) == ("stopped", "sqlite:///shoal.db")
     shown = await typed("status", "night", folder=folder)
     assert "Run nightly-1 of books: stopped" in shown.out
-    assert "1 task left, and no worker works on them" in shown.out
+    assert "1 task left, and no worker works on it" in shown.out
     assert (await typed("pause", "newest", "--json", folder=folder)).row["state"] == "paused"
     assert (await typed("resume", "nightly", "--json", folder=folder)).code == Exit.OK
     more = await typed("enqueue", "books.py", "--url", "https://b.example/", "--run", "newest", folder=folder)

@@ -126,6 +126,29 @@ async def test_without_a_terminal_the_first_error_is_printed_and_ends_the_run(fo
     assert "Stopped at the first error of a step" in done.err
 
 
+async def test_each_task_is_printed_once_though_it_waits_for_its_host_and_the_end_says_what_was_left_out(
+    folder, site
+):
+    (folder / "list.py").write_text(
+        "from typing import TypedDict\nfrom shoal import Scraper\n"
+        "books = Scraper('books', rate='20/s', max_pages=3, scope='host')\n"
+        "class Book(TypedDict):\n    title: str\n"
+        "@books.step(item=Book)\n"
+        "async def main(page):\n"
+        "    yield {'title': None}\n"
+        "    yield page.follow('https://other.example/')\n"
+        "    for number in range(5):\n"
+        "        yield page.follow(f'/{number}')\n"
+    )
+    done = await typed("run", "--debug", "list.py", "--url", f"{site.url}/", folder=folder)
+    begun = [line for line in done.err.splitlines() if line.startswith("main: ")]
+    assert begun == [f"main: {site.url}{path}" for path in ("/", "/0", "/1")]
+    assert "Stopped at max_pages=3 with 3 tasks left: 3 pages, 0 items, 3 rejected." in done.err
+    assert "First reject: title: " in done.err
+    assert "Links not followed: 3 out of scope, for example https://other.example/." in done.err
+    assert done.code == Exit.LIMIT_REACHED
+
+
 async def test_debugging_refuses_options_that_it_would_ignore_and_obeys_a_typed_queue(folder, site):
     words = ("run", "--debug", "shop.py", "--url", f"{site.url}/", "--run", "mine")
     done = await typed(*words, "--log-dir", "logs", folder=folder)
@@ -152,6 +175,11 @@ async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):
     written = await typed("dead", "show", "--page", "mine", failed["id"], folder=folder)
     assert Path(written.out.strip()).read_bytes() == b"<title>A shop</title>"
     Path(written.out.strip()).unlink()
+    again = await say_in("run()\n", "dead", "shell", "mine", failed["id"], folder=folder)
+    last = again.rpartition(">>> ")[0].rpartition("'https://…')")[2]
+    assert '  File "prices.py", line 5, in read_price\n    return json.loads(text)\n' in last
+    assert "… 3 frames in json (decoder.py:" in last and "To look at its variables" in last
+    assert "Traceback" not in last and "session.py" not in last
     (folder / "prices.py").write_text("def read_price(text):\n    return 7\n")
     tried = await say_in(
         "run()\npage.text('title')\n", "dead", "shell", "mine", failed["id"], "shop.py", folder=folder

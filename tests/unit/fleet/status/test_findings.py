@@ -19,8 +19,8 @@ def item(number, step="book", **data):
 class Queue:
     """A queue with the results of one run."""
 
-    def __init__(self, items=(), errors=(), reasons=(), urls=()):
-        self._items, self._errors, self._reasons, self._urls = items, errors, reasons, urls
+    def __init__(self, items=(), errors=(), reasons=()):
+        self._items, self._errors, self._reasons = items, errors, reasons
         self.read = 0
 
     async def items(self, run_id, *, step=None, after=0):
@@ -36,10 +36,6 @@ class Queue:
     async def rejects(self, run_id):
         for reason in self._reasons:
             yield SimpleNamespace(reason=reason)
-
-    async def tasks(self, run_id, *, states):
-        for url in self._urls:
-            yield SimpleNamespace(url=url)
 
 
 async def test_the_first_error_of_each_class_is_found_in_one_line():
@@ -77,11 +73,6 @@ async def test_only_the_first_items_are_read():
 @pytest.mark.parametrize("value", [0, False, "x", [0], {"a": None}])
 def test_zero_and_false_are_not_empty(value):
     assert not is_empty(value)
-
-
-async def test_a_run_without_items_names_a_page():
-    found = await read_findings(Queue(urls=["https://a.example/"]), "r", Stats(completed=1))
-    assert found.page == "https://a.example/"
 
 
 async def test_a_sample_has_its_size_and_order_and_reaches_the_end():

@@ -21,19 +21,22 @@ async def test_urls_are_added_once_and_the_page_of_the_run_says_how_many(dashboa
     before = (await dashboard.queue.stats(run.id)).tasks
     urls = "https://new.example/1\n\n https://new.example/2 \nhttps://new.example/1\n"
     done = await operator.post(f"/runs/{run.id}/enqueue", data={"urls": urls})
-    assert done.status_code == 303 and done.headers["location"] == f"/runs/{run.id}?done=added&count=2"
-    assert "Tasks added: 2" in (await operator.get(done.headers["location"])).text
+    after = f"/runs/{run.id}?done=added&count=2&duplicate=1&known=0"
+    assert done.status_code == 303 and done.headers["location"] == after
+    told = "Tasks added: 2. Already in the run: 1. Queued by earlier runs: 0."
+    assert told in (await operator.get(after)).text
     assert (await dashboard.queue.stats(run.id)).tasks == before + 2
     assert "enqueue" in (await operator.get("/actions")).text
 
 
 async def test_lines_that_cannot_be_queued_are_shown_again_with_the_reason(dashboard, operator):
     run = await dashboard.make_run()
-    urls = "https://new.example/1\nno <b>url</b>\n"
+    urls = "https://new.example/1\nhttps://new.example/1\nno <b>url</b>\n"
     shown = await operator.post(f"/runs/{run.id}/enqueue", data={"urls": urls})
     assert shown.status_code == 422 and "<b>url" not in shown.text
     text = html.unescape(shown.text)
-    assert "1 task added. Not added: 1 line." in text and "<li>no <b>url</b>: " in text
+    assert "1 task added, 1 already in the run, 0 queued by earlier runs. Not added: 1 line." in text
+    assert "<li>no <b>url</b>: " in text
     assert "https://new.example/1" not in text.partition("<textarea")[2].partition("</textarea>")[0]
 
 

@@ -3,7 +3,20 @@
 import pytest
 
 from shoal.core.errors import InvalidInput, QueueError
-from shoal.core.model import MINUTE, ZERO, Bury, Counts, Done, HostStatus, Lease, Release, Retry, Stats, Task
+from shoal.core.model import (
+    MINUTE,
+    ZERO,
+    Bury,
+    Counts,
+    Done,
+    HostStatus,
+    Lease,
+    Note,
+    Release,
+    Retry,
+    Stats,
+    Task,
+)
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 
 HOST = "10.0.0.1"
@@ -14,9 +27,16 @@ class Store:
 
     def __init__(self, private=2, others=0):
         self.private, self.others = private, others
+        self.written = {}
 
     async def stats(self, run_id):
         return Stats(pending=self.private + self.others)
+
+    async def notes(self, topic, keys=None):
+        return {key: Note(value=value, stamp=1, age=ZERO) for key, value in self.written.items()}
+
+    async def write_notes(self, topic, values, ttl=None):
+        self.written.update(values)
 
     async def hosts(self, run_id):
         yield HostStatus(host=HOST, counts=Counts(pending=self.private), delay=None, paused_for=None)
@@ -37,6 +57,7 @@ async def test_a_task_that_returned_to_the_queue_before_lets_no_refused_one_be_b
     assert refusals.hold(Bury(lease(token=2), "OutOfScope: private"))
     with pytest.raises(InvalidInput, match="All tasks that are left are at private hosts"):
         await refusals.take_due(is_idle=True)
+    assert refusals._queue.written == {"r": b'["10.0.0.1"]'}  # for the commands that start workers
 
 
 async def test_a_refused_task_is_buried_if_others_were_fetched():

@@ -32,7 +32,7 @@ async def counts(queue):
         while not await has_lost_counts(queue, "r1"):
             await asyncio.sleep(0.01)
     tally.missing = tally.missing.with_one("http://a.example/gone")
-    tally.count_dropped({ROBOTS: 1, "out of scope": 7})
+    tally.dropped |= {ROBOTS: 1, "out of scope": 7}
     yield counts
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)

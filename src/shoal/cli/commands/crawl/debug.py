@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING
 import typer
 
 from shoal.cli.commands.crawl.enqueue import fill
+from shoal.cli.commands.crawl.findings import item_lines
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
+from shoal.cli.left_out import left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.core.errors import InvalidSetting
+from shoal.core.model import RunState
 from shoal.fleet.run.debug import debug_session, temporary_queue
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.settings import open_job
+from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader
 
 if TYPE_CHECKING:
     from shoal.core.model import Run
     from shoal.fleet.job import Job
     from shoal.fleet.sources.seeds import Seeds
+    from shoal.fleet.status.findings import RunFindings
     from shoal.fleet.status.progress import Snapshot
     from shoal.queue.contract import Queue
+    from shoal.worker.process.debug import DebugSession
 
 
 def debug(
@@ -48,15 +54,32 @@ def debug(
             say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
         with suppress(KeyboardInterrupt):
             session.run()
-        snapshot = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
-    stats = snapshot.stats
-    done = f"{counted(snapshot.pages, 'page')}, {counted(stats.items, 'item')}"
+        snapshot, found = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
+    for line in closing_lines(snapshot, found, session, job):
+        say(line)
+    if snapshot.state == RunState.PARTIAL and not (session.failed or snapshot.stats.dead):
+        return Exit.LIMIT_REACHED
+    return Exit.PARTIAL if session.failed or snapshot.stats.dead or snapshot.stats.remaining else Exit.OK
+
+
+def closing_lines(
+    snapshot: "Snapshot", found: "RunFindings", session: "DebugSession", job: "Job"
+) -> list[str]:
+    """Return how the run ended, and what was rejected and left out: no other command can show it later."""
+    stats, missing = snapshot.stats, snapshot.missing.count
+    parts = [counted(snapshot.pages, "page"), counted(stats.items, "item")]
+    parts += [f"{stats.rejected:,} rejected"] if stats.rejected else []
+    parts += [f"{missing:,} missing"] if missing else []
+    parts += [counted(stats.dead, "dead letter")] if stats.dead else []
+    done, left = ", ".join(parts), counted(stats.remaining, "task")
     if session.failed:
-        say(f"Stopped at the first error of a step, after {done}.")
-        return Exit.PARTIAL
-    head = f"Stopped with {counted(stats.remaining, 'task')} left" if stats.remaining else "Done"
-    say(f"{head}: {done}, {counted(stats.dead, 'dead letter')}.")
-    return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK
+        head = f"Stopped at the first error of a step, after {done}."
+    elif snapshot.run.state is RunState.PARTIAL:
+        head = f"Stopped at {snapshot.run.reason.removesuffix(' reached')} with {left} left: {done}."
+    else:
+        head = f"Stopped with {left} left: {done}." if stats.remaining else f"Done: {done}."
+    items = item_lines(found, snapshot, session.tally.first_page)
+    return [head, *items, *left_out_lines(snapshot, job)]
 
 
 # Options that a run in one process cannot obey, by parameter.
@@ -103,7 +126,7 @@ async def _open(
     return opened.job, opened.run
 
 
-async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Snapshot":
+async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "tuple[Snapshot, RunFindings]":
     """Write the items to a file, or print them: a temporary queue does not keep them."""
     snapshot = await ProgressReader(queue, run_id).read(last=True)
     if out:
@@ -112,4 +135,4 @@ async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "Snapsho
     else:
         async for item in queue.items(run_id):
             put_json(item.data)
-    return snapshot
+    return snapshot, await read_findings(queue, run_id, snapshot.stats)

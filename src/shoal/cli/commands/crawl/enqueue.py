@@ -88,7 +88,7 @@ async def fill(
     from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.core.errors import InvalidInput
     from shoal.fleet.run.args import bind_args
-    from shoal.fleet.run.enqueue import queued_row
+    from shoal.fleet.run.enqueue import note_hosts_to_allow, queued_row
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
     from shoal.fleet.run.settings import command_to_resume, open_job
     from shoal.fleet.status.find import NEWEST, find_run
@@ -113,7 +113,8 @@ async def fill(
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
         again = await command_to_resume(queue, job.queue_url, run)
         say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
-    queued = queued_row(job, run, report, refused.count)
+    private = await note_hosts_to_allow(queue, run, job.scraper.settings)
+    queued = queued_row(job, run, report, refused.count, private=private)
     if report.known and await is_new(queue, run.id):
         return queued | {"status": "nothing new", "run_id": None, "worker_command": None}
     return queued

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from shoal.cli.console import counted
 
 if TYPE_CHECKING:
-    from shoal.fleet.run.launch import Summary
     from shoal.fleet.status.findings import EmptyFields, RunFindings
+    from shoal.fleet.status.progress import Snapshot
 
 
 def error_lines(found: "RunFindings", *, shown: Collection[str]) -> list[str]:
@@ -16,13 +16,15 @@ def error_lines(found: "RunFindings", *, shown: Collection[str]) -> list[str]:
     return [f"First {name}: {message}" for name, message in found.errors.items() if name not in shown]
 
 
-def item_lines(summary: "Summary") -> list[str]:
-    """Return the first reason of a reject, and warnings about items that are missing or empty."""
-    found, stats = summary.findings, summary.snapshot.stats
+def item_lines(found: "RunFindings", snapshot: "Snapshot", first_page: str | None) -> list[str]:
+    """Return the first reason of a reject, and warnings about items that are missing or empty.
+
+    `first_page` is a page that a step was given: the first tasks of a run may be missing pages.
+    """
+    stats, fetched = snapshot.stats, snapshot.pages
     lines = [f"First reject: {found.reject}"] if found.reject else []
-    fetched = summary.snapshot.pages
     if fetched and not (stats.items or stats.rejected or stats.remaining):
-        look = shlex.join(["shoal", "shell", found.page or "URL"])
+        look = shlex.join(["shoal", "shell", first_page or "URL"])
         pages = counted(fetched, "page")
         lines.append(f"Warning: {pages} gave no items. Try the selectors on a page: {look}")
     return [*lines, *map(_warn_of_empty_fields, found.empty)]

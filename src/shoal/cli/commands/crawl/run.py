@@ -246,7 +246,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
             lines.append(f"{words}: {format_counts(counts)}.")
     lines += first_error_lines(tally)
     lines += error_lines(summary.findings, shown=tally.first_errors)
-    lines += item_lines(summary)
+    lines += item_lines(summary.findings, snapshot, tally.first_page)
     lines += left_out_lines(snapshot, job)
     if snapshot.run.state is RunState.PARTIAL:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")

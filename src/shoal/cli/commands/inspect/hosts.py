@@ -13,8 +13,10 @@ from shoal.fleet.command_hints import command_on
 from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from shoal.core.model import HostStatus
-    from shoal.queue.contract import Queue, QueueAdmin
+    from shoal.queue.contract import Queue
 
 app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
 
@@ -69,12 +71,15 @@ def pause(
     from shoal.core.values import read_positive_duration
 
     length = read_positive_duration("--for", span)
-    with_existing_queue(queue, lambda opened: opened.pause_host(host.lower(), length))
+    unknown = with_existing_queue(
+        queue, lambda opened: _change(opened, host.lower(), opened.pause_host, length)
+    )
     if as_json:
         put_json({"host": host.lower(), "paused_seconds": length.total_seconds()})
         return
     again = command_on(queue, f"hosts resume {host}")
     say(f"Paused {host} for {duration(length.total_seconds())}. To resume it, run: {again}")
+    say_if(unknown)
 
 
 @app.command()
@@ -88,21 +93,25 @@ def slow(
     from shoal.core.values import read_positive_duration
 
     length = read_positive_duration("--gap", gap)
-    with_existing_queue(queue, lambda opened: opened.slow_host(host.lower(), length))
+    unknown = with_existing_queue(
+        queue, lambda opened: _change(opened, host.lower(), opened.slow_host, length)
+    )
     if as_json:
         put_json({"host": host.lower(), "delay_seconds": length.total_seconds()})
         return
     say(f"Slowed {host}. To undo, run: {command_on(queue, f'hosts resume {host}')}")
+    say_if(unknown)
 
 
 @app.command()
 def resume(host: Host, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
     """End the pause and the slowdown of a host."""
-    with_existing_queue(queue, lambda opened: _resume(opened, host.lower()))
+    unknown = with_existing_queue(queue, lambda opened: _resume(opened, host.lower()))
     if as_json:
         put_json({"host": host.lower(), "paused_seconds": 0.0, "delay_seconds": 0.0})
     else:
         say(f"Resumed {host}; the rate limits of its runs apply again.")
+        say_if(unknown)
 
 
 def _nothing(run_id: str | None, after: str | None) -> str:
@@ -111,9 +120,27 @@ def _nothing(run_id: str | None, after: str | None) -> str:
     return f"Run {run_id} has no hosts yet." if run_id else "No requests have been sent to any host yet."
 
 
-async def _resume(queue: "QueueAdmin", host: str) -> None:
-    await queue.pause_host(host, timedelta(0))
+def say_if(text: str) -> None:
+    """Print a text, if there is any."""
+    if text:
+        say(text)
+
+
+async def _change(
+    queue: "Queue", host: str, change: "Callable[[str, timedelta], Awaitable[None]]", length: timedelta
+) -> str:
+    """Change a host, and return what to say if nobody knows it: it may be meant for later, or misspelt."""
+    from shoal.fleet.status.find import describe_unknown_host
+
+    unknown = await describe_unknown_host(queue, host)
+    await change(host, length)
+    return unknown
+
+
+async def _resume(queue: "Queue", host: str) -> str:
+    unknown = await _change(queue, host, queue.pause_host, timedelta(0))
     await queue.slow_host(host, timedelta(0))
+    return unknown
 
 
 async def _hosts(queue: "Queue", run_id: str | None, limit: int, after: str | None) -> "list[HostStatus]":

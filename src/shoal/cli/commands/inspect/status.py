@@ -61,7 +61,8 @@ def status(
     elif snapshot.lacks_seeds and report["state"] == "stopped":
         put_text("Enqueueing its seeds was interrupted, and no worker is running on it.")
     elif report["state"] == "stopped":
-        put_text(f"{counted(snapshot.stats.remaining, 'task')} left, and no worker works on them.")
+        left = snapshot.stats.remaining
+        put_text(f"{counted(left, 'task')} left, and no worker works on {'it' if left == 1 else 'them'}.")
     elif snapshot.stats.remaining:
         put_text(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     if words := file_words(snapshot.files):

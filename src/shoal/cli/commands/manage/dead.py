@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.commands.manage.dead_edit import edit
-from shoal.cli.console import counted, put_json, put_rows, put_text, say
+from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say
 from shoal.cli.open_queue import say_more, with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
@@ -26,7 +26,13 @@ Ids = Annotated[
     typer.Argument(metavar="[ID]...", help="Ids of dead letters; all that match by default."),
 ]
 Step = Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")]
-Host = Annotated[str | None, typer.Option("--host", help="Only this host.", metavar="HOST")]
+Host = Annotated[
+    str | None, typer.Option("--host", help="Only this host; without a port, on any.", metavar="HOST")
+]
+Delay = Annotated[
+    str | None,
+    typer.Option("--delay", help="Wait this long before they are tried: 90s, 10m, 2h.", metavar="TIME"),
+]
 Error = Annotated[
     str | None, typer.Option("--error", help="Only errors that contain this text.", metavar="TEXT")
 ]
@@ -126,7 +132,7 @@ def shell(
 ) -> None:
     """Open a Python shell with the page that failed; run() runs its step on it again.
 
-    Example: shoal dead shell 20260215_120000_ab12 09222d39dc5c4f33 books.py
+    Example: shoal dead shell newest 8f9fe3ec3ffeeccf1ce804bcf769392d books.py
     """
     from shoal.cli.shell.dead_letter import open_dead_shell
 
@@ -140,25 +146,30 @@ def replay(
     step: Step = None,
     host: Host = None,
     error: Error = None,
+    delay: Delay = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
-    """Return dead letters to the queue with their attempts reset."""
+    """Return dead letters to the queue with their attempts reset, at once or after a delay."""
+    from shoal.core.model import ZERO
+    from shoal.core.values import read_positive_duration
     from shoal.fleet.run.settings import next_step
 
+    wait = ZERO if delay is None else read_positive_duration("--delay", delay)
     where = _filter(step, host, error)
 
     async def replayed(opened: "Queue", run: str) -> tuple[int, int, str]:
         total = (await opened.stats(run)).dead
-        count = await opened.replay(run, ids or None, where=where)
+        count = await opened.replay(run, ids or None, where=where, delay=wait)
         return count, total, await next_step(opened, queue, await opened.run(run))
 
     run_id, (count, total, next_line) = with_run(queue, run_id, replayed)
     if as_json:
-        put_json({"run_id": run_id, "replayed": count})
+        put_json({"run_id": run_id, "replayed": count, "delay_seconds": wait.total_seconds()})
     elif count:
         tasks = "1 task is" if count == 1 else f"{count:,} tasks are"
-        say(f"{tasks} pending again. {next_line}")
+        first = f"delayed for {duration(wait.total_seconds())}, then " if wait else ""
+        say(f"{tasks} {first}pending again. {next_line}")
     else:
         say(f"{_no_match(total, where, ids=ids)} Nothing was changed.")
 

@@ -50,7 +50,10 @@ Priority = Annotated[int | None, typer.Option("--priority", min=0, max=9, help="
 FromStep = Annotated[
     str | None, typer.Option("--from-step", help="Only letters of this step.", metavar="STEP")
 ]
-Host = Annotated[str | None, typer.Option("--host", help="Only letters of this host.", metavar="HOST")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", help="Only letters of this host; without a port, on any.", metavar="HOST"),
+]
 Error = Annotated[
     str | None, typer.Option("--error", help="Only errors that contain this text.", metavar="TEXT")
 ]
@@ -309,9 +312,9 @@ def _say_result(report: "EditReport", dry_run: bool) -> None:
     letters = counted(report.edited, "dead letter")
     say(f"Would edit {letters}." if dry_run else f"Edited {letters}.")
     for count, words in (
-        (report.unchanged, "left as they are: the change does not apply to them"),
-        (report.duplicate, "not edited: the run already has the task that they would become"),
-        (report.changed, "not edited: they are gone, or were changed meanwhile"),
+        (report.unchanged, "left unchanged: the change does not apply"),
+        (report.duplicate, "not edited: the run already has such a task"),
+        (report.changed, "not edited: replayed, dropped or changed meanwhile"),
         (report.invalid, "not edited: the new task is not valid"),
     ):
         if count:

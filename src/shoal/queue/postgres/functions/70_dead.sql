@@ -1,4 +1,4 @@
--- Dead letters in bulk: p_ids and every condition that is not NULL must match.
+-- Dead letters in bulk: p_ids and every condition that is not NULL must match. A p_host without a port matches the host on every port.
 
 CREATE OR REPLACE FUNCTION shoal.dead_places(
     p_run int, p_ids bytea[], p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz
@@ -9,21 +9,23 @@ LANGUAGE sql AS $$
         WHERE d.run = p_run AND (p_ids IS NULL OR d.task = ANY (p_ids))
           AND (p_step IS NULL OR d.section IN (SELECT s.id FROM shoal.section s WHERE s.run = p_run AND s.step = p_step))
           AND (p_partition IS NULL OR d.section IN (SELECT s.id FROM shoal.section s WHERE s.run = p_run AND s.partition = p_partition))
-          AND (p_host IS NULL OR d.host = (SELECT h.id FROM shoal.host h WHERE h.name = p_host))
+          AND (p_host IS NULL OR d.host = ANY (ARRAY(SELECT h.id FROM shoal.host h WHERE h.name = lower(p_host) OR starts_with(h.name, lower(p_host) || ':'))))
           AND (p_error IS NULL OR strpos(d.error, p_error) > 0)
           AND (p_before IS NULL OR d.buried_at < p_before) AND (p_after IS NULL OR d.buried_at > p_after)
         FOR UPDATE
     ) d
 $$;
 
-CREATE OR REPLACE FUNCTION shoal.replay(
+-- The time to live of a task counts from the end of its delay: else a long delay would make it expire unseen.
+CREATE OR REPLACE FUNCTION shoal.replay_after(
     p_call uuid, p_again boolean, p_run_id text, p_ids bytea[],
-    p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz
+    p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz, p_delay interval
 ) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
     earlier_result   bigint[] := shoal.answered(p_call, p_again);
     ts     timestamptz := clock_timestamp();
+    is_delayed boolean := p_delay > interval '0';
     run    shoal.run;
     places bigint[];
     lanes  shoal.lanes;
@@ -39,16 +41,21 @@ BEGIN
     ), numbered AS (
         SELECT r.*, t.priority, t.ttl, row_number() OVER (PARTITION BY r.host, r.section, r.shard, t.priority, t.ttl) AS n
         FROM risen r JOIN shoal.task t ON t.id = r.task
+    ), bundled AS (
+        SELECT host, section, shard, priority, ts + p_delay + ttl AS expires_at, array_agg(task) AS tasks
+        FROM numbered GROUP BY host, section, shard, priority, ttl, (n - 1) / 64
     ), ready AS (
         INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
-        SELECT host, section, shard, priority, run.id, 0, ts + ttl, array_agg(task)
-        FROM numbered GROUP BY host, section, shard, priority, ttl, (n - 1) / 64
+        SELECT host, section, shard, priority, run.id, 0, expires_at, tasks FROM bundled WHERE NOT is_delayed
         RETURNING host, section, shard, priority
+    ), later AS (
+        INSERT INTO shoal.delayed (run, due_at, host, section, shard, priority, attempt, expires_at, tasks)
+        SELECT run.id, ts + p_delay, host, section, shard, priority, 0, expires_at, tasks FROM bundled WHERE is_delayed
     ), totals AS (
         SELECT section, host, count(*)::int AS n FROM risen GROUP BY 1, 2
     ), changes AS (
         SELECT section, host, 4::smallint AS kind, -n AS n FROM totals
-        UNION ALL SELECT section, host, 0::smallint, n FROM totals
+        UNION ALL SELECT section, host, is_delayed::int::smallint, n FROM totals
     ), counted AS (
         INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
         SELECT run.id, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes HAVING count(*) > 0

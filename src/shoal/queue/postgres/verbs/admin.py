@@ -6,13 +6,13 @@ from typing import Unpack
 
 from shoal.core.errors import RunConflict
 from shoal.core.failures import error_text
-from shoal.core.model import DeadFilter, Run, RunSettings, RunState
+from shoal.core.model import ZERO, DeadFilter, Run, RunSettings, RunState
 from shoal.queue.contract import EditFate, LetterEdit, QueueAdmin, RunLimits
 from shoal.queue.postgres import sql
 from shoal.queue.postgres.purge import purge
 from shoal.queue.postgres.verbs.base import PostgresQueueBase
 from shoal.queue.postgres.wire import edit_columns, filter_columns
-from shoal.queue.rules import STEERED_FROM, changed_settings, check_run, free_run_id, steered
+from shoal.queue.rules import STEERED_FROM, changed_settings, check_delay, check_run, free_run_id, steered
 
 BATCH = 1_000  # keys that one call forgets
 EDIT_BATCH = 100  # dead letters that one call edits
@@ -87,18 +87,26 @@ class PostgresAdmin(PostgresQueueBase, QueueAdmin):
         return count
 
     async def replay(
-        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+        self,
+        run_id: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: DeadFilter = DeadFilter(),
+        delay: timedelta = ZERO,
     ) -> int:
-        return await self._dead_call(sql.REPLAY, run_id, ids, where)
+        check_delay(delay)
+        return await self._dead_call(sql.REPLAY, run_id, ids, where, delay)
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
     ) -> int:
         return await self._dead_call(sql.DROP, run_id, ids, where)
 
-    async def _dead_call(self, query: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> int:
+    async def _dead_call(
+        self, query: str, run_id: str, ids: Sequence[str] | None, where: DeadFilter, *more: timedelta
+    ) -> int:
         await self.run(run_id)  # raises with the nearest run id if there is none
-        rows = await self._server.once_long(query, run_id, *filter_columns(ids, where))
+        rows = await self._server.once_long(query, run_id, *filter_columns(ids, where), *more)
         return int(rows[0][0])
 
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, SharedNotes
+from shoal.queue.contract import GONE, NotesSize, SharedNotes
 from shoal.queue.postgres import sql
 from shoal.queue.postgres.notes import hash_of, hashes_of
 from shoal.queue.postgres.verbs.base import PostgresQueueBase
@@ -48,3 +48,9 @@ class PostgresSharedNotes(PostgresQueueBase, SharedNotes):
         check_trim(topic, max_bytes)
         rows = await self._server.once(sql.TRIM_NOTES, topic, max_bytes)
         return int(rows[0][0])
+
+    async def notes_size(self, topic: str) -> NotesSize:
+        check_notes(topic, ())
+        (row,) = await self._server.fetch(sql.QUERIES["notes_size"], topic)
+        oldest = row["oldest"]
+        return NotesSize(row["count"], row["bytes"], None if oldest is None else max(oldest, ZERO))

@@ -1,4 +1,5 @@
--- Make dead letters pending again, or drop them. ARGV  4 run, 5 'replay' or 'drop', 6 ids. Returns how many.
+-- Make dead letters pending again, after a delay if there is one, or drop them. ARGV  4 run, 5 'replay' or 'drop', 6 ids,
+-- 7 delay. Returns how many. The time to live of a task counts from the end of its delay, as it would expire unseen otherwise.
 
 local run = run_named(ARGV[4])
 if not run then
@@ -9,6 +10,7 @@ if receipt then
     return tonumber(receipt)
 end
 local ids, gone, dropped, handled = {}, {}, {}, {}
+local delay = tonumber(ARGV[7])
 for at = 1, #ARGV[6], 16 do
     ids[#ids + 1] = ARGV[6]:sub(at, at + 15)
 end
@@ -28,7 +30,7 @@ for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
             local size = struct.unpack('>I4', element, 23)
             -- The client packs the time to live first into the task, 0 for none.
             local _, ttl = unpack_limit(element:sub(27, 26 + size), 1, 1)
-            enter(host, section, priority, element, ttl > 0 and now + ttl or 0, 0)
+            enter(host, section, priority, element, ttl > 0 and now + delay + ttl or 0, delay > 0 and now + delay or 0)
         end
     end
 end

@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import Unpack
 
 from shoal.core.failures import error_text
-from shoal.core.model import DeadFilter, Run, RunSettings, RunState
+from shoal.core.model import ZERO, DeadFilter, Run, RunSettings, RunState
 from shoal.queue.contract import EditFate, LetterEdit, QueueAdmin, RunLimits
 from shoal.queue.redis.settle import edit_letter
 from shoal.queue.redis.verbs.base import RedisQueueBase
 from shoal.queue.redis.wire import micros, moment, shard_of_host
-from shoal.queue.rules import check_run, free_run_id
+from shoal.queue.rules import check_delay, check_run, free_run_id
 
 
 class RedisAdmin(RedisQueueBase, QueueAdmin):
@@ -56,9 +56,15 @@ class RedisAdmin(RedisQueueBase, QueueAdmin):
         return int(count)
 
     async def replay(
-        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+        self,
+        run_id: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: DeadFilter = DeadFilter(),
+        delay: timedelta = ZERO,
     ) -> int:
-        return await self._apply_to_dead(run_id, "replay", ids, where)
+        check_delay(delay)
+        return await self._apply_to_dead(run_id, "replay", ids, where, micros(delay))
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
@@ -66,14 +72,14 @@ class RedisAdmin(RedisQueueBase, QueueAdmin):
         return await self._apply_to_dead(run_id, "drop", ids, where)
 
     async def _apply_to_dead(
-        self, run_id: str, verb: str, ids: Sequence[str] | None, where: DeadFilter
+        self, run_id: str, verb: str, ids: Sequence[str] | None, where: DeadFilter, delay: int = 0
     ) -> int:
         """Replay or drop dead letters, a page at a time."""
         number, count = await self._number(run_id), 0
         for shard in range(self._shards):
             async for page in self._reader.select_dead(shard, number, ids, where):
                 packed = b"".join(map(bytes.fromhex, page))
-                count += int(await self._once("dead", shard, run_id, verb, packed))
+                count += int(await self._once("dead", shard, run_id, verb, packed, delay))
         return count
 
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from shoal.core.model import Note
-from shoal.queue.contract import SharedNotes
+from shoal.queue.contract import NotesSize, SharedNotes
 from shoal.queue.redis.verbs.base import RedisQueueBase
 from shoal.queue.rules import check_new_notes, check_notes, check_trim
 
@@ -31,3 +31,7 @@ class RedisSharedNotes(RedisQueueBase, SharedNotes):
     async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
         check_trim(topic, max_bytes)
         return await self._notes.trim(topic, max_bytes)
+
+    async def notes_size(self, topic: str) -> NotesSize:
+        check_notes(topic, ())
+        return await self._notes.size(topic)

@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Unpack
 
 from shoal.core.failures import error_text
-from shoal.core.model import DeadFilter, Run, RunSettings, RunState
+from shoal.core.model import ZERO, DeadFilter, Run, RunSettings, RunState
 from shoal.queue.contract import EditFate, LetterEdit, QueueAdmin, RunLimits
-from shoal.queue.rules import check_run
+from shoal.queue.rules import check_delay, check_run
 from shoal.queue.sqlite import admin, runs
 from shoal.queue.sqlite.admin import BATCH as LETTER_BATCH
 from shoal.queue.sqlite.admin import LetterAction
@@ -61,9 +62,15 @@ class SqliteAdmin(SqliteQueueBase, QueueAdmin):
         return count
 
     async def replay(
-        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
+        self,
+        run_id: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: DeadFilter = DeadFilter(),
+        delay: timedelta = ZERO,
     ) -> int:
-        return await self._apply_to_letters(admin.replay, run_id, ids, where)
+        check_delay(delay)
+        return await self._apply_to_letters(partial(admin.replay, delay=delay), run_id, ids, where)
 
     async def drop(
         self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from shoal.core.model import Note
-from shoal.queue.contract import SharedNotes
+from shoal.queue.contract import NotesSize, SharedNotes
 from shoal.queue.rules import check_new_notes, check_notes, check_trim
 from shoal.queue.sqlite import notes
 from shoal.queue.sqlite.verbs.base import SqliteQueueBase
@@ -32,3 +32,7 @@ class SqliteSharedNotes(SqliteQueueBase, SharedNotes):
     async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
         check_trim(topic, max_bytes)
         return await self._writer.call(notes.trim, topic, max_bytes)
+
+    async def notes_size(self, topic: str) -> NotesSize:
+        check_notes(topic, ())
+        return await self._reader.call(notes.size, topic)

@@ -85,7 +85,7 @@ def test_many_are_shown_first_and_changed_after_a_yes(queue_url):
     shown = typed(*words, "--dry-run")
     assert "url http://old.example/1 → https://new.example/1" in shown.stderr
     assert "Would edit 1 dead letter." in shown.stderr
-    assert "1 left as they are" in shown.stderr
+    assert "1 left unchanged" in shown.stderr
     assert typed(*words, answer="n\n").exit_code != Exit.OK
     assert "http://old.example/1" in letters(queue_url)
     done = typed(*words, answer="y\n")
@@ -209,7 +209,7 @@ def test_old_runs_are_shown_and_deleted_after_a_yes(queue_url):
     done = typed("purge", "--keep", "1", "--yes", "--json")
     found = msgspec.json.decode(done.stdout)
     assert (found["purged"], {row["run_id"] for row in found["runs"]}) == (2, {"b1", "b2"})
-    assert "Deleted 0 runs" in typed("purge", "--older", "30d", "--yes").stderr
+    assert "No run is to be deleted: nothing was changed." in typed("purge", "--older", "30d", "--yes").stderr
 
 
 async def _cancelled_runs(url, *ids):

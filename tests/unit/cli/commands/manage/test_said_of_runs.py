@@ -76,6 +76,47 @@ def test_a_filter_that_matches_nothing_says_how_many_there_are(words, says):
     assert says in done.stderr and not done.stdout
 
 
+def test_the_cache_is_shown_with_the_hit_rate_of_runs():
+    assert "The cache in sqlite:///shoal.db is empty." in typed("cache").stdout
+    assert "To use one: shoal run FILE --cache 10m" in typed("cache").stderr
+
+    async def use(queue):
+        await queue.write_notes("cache", {"a": b"12345", "b": b"1"})
+        await queue.beat("w", run_id=RUN, state="ended", info={"cache": {"hits": 1, "misses": 2}})
+
+    on_queue(use)
+    shown = typed("cache").stdout
+    assert "Cache in sqlite:///shoal.db: 2 entries, 0.0 KB, the oldest 0 s old." in shown
+    assert "33.3%" in shown and RUN in shown
+    told = msgspec.json.decode(typed("cache", "newest", "--json").stdout)
+    assert (told["entries"], told["bytes"], told["queue"]) == (2, 6, "sqlite:///shoal.db")
+    assert told["runs"] == [{"run_id": RUN, "hits": 1, "misses": 2, "hit_rate": 0.3333}]
+    assert typed("cache", "--folder", "nowhere").exit_code == Exit.USAGE
+
+
+def test_letters_are_replayed_after_a_delay_and_a_wrong_one_is_refused():
+    wrong = typed("dead", "replay", RUN, "--delay", "soon")
+    assert wrong.exit_code == Exit.USAGE
+    assert "--delay must be a duration such as '30s'" in wrong.stderr
+    assert typed("dead", "replay", RUN, "--delay", "0").exit_code == Exit.USAGE
+    done = typed("dead", "replay", RUN, "--error", "HttpStatus", "--delay", "10m", "--json")
+    assert msgspec.json.decode(done.stdout) == {"run_id": RUN, "replayed": 1, "delay_seconds": 600.0}
+    said = typed("dead", "replay", RUN, "--delay", "90s").stderr
+    assert "1 task is delayed for 1 min 30 s, then pending again. No worker works on it." in said
+    assert on_queue(lambda queue: queue.stats(RUN)).delayed == 2
+
+
+@pytest.mark.parametrize("words", [("pause",), ("slow", "--gap", "2s"), ("resume",)])
+def test_a_host_that_no_run_knows_is_changed_and_similar_ones_are_named(words):
+    on_queue(lambda queue: queue.enqueue(RUN, [Task(url="http://1.example:8080/")]))
+    verb, *options = words
+    said = typed("hosts", verb, "1.example", *options)
+    assert said.exit_code == Exit.OK and "No run" not in said.stderr
+    unknown = typed("hosts", verb, "1.example:80", *options).stderr.replace("\n", " ")
+    assert "No run has tasks on 1.example:80 yet. Did you mean 1.example or 1.example:8080?" in unknown
+    assert "List the hosts with: shoal hosts" in unknown
+
+
 def test_a_run_in_use_is_not_deleted_and_the_shown_command_lets_it_be(worker):
     refused = typed("purge", RUN, "--yes")
     assert refused.exit_code == Exit.USAGE
@@ -118,7 +159,7 @@ def test_the_settings_are_listed_with_a_command_that_changes_one():
 def test_a_report_is_whole_on_stdout_and_the_next_commands_are_on_stderr():
     status = typed("status", RUN)
     assert f"Run {RUN} of books: stopped" in status.stdout and "Store: " in status.stdout
-    assert "1 task left, and no worker works on them." in status.stdout
+    assert "1 task left, and no worker works on it." in status.stdout
     assert all(":  shoal " in line or line.startswith("Queue ") for line in status.stderr.splitlines())
     letter = msgspec.json.decode(typed("dead", "list", RUN, "--json").stdout.splitlines()[0])["id"]
     shown = typed("dead", "show", RUN, letter)
