@@ -5,6 +5,7 @@ import builtins
 import logging
 from contextlib import contextmanager
 
+import aiormq
 import msgspec
 import pytest
 
@@ -361,3 +362,30 @@ async def test_a_newer_state_store_is_refused(rabbitmq_url, direct):
 async def test_its_state_alone_is_refused_as_a_queue(queue, redis_url):
     with pytest.raises(QueueError, match="state of a queue on RabbitMQ"):
         await RedisQueue.open(redis_url)
+
+
+async def test_a_worker_that_starts_while_redis_is_full_waits_as_others_do(rabbitmq, redis_url, direct):
+    async with await RabbitQueue.open(rabbitmq.with_state(redis_url)) as queue:
+        run = await start(queue, page())
+    await direct.config_set("maxmemory", 1)
+    try:
+        async with await RabbitQueue.open(rabbitmq.with_state(redis_url)) as queue:
+            assert (await queue.stats(run.id)).pending == 1
+    finally:
+        await direct.config_set("maxmemory", 0)
+    async with await RabbitQueue.open(rabbitmq.with_state(redis_url)) as queue:
+        assert len(await claim(queue, run)) == 1
+        await queue.purge(run.id)
+
+
+async def test_a_broker_that_closes_a_new_connection_is_asked_again(rabbitmq_url, monkeypatch):
+    connect, refusals = aiormq.connect, iter(range(2))
+
+    async def close_first(url, *args, **options):
+        if next(refusals, None) is not None:
+            raise StopAsyncIteration  # as the driver does, whose reader has met the end
+        return await connect(url, *args, **options)
+
+    monkeypatch.setattr(aiormq, "connect", close_first)
+    async with await RabbitQueue.open(rabbitmq_url) as queue:
+        assert await queue.runs() == []

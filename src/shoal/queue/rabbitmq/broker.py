@@ -301,6 +301,9 @@ async def _separate_cancellation(attempt: Callable[[], Awaitable[Result]]) -> Re
     """Raise ConnectionResetError where the driver cancelled: it does so when a connection breaks."""
     try:
         return await attempt()
+    except StopAsyncIteration as error:
+        # Raised by the driver if the broker closes a connection that it has just accepted.
+        raise ConnectionResetError("the broker closed the connection") from error
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

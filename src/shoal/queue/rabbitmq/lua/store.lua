@@ -1,4 +1,9 @@
 -- The name of this store, which keeps its broker queues apart from those of other stores. ARGV  4 a name if it has none
 
-call('HSETNX', P .. 'meta', 'store', ARGV[4])
-return call('HGET', P .. 'meta', 'store')
+-- Nothing is written if it has one: a full Redis would refuse that, and with it every worker that starts.
+local name = call('HGET', P .. 'meta', 'store')
+if not name then
+    name = ARGV[4]
+    call('HSET', P .. 'meta', 'store', name)
+end
+return name
