@@ -68,6 +68,7 @@ class WorkerPool:
         first: int = 0,
     ) -> None:
         """Fill `count` slots, numbered from `first`; each worker starts `stagger` after the one before."""
+        config = msgspec.structs.replace(config, launch=new_worker_id())
         self._queue, self._config, self._count, self._fork_server = queue, config, count, fork_server
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
         self._first, self._lock = first, lock

@@ -239,7 +239,7 @@ async def open_worker(
             queue,
             run,
             scraper,
-            ThisWorker(config.worker_id, pid_scope(), is_process_running),
+            ThisWorker(config.worker_id, pid_scope(), is_process_running, config.launch),
             report or partial(report_warning, channel),
             redactor(secrets),
         )
