@@ -52,7 +52,7 @@ class Bench:
 
     def run(self, entries: Sequence[Entry]) -> None:
         """Let everybody run once a round; one that fails does not stop the rest."""
-        python = peers_python()
+        python = _python_for(entries)
         folder, truths = manual(self._pages)
         folders, truths_by_task = {"": folder}, {"A": truths, "B": truths}
         for corpus in CORPORA:
@@ -89,6 +89,13 @@ class Bench:
             print(table(found), flush=True)
         for name, error in self.failed.items():
             print(f"{name} failed: {error.splitlines()[0]}", flush=True)
+
+
+def _python_for(entries: Sequence[Entry]) -> Path:
+    """Return the Python of the peers; where none of them runs it is ours, and they are not installed."""
+    real = {corpus.name for corpus in CORPORA}  # whose pages the peers' libraries read
+    is_needed = any(racer.is_peer or task in real for task, racer in entries)
+    return peers_python() if is_needed else Path(sys.executable)
 
 
 def name_of(entry: Entry) -> str:

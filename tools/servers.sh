@@ -41,6 +41,16 @@ missing=""
 for package in ${*:-$SERVERS}; do
     is_there "$package" || missing="$missing $package"
 done
+case "$missing" in
+    *azurite*) # the emulator of Azure storage is in no Debian; only tests that are skipped without it need it
+        missing=$(echo "$missing" | sed 's/ azurite//')
+        if command -v npm >/dev/null; then
+            npm install --global --no-audit --no-fund --ignore-scripts azurite@3.37.0 >&2
+        else
+            say "Missing: azurite. Install npm, then run: npm install --global azurite"
+        fi
+        ;;
+esac
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then

@@ -13,7 +13,7 @@ from shoal.fleet.run.lifecycle import purge
 from shoal.queue.contract import Queue
 from shoal.worker.run_hooks import calls
 from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
-from shoal.worker.run_hooks.record import FINISH, HOLD_TIME, START, HookState, hook_records
+from shoal.worker.run_hooks.record import FINISH, HOLD_TIME, MAX_DEATHS, START, HookState, hook_records
 from shoal.worker.scheduler import Stop
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import ME, claim_all, page, start
@@ -26,9 +26,12 @@ def scraper_with(**hooks: Callable[[Any], Any]) -> Scraper:
     return shop
 
 
-def worker(queue: Queue, run: Run, shop: Scraper, name: str, *, dies: bool = False) -> RunHookCalls:
+def worker(
+    queue: Queue, run: Run, shop: Scraper, name: str, *, dies: bool = False, launch: str = ""
+) -> RunHookCalls:
     """Return the hook calls of a worker; the process of one that `dies` is gone for all others."""
-    return RunHookCalls(queue, run, shop, ThisWorker(name, "here", lambda pid: not dies), report=print)
+    this = ThisWorker(name, "here", lambda pid: not dies, launch)
+    return RunHookCalls(queue, run, shop, this, report=print)
 
 
 async def finish_tasks(queue: Queue, run: Run) -> None:
@@ -135,6 +138,102 @@ async def test_a_failure_is_recorded_named_to_those_who_wait_and_tried_again_by_
     fails[0] = False
     await worker(queue, run, shop, "later").start()
     assert (await hook_records(queue, run.id))[START].state is HookState.DONE
+
+
+async def test_a_failed_start_is_not_tried_again_by_those_that_were_started_with_it(queue: Queue) -> None:
+    run, called = await start(queue, page()), list[int]()
+
+    def prepare(run: Any) -> None:
+        called.append(run.token)
+        raise ValueError("no such table")
+
+    shop = scraper_with(on_run_start=prepare)
+    for name in ("first", "late"):
+        with pytest.raises(HookFailed, match="no such table"):
+            await worker(queue, run, shop, name, launch="one").start()
+    assert called == [1]
+    with pytest.raises(HookFailed):
+        await worker(queue, run, shop, "resumed", launch="two").start()
+    assert called == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [START, FINISH])
+async def test_a_hook_that_ends_each_worker_has_failed_after_a_few_calls(queue: Queue, kind: str) -> None:
+    run, tokens, called = await start(queue, page()), list[int](), asyncio.Event()
+
+    async def die(run: Any) -> None:
+        tokens.append(run.token)
+        called.set()
+        await asyncio.Event().wait()
+
+    def begin(shop: Scraper, name: str, launch: str) -> "asyncio.Task[None]":
+        mine = worker(queue, run, shop, name, dies=True, launch=launch)
+
+        async def run_worker() -> None:
+            await mine.start()
+            await mine.finish()
+
+        return asyncio.create_task(run_worker())
+
+    shop = Scraper("shop")
+    getattr(shop, kind)(lambda run: None)
+    getattr(shop, kind)(die)
+    await finish_tasks(queue, run)
+    dead = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "RENEW_INTERVAL", 1_000.0)
+        for index in range(MAX_DEATHS):
+            called.clear()
+            dead.append(begin(shop, f"w{index}", "one"))
+            await called.wait()
+        for index in range(3):  # replaced, or started late
+            ending = begin(shop, f"late{index}", "one")
+            if kind == START:
+                with pytest.raises(
+                    HookFailed, match="die failed: its worker process ended during the call, 3"
+                ):
+                    await ending
+            else:
+                await ending
+        record = (await hook_records(queue, run.id))[kind]
+        assert record.as_json() == {
+            "state": "failed",
+            "token": MAX_DEATHS + 1,
+            "worker": f"w{MAX_DEATHS - 1}",
+            "hook": f"{kind} die",
+            "error": f"{kind} die: its worker process ended during the call, {MAX_DEATHS} times in a row",
+        }
+        assert tokens == [1, 2, 3]
+        called.clear()
+        dead.append(begin(shop, "resumed", "two"))
+        await called.wait()
+    assert tokens == [1, 2, 3, MAX_DEATHS + 2]
+    for task in dead:
+        task.cancel()
+    await asyncio.wait(dead)
+
+
+async def test_a_hook_whose_worker_is_gone_is_reported_as_interrupted(queue: Queue, clock: Clock) -> None:
+    run, called = await start(queue, page()), asyncio.Event()
+
+    async def hang(run: Any) -> None:
+        called.set()
+        await asyncio.Event().wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "RENEW_INTERVAL", 1_000.0)
+        first = worker(queue, run, scraper_with(on_run_start=hang), "first")
+        held = asyncio.create_task(first.start())
+        await called.wait()
+        assert (await hook_records(queue, run.id))[START].is_running
+        await clock.forward(HOLD_TIME)
+        record = (await hook_records(queue, run.id))[START]
+        assert record.has_failed and record.state is HookState.INTERRUPTED
+        assert record.as_json()["error"] == "on_run_start hang: its worker ended during the call"
+        first.stop(Stop.RELEASE)
+        await held
+    record = (await hook_records(queue, run.id))[START]
+    assert record.as_json()["error"] == "on_run_start hang: it was stopped before it returned"
 
 
 async def test_the_end_of_a_run_is_reported_once_with_its_counts_and_again_if_it_was_resumed(

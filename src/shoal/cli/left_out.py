@@ -38,6 +38,12 @@ def hook_lines(snapshot: "Snapshot") -> list[str]:
     return [f"The hook {one.hook} failed: {one.error} (in worker {one.worker})." for one in failed]
 
 
+def running_hook_lines(snapshot: "Snapshot") -> list[str]:
+    """Return the hooks of a run that are called at this moment, a line each."""
+    running = [record for record in snapshot.hooks.values() if record.is_running]
+    return [f"The hook {one.hook} is running (in worker {one.worker})." for one in running]
+
+
 def lost_lines(snapshot: "Snapshot") -> list[str]:
     """Return that counts are lower bounds, if there are any that a killed worker may have lost."""
     from shoal.worker.left_out.last_counts import LOST

@@ -1,5 +1,8 @@
 """The stored text of a failed attempt: its error in the first line, and its traceback below."""
 
+import traceback
+from pathlib import Path
+
 from shoal.core.model import Bury, Retry
 from shoal.core.text import printable
 
@@ -33,6 +36,13 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except (Exception, SystemExit, KeyboardInterrupt):
         return "its message cannot be read, because its __str__ fails"
+
+
+def error_with_place(error: BaseException) -> str:
+    """Return an error of the user's code as its class, its message, and the line that raised it."""
+    codes = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    where = f" ({Path(codes[-1][0]).name}:{codes[-1][1]})" if codes else ""
+    return f"{type(error).__name__}: {message_of(error)}".removesuffix(": ") + where
 
 
 def error_of(text: str) -> str:

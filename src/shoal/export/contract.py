@@ -48,10 +48,14 @@ class Writer(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
+        if kind is not None:
             self.discard()
+            return
+        try:
+            self.close()
+        except BaseException:
+            self.discard()
+            raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

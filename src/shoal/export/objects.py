@@ -1,6 +1,7 @@
 """Object storage: s3://, gs:// and az:// addresses, through obstore."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,14 +21,28 @@ MAX_KEY = 1_024  # bytes of the name of an object
 MAX_PUT = 64 << 20  # bytes that are uploaded in one request
 TIMEOUT, CONNECT_TIMEOUT = timedelta(minutes=2), timedelta(seconds=10)  # of one request
 RETRY_TIMEOUT, MAX_RETRIES = timedelta(seconds=30), 5
-ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+# Variables with the address of a server that is not the provider's own; obstore does not read all of them.
+ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+ENDPOINT_KEYS = {"s3": "endpoint", "gs": "base_url", "az": "endpoint"}  # of obstore
 KEY_VARIABLES = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+NETWORK_VARIABLES = {
+    "s3": "AWS_ENDPOINT_URL",
+    "gs": "GOOGLE_BASE_URL",
+    # The account is a part of the host's name.
+    "az": "AZURE_STORAGE_ACCOUNT_NAME",
+}
+BUCKET_WORDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
 # What the error of a host without credentials mentions: the service that a machine of a cloud has.
 _NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "credential", "Account must be specified")
+_LIBRARY_PREFIX = re.compile(r"^Generic \w+ error: ")
 _UNREACHABLE = ("error sending request", "dns error", "connect", "timed out", "HTTP error")
 
 
@@ -66,10 +81,9 @@ class ObjectAddress:
     def open(self) -> Any:
         """Return the store of the bucket; raises InvalidSetting if the library is not installed."""
         stores = _library("obstore.store", self.location)
-        endpoint = next((value for name in ENDPOINTS if (value := os.environ.get(name))), "")
-        is_s3 = self.scheme == "s3"
-        config = {"endpoint": endpoint} if is_s3 and endpoint else {}
-        more = _profile_credentials() if is_s3 else {}
+        endpoint = _read_endpoint(self.scheme)
+        config = {ENDPOINT_KEYS[self.scheme]: endpoint} if endpoint else {}
+        more = _profile_credentials() if self.scheme == "s3" else {}
         try:
             return stores.from_url(
                 f"{self.scheme}://{self.bucket}",
@@ -88,23 +102,23 @@ class ObjectAddress:
 
     def explain(self, error: BaseException) -> ObjectProblem:
         """Return what an error of the library means."""
-        text, kind = str(error), type(error).__name__
-        variables = KEY_VARIABLES[self.scheme]
+        text, kind, scheme = str(error), type(error).__name__, self.scheme
+        variables, bucket = KEY_VARIABLES[scheme], f"{BUCKET_WORDS[scheme]} {self.bucket!r}"
         if kind in ("PermissionDeniedError", "UnauthenticatedError"):
-            return ObjectProblem(
-                "access is denied", f"Check {variables}, and what they may do in bucket {self.bucket!r}"
-            )
+            return ObjectProblem("access is denied", f"Check {variables}, and what they may do in {bucket}")
+        if "Invalid Access Key" in text:  # with a character of it
+            return ObjectProblem("the account key is not valid base64", f"Check {variables}")
         if isinstance(error, FileNotFoundError):
-            return ObjectProblem(
-                f"there is no bucket {self.bucket!r}", "Create it, or check its name and the endpoint"
-            )
+            return ObjectProblem(f"there is no {bucket}", "Create it, or check its name and the endpoint")
         if any(word in text for word in _NO_CREDENTIALS):
             return ObjectProblem("no credentials were found", f"Set {variables}")
         if any(word in text for word in _UNREACHABLE):
-            advice = "Check the network" + (" and AWS_ENDPOINT_URL" if self.scheme == "s3" else "")
+            advice = f"Check the network and {NETWORK_VARIABLES[scheme]}"
             return ObjectProblem("its server cannot be reached", advice, is_unreachable=True)
-        first = text.strip().partition("\n")[0]
-        return ObjectProblem(printable(shorten(redacted(first), 200)) or kind, "Check the bucket")
+        first = _LIBRARY_PREFIX.sub("", text.strip().partition("\n")[0]).removesuffix(".")
+        return ObjectProblem(
+            printable(shorten(redacted(first), 200)) or kind, f"Check {variables}, and the {bucket}"
+        )
 
 
 def put_object(store: Any, key: str, file: BinaryIO, attributes: dict[str, str] | None = None) -> None:
@@ -205,6 +219,17 @@ def translate_object_errors(address: ObjectAddress) -> Iterator[None]:
         problem = address.explain(error)
         kind = ExportUnavailable if problem.is_unreachable else ExportFailed
         raise kind(address.location, problem.reason, f"{problem.advice}, then export again") from error
+
+
+def _read_endpoint(scheme: str) -> str:
+    """Return the address of the server from the environment, if one is set; raises InvalidSetting."""
+    for name in ENDPOINTS[scheme]:
+        if value := os.environ.get(name):
+            # The library ends the program with a panic at some that are none.
+            if not value.startswith(("http://", "https://")):
+                raise InvalidSetting(name, f"must begin with http:// or https://; got {shorten(value)!r}")
+            return value
+    return ""
 
 
 def _profile_credentials() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.export.contract import Exporter, ExportOptions, Writer
 from shoal.export.exporters import EXPORTERS, FILES
+from shoal.export.plugin_writers import guarded
 from shoal.export.steps import StepWriter, step_file
 from shoal.export.tables.address import is_table, read_address
 from shoal.export.target import STDOUT, OutputTarget, has_content, open_target
@@ -80,6 +81,9 @@ def _open_address(location: str, options: ExportOptions) -> Writer:
         raise InvalidSetting("--by-step", f"is not supported for {scheme}://… Export each step with --step")
     if options.live and not exporter.can_follow:
         raise InvalidSetting(f"{scheme}://…", "cannot be written live. Export after the run")
+    if scheme not in EXPORTERS.builtin:
+        exporter = guarded(scheme, exporter)
+    assert exporter.open_address is not None  # as above
     return exporter.open_address(location, options)
 
 
@@ -156,7 +160,7 @@ def _exporter(name: str) -> Exporter:
     exporter = EXPORTERS.find(name)
     if exporter is None or exporter.open_file is None:
         raise InvalidSetting("format", f"{name!r} is not supported. {_hint(name)}")
-    return exporter
+    return exporter if name in EXPORTERS.builtin else guarded(name, exporter)
 
 
 def _format(path: str, format: str | None) -> str:

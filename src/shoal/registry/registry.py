@@ -65,6 +65,10 @@ class Registry(Generic[T]):
             raise self._failed(plugins[0], problem)
         return self._load(plugins[0])
 
+    def failure(self, name: str, reason: str) -> PluginFailed:
+        """Return the error for a plugin that fails when it is used."""
+        return self._failed(self.plugin_names()[name], reason)
+
     def plugins(self) -> list[PluginState]:
         """Return all plugins of this kind with their problems; each is imported, within a time limit."""
         return [PluginState(one, self._problem(one)) for one in installed(self.group)]

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
-from types import AsyncGeneratorType, FrameType, GeneratorType, TracebackType
+from types import AsyncGeneratorType, CodeType, FrameType, GeneratorType, TracebackType
 from typing import Any, TypeVar
 
 from shoal.core.errors import InvalidInput, InvalidItem
@@ -51,6 +51,12 @@ class Step:
         """The file that defines the function; empty if it has none."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return code.co_filename if code else ""
+
+    @property
+    def may_download(self) -> bool:
+        """Whether the function itself calls `page.download`; what it calls in other functions is not seen."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return code is not None and _uses_name(code, "download")
 
     def harvest(self, subject: Subject) -> Harvest:
         """Run the function to completion and return its results; an exception discards them all."""
@@ -154,3 +160,8 @@ def _frames(result: Any) -> Iterator[FrameType]:
     while isinstance(result, GeneratorType) and result.gi_frame is not None:
         yield result.gi_frame
         result = result.gi_yieldfrom
+
+
+def _uses_name(code: CodeType, name: str) -> bool:
+    inner = (const for const in code.co_consts if isinstance(const, CodeType))
+    return name in code.co_names or any(_uses_name(one, name) for one in inner)

@@ -10,6 +10,7 @@ from shoal.core.text import printable
 from shoal.core.values import counted
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
+from shoal.script.keyword_errors import in_python
 
 log = logging.getLogger("shoal.script")
 ERASE = "\r\x1b[2K"
@@ -40,7 +41,7 @@ class ScriptProgress:
 
     def on_message(self, text: str) -> None:
         """Show an event of the run."""
-        shown = "\n".join(map(printable, text.split("\n")))
+        shown = "\n".join(map(printable, in_python(text).split("\n")))
         if self._is_line:
             sys.stderr.write(f"{ERASE}{shown}\n{self.last}")
             sys.stderr.flush()

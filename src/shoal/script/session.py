@@ -30,7 +30,6 @@ from shoal.script.options import RunOptions
 from shoal.script.progress import ScriptProgress
 
 KILL_TIMEOUT = 5.0  # seconds for a cancelled run to hand back its tasks; then its workers are killed
-ALLOW_PRIVATE = "Resume the run with: --allow-private "
 
 
 class ScriptRun:
@@ -70,10 +69,6 @@ class ScriptRun:
         except asyncio.CancelledError:
             await self._abandon(working)
             raise
-        except InvalidInput as error:
-            if ALLOW_PRIVATE not in str(error):
-                raise
-            raise _in_python(error) from error
         if summary.ending.failed:
             raise ShoalError(f"The workers of run {self.run.id} have stopped: {summary.ending.failures[0]}")
         await self._close_sources()  # which reports those that could not be read
@@ -222,9 +217,3 @@ async def _find_resumed(queue: Queue, job: Job, options: RunOptions) -> Run | No
     with suppress(InvalidSetting):
         return await find_existing(queue, job, None, resume=True)
     return None
-
-
-def _in_python(error: InvalidInput) -> InvalidInput:
-    """Return an error that names a keyword instead of an option of the command line."""
-    text, _, host = str(error).partition(ALLOW_PRIVATE)
-    return InvalidInput(f"{text.replace('; they stay queued', '')}Allow it with: allow_private=[{host!r}]")

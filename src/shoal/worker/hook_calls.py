@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from datetime import timedelta
 from typing import Any
 
@@ -75,7 +75,11 @@ class HookCalls:
     ) -> Response:
         """Return the response, or what a hook returns in its place."""
         for hook in self._hooks.response:
-            result = await self._call(hook, response, task, number, limit)
+            try:
+                result = await self._call(hook, response, task, number, limit)
+            except FrozenInstanceError as error:
+                advice = "A response is not changed in place: return dataclasses.replace(response, body=…)"
+                raise InvalidInput(f"{hook}: {error}. {advice}") from error
             if isinstance(result, Response):
                 response = _check_response(hook, result)
             elif result is not None:
@@ -105,15 +109,15 @@ class HookCalls:
             if result is not None and hasattr(result, "__await__"):
                 result = await self._wait_for(hook, result, number, limit)
         except (SystemExit, GeneratorExit) as error:
-            raise StepEnded(str(hook), error) from error
+            raise StepEnded(str(hook), error, is_hook=True) from error
         except asyncio.CancelledError as error:
             if owner.cancelling() > before and self._may_cancel():
                 raise
             await forget_cancellation(before)
-            raise StepEnded(str(hook), error) from error
+            raise StepEnded(str(hook), error, is_hook=True) from error
         if owner.cancelling() > before and not self._may_cancel():
             await forget_cancellation(before)
-            raise StepEnded(str(hook), asyncio.CancelledError())
+            raise StepEnded(str(hook), asyncio.CancelledError(), is_hook=True)
         return result
 
     async def _wait_for(self, hook: Hook, result: Any, number: int, limit: timedelta) -> Any:
@@ -124,7 +128,7 @@ class HookCalls:
         except TimeoutError as error:
             if not deadline.has_expired:
                 raise
-            raise StepTimeout(str(hook), limit.total_seconds()) from error
+            raise StepTimeout(str(hook), limit.total_seconds(), is_hook=True) from error
 
 
 async def await_result(result: Any) -> Any:
@@ -241,13 +245,17 @@ def _is_same(draft: OutgoingRequest, request: Request, method: str) -> bool:
 
 def _check(hook: Hook, draft: OutgoingRequest, url: str) -> None:
     """Raise InvalidInput for a request that cannot be sent, or that belongs to another host's turn."""
-    if host_of(draft.url) != host_of(url):
+    if draft.body is not None and not isinstance(draft.body, bytes):
+        raise InvalidInput(f"{hook} set the body to a {type(draft.body).__name__}; it must be bytes or None")
+    try:
+        host = host_of(draft.url)
+        _read_options(draft)
+    except InvalidInput as error:
+        raise InvalidInput(f"{hook} made a request that cannot be sent. {error}") from error
+    if host != host_of(url):
         raise InvalidInput(
             f"{hook} changed the host of a request. A host has its own rate: yield page.follow(url) instead"
         )
-    if draft.body is not None and not isinstance(draft.body, bytes):
-        raise InvalidInput(f"{hook} set the body to a {type(draft.body).__name__}; it must be bytes or None")
-    _read_options(draft)
     fields: dict[Any, Any] = dict(draft.headers)
     for name, value in fields.items():
         if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():

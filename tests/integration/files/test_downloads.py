@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from shoal import Scraper, open_queue
+from shoal.core.errors import StorageFailed
 from shoal.worker.files.store import Spool
 from tests.integration.files.conftest import content_of
 
@@ -151,6 +152,35 @@ def test_a_folder_that_cannot_be_written_is_named_once_before_the_first_page(sit
     assert site.requests == []
 
 
+@pytest.mark.parametrize("where", ["in the step", "in a function that it calls"])
+async def test_the_default_folder_is_checked_once_too(site, tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / ".incomplete").touch()
+
+    def elsewhere(page, number):
+        return page.download(f"/img/{number}.png")
+
+    def direct(page):
+        yield from ({"image": page.download(f"/img/{number}.png")} for number in range(5))
+
+    def indirect(page):
+        yield from ({"image": elsewhere(page, number)} for number in range(5))
+
+    shop = make_shop(direct if where == "in the step" else indirect)
+    queue = f"sqlite:///{tmp_path}/shop.db"
+    with pytest.raises(StorageFailed, match="files could not be written: File exists"):
+        await shop.run([f"{site.url}/gallery/0"], queue=queue)
+    assert len(site.requests) == (0 if where == "in the step" else 1)
+    async with open_queue(queue) as opened:
+        (run,) = await opened.runs()
+        stats = await opened.stats(run.id)
+    assert not stats.dead and stats.remaining == (1 if where == "in the step" else 5)
+    (tmp_path / "files" / ".incomplete").unlink()
+    result = await shop.run(queue=queue)
+    assert len(result.items) == 5 and result.is_complete
+
+
 async def test_a_file_of_two_items_is_fetched_once(site, tmp_path):
     def products(page):
         for number in range(5):
@@ -180,6 +210,7 @@ async def test_secret_headers_of_the_scraper_do_not_go_to_another_host(site, tmp
 
 SCRIPT = """\
 from shoal import Scraper, open_queue
+from shoal.core.errors import StorageFailed
 from shoal.worker.files.store import Spool
 shop = Scraper("shop", rate=None, per_host=8, robots=False, allow_private="127.0.0.1", 
     retry={{"delay": "10ms"}})

@@ -125,6 +125,14 @@ def test_what_cannot_be_a_hook_is_refused_with_an_example(kind):
             getattr(shop, f"on_{kind}")(wrong)
 
 
+def test_a_hook_with_the_wrong_arguments_is_shown_as_it_is_defined():
+    def clean():
+        """Take nothing."""
+
+    with pytest.raises(InvalidInput, match=r"def clean\(item, page\); got def clean\(\)$"):
+        Scraper("shop").on_item(clean)
+
+
 def test_a_changed_copy_of_a_scraper_has_its_hooks_and_resources():
     shop = scraper_with(in_place)
     copy = shop.replace(rate="1/s")

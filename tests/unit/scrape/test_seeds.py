@@ -47,7 +47,7 @@ async def test_a_function_that_fails_is_named_with_its_line():
         yield URL
         raise KeyError("shelf")
 
-    with pytest.raises(SeedsFailed, match=r"'shop' failed after 1 seeds: KeyError: 'shelf' \(test_seeds.py:"):
+    with pytest.raises(SeedsFailed, match=r"'shop' failed after 1 seed: KeyError: 'shelf' \(test_seeds.py:"):
         await seeds_of(failing)
 
 

@@ -101,8 +101,34 @@ async def cancel_and_wait(*_):
 async def test_a_hook_that_cancels_its_own_task_fails_it_by_name(process, kind, hook):
     outcome = await process(shop_with(kind, hook))
     assert isinstance(outcome, Retry)
-    assert f"StepEnded: Step '{kind} {hook.__name__}' raised CancelledError" in outcome.error
+    assert f"StepEnded: The hook {kind} {hook.__name__} raised CancelledError" in outcome.error
     await asyncio.sleep(0)  # nothing is left to be raised
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "error"),
+    [
+        ("headers", None, "on_request change made a request that cannot be sent. headers must be"),
+        ("url", 5, "on_request change made a request that cannot be sent. Cannot fetch URL '5'"),
+        ("method", "FETCH", "on_request change made a request that cannot be sent. "),
+        ("body", "text", "on_request change set the body to a str"),
+    ],
+)
+async def test_a_hook_that_makes_a_wrong_request_is_named(process, attribute, value, error):
+    def change(request):
+        setattr(request, attribute, value)
+
+    outcome = await process(shop_with("on_request", change))
+    assert error in outcome.error
+
+
+async def test_a_hook_that_changes_a_response_in_place_is_told_what_to_return(process):
+    def change(response):
+        response.body = b""
+
+    outcome = await process(shop_with("on_response", change))
+    assert "on_response change: cannot assign to field 'body'" in outcome.error
+    assert "return dataclasses.replace(response, body=…)" in outcome.error
 
 
 async def test_a_hook_of_items_that_cancels_its_own_task_fails_it(process):
@@ -122,7 +148,7 @@ async def test_an_async_hook_that_hangs_under_a_step_in_a_thread_ends_with_the_s
         await asyncio.sleep(1000)
 
     outcome = await process(shop_with("on_item", hang, lease="200ms", is_async=False))
-    assert isinstance(outcome, Retry) and "timed out after 0.2 s" in outcome.error
+    assert isinstance(outcome, Retry) and "The hook on_item hang timed out after 0.2 s" in outcome.error
 
 
 async def test_an_error_of_a_hook_for_errors_shows_the_first_error_too(process):

@@ -56,6 +56,11 @@ class Racer:
     only_task: str | None = None
     is_checked: bool = True
 
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is not Shoal."""
+        return not self.name.startswith("shoal-")
+
 
 def racers() -> list[Racer]:
     """Return everybody, in the order of the table."""

@@ -94,9 +94,9 @@ class SeedsFailed(ShoalError):
 class StepTimeout(ShoalError):
     """The step timed out."""
 
-    def __init__(self, step: str, seconds: float) -> None:
+    def __init__(self, step: str, seconds: float, *, is_hook: bool = False) -> None:
         self.step, self.seconds = step, seconds
-        super().__init__(f"Step {step!r} timed out after {seconds:g} s")
+        super().__init__(f"{_named(step, is_hook)} timed out after {seconds:g} s")
 
 
 class RetryLater(ShoalError):
@@ -121,9 +121,9 @@ class SkipTask(ShoalError):
 class StepEnded(ShoalError):
     """A step raised an exception that is meant to end a program or a task, not to report an error."""
 
-    def __init__(self, step: str, error: BaseException) -> None:
+    def __init__(self, step: str, error: BaseException, *, is_hook: bool = False) -> None:
         name = type(error).__name__
-        super().__init__(f"Step {step!r} raised {name}. Raise an error of another class, or return")
+        super().__init__(f"{_named(step, is_hook)} raised {name}. Raise an error of another class, or return")
         self.step, self.error = step, error
 
 
@@ -156,3 +156,7 @@ class BrowserMissing(ShoalError):
             f"{reason}. Install one: apt-get install chromium-headless-shell; "
             "or set its path: SHOAL_CHROMIUM=/path/to/chrome"
         )
+
+
+def _named(step: str, is_hook: bool) -> str:
+    return f"The hook {step}" if is_hook else f"Step {step!r}"

@@ -68,6 +68,7 @@ class WorkerPool:
         first: int = 0,
     ) -> None:
         """Fill `count` slots, numbered from `first`; each worker starts `stagger` after the one before."""
+        config = msgspec.structs.replace(config, launch=new_worker_id())
         self._queue, self._config, self._count, self._fork_server = queue, config, count, fork_server
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
         self._first, self._lock = first, lock
@@ -78,6 +79,7 @@ class WorkerPool:
         self._log = WorkerLifecycleLog(logs, config.run_id, on_output)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
         self._settings_stamp: int | None = None
+        self._slots_left = count
         self._stops = 0
         self._stopping = asyncio.Event()
         self._is_over = False  # whether a worker has found the run drained
@@ -158,12 +160,16 @@ class WorkerPool:
             with self._fork_server or ForkServer() as fork_server:
                 async with asyncio.TaskGroup() as group:
                     for number in range(self._first, self._first + self._count):
-                        group.create_task(self._keep_slot_running(fork_server, number, ending))
+                        slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
+                        slot.add_done_callback(self._count_slot)
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):
                 raise first from errors
             raise DutyFailed("Supervising a worker", first) from errors
+
+    def _count_slot(self, _slot: asyncio.Task[None]) -> None:
+        self._slots_left -= 1
 
     def _stop_without_lock(self, why: str) -> None:
         self._on_event(f"{why} Stopping.")
@@ -218,7 +224,8 @@ class WorkerPool:
         ending.failures.append("\n".join(words))
         if self._count > 1:
             end = "" if how.endswith(".") else "."
-            self._on_event(f"Worker {number + 1} {how}{end} It is not restarted; the others continue.")
+            others = "; the others continue" if self._slots_left > 1 else ""
+            self._on_event(f"Worker {number + 1} {how}{end} It is not restarted{others}.")
             if crash_loop:
                 self._on_event(f"{crash_loop}.")
             if last.last_lines:

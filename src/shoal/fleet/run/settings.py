@@ -27,12 +27,14 @@ from shoal.worker.run_settings.private_hosts import options_for, private_hosts_t
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
+    PATH_SETTINGS,
     SettingsNote,
     StoredSettings,
     merged,
     read_note,
     storable,
     swap_settings,
+    with_absolute_paths,
     write_settings,
 )
 from shoal.worker.shared_budgets import raise_page_limit
@@ -231,7 +233,9 @@ def _use(job: Job, run: Run, note: SettingsNote) -> _Use:
 
 
 def _field(job: Job, key: str) -> Any:
-    return getattr(job.scraper.settings, "delay" if key == "rate" else key)
+    value = getattr(job.scraper.settings, "delay" if key == "rate" else key)
+    # Stored are absolute paths, and the same folder may be typed again as it was.
+    return with_absolute_paths(key, value) if key in PATH_SETTINGS else value
 
 
 async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:

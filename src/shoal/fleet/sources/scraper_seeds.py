@@ -2,12 +2,11 @@
 
 import asyncio
 import time
-import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import SeedsFailed, ShoalError
+from shoal.core.failures import error_with_place
 from shoal.discover.source import OpenSource, SourceOptions
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.seeds import iterate_seeds, user_code
@@ -49,8 +48,9 @@ async def _iterate_guarded(what: str, seeds: AsyncIterator[Any]) -> AsyncIterato
     except ShoalError:
         raise
     except Exception as error:
+        seeds_read = f"{count:,} seed{'' if count == 1 else 's'}"
         raise SeedsFailed(
-            f"{what} failed after {count:,} seeds: {_describe(error)}. "
+            f"{what} failed after {seeds_read}: {error_with_place(error)}. "
             "Fix it and repeat the command; a run that has tasks already continues with --resume newest"
         ) from error
 
@@ -79,9 +79,3 @@ def _take(iterator: Iterator[Any]) -> tuple[list[Any], Exception | None]:
     except Exception as error:
         return batch, error
     return batch, None
-
-
-def _describe(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"

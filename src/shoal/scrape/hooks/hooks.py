@@ -86,7 +86,7 @@ class ScraperHooks:
         """Add a hook; raises InvalidInput if it cannot be called as the example is."""
         count = _count_args(function, max_args)
         if count is None:
-            raise InvalidInput(f"Define a hook as in: {example}; got {shorten(repr(function))}")
+            raise InvalidInput(f"Define a hook as in: {example}; got {_describe(function)}")
         getattr(self, kind.removeprefix("on_")).append(Hook(kind, function, count > 1, limit))
         return function
 
@@ -164,7 +164,7 @@ def _wait_for(hook: Hook, result: Awaitable[Any]) -> Any:
             raise  # the hook's own
         # Else this thread, and with it a run in the caller's process, would never end.
         waiting.cancel()
-        raise StepTimeout(str(hook), thread.seconds) from error
+        raise StepTimeout(str(hook), thread.seconds, is_hook=True) from error
 
 
 def _read_items(hook: Hook, item: Any, result: Any) -> list[Any]:
@@ -184,6 +184,14 @@ def _read_items(hook: Hook, item: Any, result: Any) -> list[Any]:
         if not isinstance(value, Reject) and not is_item(value):
             raise InvalidItem(value, f"{hook} returned a list with a value of type {type(value).__name__}")
     return list(result)
+
+
+def _describe(function: Any) -> str:
+    """Return how a function is defined, for a message."""
+    try:
+        return shorten(f"def {function.__name__}{inspect.signature(function)}")
+    except (AttributeError, TypeError, ValueError):
+        return shorten(repr(function))
 
 
 def _count_args(function: Any, most: int) -> int | None:
@@ -208,4 +216,4 @@ async def _as_coroutine(hook: Hook, result: Awaitable[Any]) -> Any:
         return await result
     except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
         # These would end the event loop of the worker.
-        raise StepEnded(str(hook), error) from error
+        raise StepEnded(str(hook), error, is_hook=True) from error

@@ -89,11 +89,12 @@ class FilesResponse(ResponseModel):
 
 
 class RunHookResponse(ResponseModel):
-    """The hooks of one kind of a run: how far they are, and which of them failed."""
+    """The hooks of one kind of a run: how far they are, and which of them is running or has failed."""
 
     state: str
     token: int
     worker: str
+    hook: str | None
     error: str | None
 
 

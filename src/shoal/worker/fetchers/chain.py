@@ -18,6 +18,7 @@ from shoal.fetch.response_limits import Limits
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login
+from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.cache import CacheSettings
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.failures.pages import FailedPageStore
@@ -146,16 +147,20 @@ def open_failed_pages(
     return FailedPageStore(queue, run.id, settings.failed_pages, secrets)
 
 
-async def open_downloads(settings: ScraperSettings, queue: Queue, run: Run) -> Downloads:
+async def open_downloads(scraper: Scraper, queue: Queue, run: Run) -> Downloads:
     """Return what stores the files of a run; removes what killed workers have left in its folder.
 
-    Raises StorageFailed if the place that `files` names cannot be used.
+    Raises StorageFailed if files will be stored, as far as that is known, and their place cannot be used.
     """
+    settings = scraper.settings
     store = open_files(settings.files)
-    if settings.files and not settings.replay:
-        await asyncio.to_thread(store.check)
+    downloads = Downloads(store, KnownFiles(queue, store.place), run.id)
+    # A scraper without downloads may run where nothing can be written.
+    is_used = settings.files or any(step.may_download for step in scraper.steps.values())
+    if is_used and not settings.replay:
+        await downloads.check_place()
     await asyncio.to_thread(store.remove_leftovers)
-    return Downloads(store, KnownFiles(queue, store.place), run.id)
+    return downloads
 
 
 def _open_cache_store(cache: CacheSettings, queue: Queue) -> CacheStore:

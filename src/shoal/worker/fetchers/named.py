@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from shoal.core.errors import ShoalError
+from shoal.core.failures import error_with_place
 from shoal.fetch.contract import Fetcher, FetcherOptions, OpenFetcher
 from shoal.fetch.named import BROWSER, ChoosingFetcher, GuardedFetcher, NamingFetcher
 from shoal.queue.contract import Queue
@@ -53,8 +55,22 @@ def with_named(options: FetcherOptions, wanted: Collection[str | None]) -> Fetch
         others[BROWSER] = open_browser(options)
     for name in plugin_fetchers(wanted):
         if opener := FETCHERS.find(name):
-            others[name] = GuardedFetcher(name, opener(options), limits=options.limits, egress=options.egress)
+            fetcher = _open_plugin(name, opener, options)
+            others[name] = GuardedFetcher(name, fetcher, limits=options.limits, egress=options.egress)
     return ChoosingFetcher(options.http, others) if others else options.http
+
+
+def _open_plugin(name: str, opener: OpenFetcher, options: FetcherOptions) -> Fetcher:
+    try:
+        fetcher = opener(options)
+        for method in ("fetch", "close"):
+            if not callable(getattr(fetcher, method, None)):
+                raise TypeError(f"it returned a {type(fetcher).__name__}, which has no method {method}")
+    except ShoalError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FETCHERS.failure(name, error_with_place(error)) from error
+    return fetcher
 
 
 def name_fetchers(

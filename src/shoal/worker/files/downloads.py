@@ -15,6 +15,7 @@ from shoal.core.errors import (
     NoSuchHost,
     OutOfScope,
     RobotsDenied,
+    StorageFailed,
     TooLarge,
     WrongFileType,
 )
@@ -51,6 +52,32 @@ class Downloads:
     def __init__(self, store: FileStore, known: KnownFiles, run_id: str) -> None:
         self._store, self._known, self._run_id = store, known, run_id
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._checking, self._is_checked = asyncio.Lock(), False
+        self._unusable = asyncio.Event()
+        self._problem: StorageFailed | None = None
+
+    async def check_place(self) -> None:
+        """Raise StorageFailed if no file can be stored."""
+        await asyncio.to_thread(self._store.check)
+        self._is_checked = True
+
+    async def watch_place(self) -> None:
+        """Raise StorageFailed once a download finds that no file can be stored: no other could be either."""
+        await self._unusable.wait()
+        assert self._problem is not None
+        raise self._problem
+
+    async def _check_first(self) -> None:
+        """Check the place before the first file; if it cannot be used, wait for the end of the worker."""
+        async with self._checking:
+            if self._is_checked:
+                return
+            try:
+                await self.check_place()
+            except StorageFailed as error:
+                self._problem = error
+                self._unusable.set()
+                await asyncio.Event().wait()
 
     async def carry_out(
         self, task: Task, step: Step, counts: FileCounts, fetch: Fetch, run_step: RunStep
@@ -60,6 +87,7 @@ class Downloads:
         An item that waits for its files gets the reason for one that its host refuses; other errors, and all
         errors of a file without an item, are raised.
         """
+        await self._check_first()
         plan, url = read_plan(task), task.url
         assert url is not None, "handler() has checked it"
         request = msgspec.structs.replace(plan.files[0], url=url)  # which may have been edited

@@ -202,7 +202,7 @@ async def open_worker(
     failed_pages = open_failed_pages(settings, queue, run, secrets)
     if failed_pages:
         stack.push_async_callback(failed_pages.close)
-    downloads = await open_downloads(settings, queue, run)
+    downloads = await open_downloads(scraper, queue, run)
     stack.push_async_callback(downloads.close)
     telemetry = WorkerTelemetry(config, channel, scraper.steps)
     stack.callback(telemetry.close)
@@ -239,7 +239,7 @@ async def open_worker(
             queue,
             run,
             scraper,
-            ThisWorker(config.worker_id, pid_scope(), is_process_running),
+            ThisWorker(config.worker_id, pid_scope(), is_process_running, config.launch),
             report or partial(report_warning, channel),
             redactor(secrets),
         )
@@ -247,6 +247,7 @@ async def open_worker(
         else None,
     )
     worker.tally.measures = telemetry.measures
+    worker.start(downloads.watch_place(), "watching the place of files")
     return worker
 
 

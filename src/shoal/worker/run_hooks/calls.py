@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -34,7 +35,9 @@ from shoal.worker.run_hooks.record import (
     HookRecord,
     HookState,
     find_record,
+    interrupted,
     new_record,
+    next_record,
     topic_of,
 )
 from shoal.worker.run_hooks.threads import in_thread
@@ -54,6 +57,7 @@ class ThisWorker(NamedTuple):
     worker_id: str
     pid_scope: str | None
     is_running: Callable[[int], bool]
+    launch: str = ""  # of all workers that were started together
 
 
 class RunHookCalls:
@@ -152,13 +156,20 @@ class RunHookCalls:
             record = found.record if found else None
             if self._stopped.is_set() or (record and record.state is HookState.DONE):
                 return
-            # A failure before this worker was started is not its own: the user wants another attempt.
-            if record and record.state is HookState.FAILED and record.token > self._before[kind]:
+            if record and record.state is HookState.FAILED and self._concerns_me(kind, record):
                 raise HookFailed(record.hook, f"{record.error} (in worker {record.worker})")
-            taken = new_record(self._this.worker_id, self._this.pid_scope, record.token + 1 if record else 1)
-            if note := await self._write(kind, taken, found.note.stamp if found else None):
+            this = self._this
+            mine = new_record(this.worker_id, this.pid_scope, this.launch, str(hooks[0]))
+            taken = next_record(record, mine)
+            note = await self._write(kind, taken, found.note.stamp if found else None)
+            if note and taken.is_running:
                 await self._call_held(kind, hooks, taken, note)
                 return
+
+    def _concerns_me(self, kind: str, failed: HookRecord) -> bool:
+        """Return whether a failure ends this worker too; after an earlier one it tries again."""
+        is_mine = bool(failed.launch) and failed.launch == self._this.launch
+        return is_mine or failed.token > self._before[kind]
 
     async def _wait_while_held(self, kind: str) -> HookNote | None:
         """Return the record once no other worker calls these hooks, or at `stop`; None if there is none."""
@@ -180,9 +191,9 @@ class RunHookCalls:
 
     async def _call_held(self, kind: str, hooks: Sequence[Hook], record: HookRecord, note: Note) -> None:
         """Call the hooks while the record is held, and write how they ended; raises HookFailed."""
-        held = _HeldRecord(record, note)
-        call = self._call = asyncio.create_task(self._call_hooks(hooks, record.token))
-        renewing = asyncio.create_task(self._keep(kind, held))
+        held = _HeldRecord(record, note, partial(self._write, kind))
+        call = self._call = asyncio.create_task(self._call_hooks(hooks, held))
+        renewing = asyncio.create_task(self._keep(held))
         try:
             await asyncio.wait([call, renewing], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -202,15 +213,20 @@ class RunHookCalls:
     async def _write_end(self, kind: str, held: "_HeldRecord", call: asyncio.Task[None]) -> None:
         if held.is_lost:
             return
-        error, state = failure_of(call), HookState.DONE
-        if call.cancelled() or error:
-            state = HookState.FAILED if isinstance(error, HookFailed) else HookState.OPEN
-        ended = msgspec.structs.replace(held.record, state=state)
-        if isinstance(error, HookFailed):
-            ended = msgspec.structs.replace(ended, hook=error.hook, error=self._redact(error.reason))
+        error, record = failure_of(call), held.record
+        match error:
+            case HookFailed():
+                reason = self._redact(error.reason)
+                record = msgspec.structs.replace(
+                    record, state=HookState.FAILED, hook=error.hook, error=reason
+                )
+            case None if not call.cancelled():
+                record = msgspec.structs.replace(record, state=HookState.DONE, hook="")
+            case _:
+                record = interrupted(record, "it was stopped before it returned")
 
         async def write() -> None:
-            held.is_lost = await self._write(kind, ended, held.note.stamp) is None
+            await held.write(record)
 
         try:
             async with asyncio.timeout(HOLD_TIME.total_seconds()):
@@ -218,26 +234,25 @@ class RunHookCalls:
         except TimeoutError:
             self._report(f"How the hooks {kind} ended could not be recorded: they will be called again.")
 
-    async def _keep(self, kind: str, held: "_HeldRecord") -> None:
+    async def _keep(self, held: "_HeldRecord") -> None:
         """Renew the record until it is lost."""
         loop = asyncio.get_running_loop()
         renewed_at = loop.time()
-        while True:
+        while not held.is_lost:
             await asyncio.sleep(RENEW_INTERVAL)
             try:
-                note = await self._write(kind, held.record, held.note.stamp)
+                await held.write()
             except QueueError:
-                if loop.time() - renewed_at < HOLD_TIME.total_seconds():
-                    continue
-                note = None
-            if note is None:
-                held.is_lost = True
-                return
-            held.note, renewed_at = note, loop.time()
+                held.is_lost = loop.time() - renewed_at >= HOLD_TIME.total_seconds()
+            else:
+                renewed_at = loop.time()
 
-    async def _call_hooks(self, hooks: Sequence[Hook], token: int) -> None:
-        run = await self._describe_run(token)
+    async def _call_hooks(self, hooks: Sequence[Hook], held: "_HeldRecord") -> None:
+        run = await self._describe_run(held.record.token)
         for hook in hooks:
+            if str(hook) != held.record.hook:
+                # So that it can be named if it ends this process.
+                await held.write(msgspec.structs.replace(held.record, hook=str(hook)))
             limit = hook.limit or CALL_TIMEOUT
             await call_all([in_thread(hook)], limit, self._report, lambda: self._is_cancelling, run)
 
@@ -272,5 +287,23 @@ class RunHookCalls:
 class _HeldRecord:
     """The record that this worker holds, as it was last written."""
 
-    def __init__(self, record: HookRecord, note: Note) -> None:
-        self.record, self.note, self.is_lost = record, note, False
+    def __init__(
+        self, record: HookRecord, note: Note, swap: Callable[[HookRecord, int], Awaitable[Note | None]]
+    ) -> None:
+        self.record, self.is_lost = record, False
+        self._note, self._swap = note, swap
+        self._lock = asyncio.Lock()  # the call and the renewal both write
+
+    async def write(self, record: HookRecord | None = None) -> None:
+        """Write the record, or as it is to renew it; another worker may have taken it, then it is lost."""
+        # Whoever writes may be cancelled: a write whose result nobody reads would look like another worker's.
+        await asyncio.shield(self._write(record))
+
+    async def _write(self, record: HookRecord | None) -> None:
+        async with self._lock:
+            new = record or self.record
+            note = await self._swap(new, self._note.stamp)
+            if note is None:
+                self.is_lost = True
+            else:
+                self.record, self._note = new, note

@@ -14,6 +14,7 @@ from shoal.queue.contract import SharedNotes
 START, FINISH = "on_run_start", "on_run_finish"
 SEEDING_TOPIC = "runs being seeded"  # a run with a note there has not got all its tasks yet
 HOLD_TIME = timedelta(seconds=15)  # without a renewal; then another worker calls the hooks
+MAX_DEATHS = 3  # of workers in a row that called the same hooks; then these have failed
 
 
 class HookState(StrEnum):
@@ -22,7 +23,8 @@ class HookState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    OPEN = "open"  # interrupted, or called at an end after which the run was resumed
+    INTERRUPTED = "interrupted"  # stopped by the user, or its worker has ended
+    OPEN = "open"  # called at an end after which the run was resumed
 
 
 class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +35,20 @@ class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
     worker: str
     pid: int = 0
     pid_scope: str | None = None
-    hook: str = ""  # that failed
+    launch: str = ""  # of the worker: those that were started together have one
+    deaths: int = 0  # workers in a row that ended during the call, before this one
+    hook: str = ""  # that is called, or that failed
     error: str = ""
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last call failed, and none has begun since."""
-        return self.state is HookState.FAILED
+        """Whether the last call failed or was interrupted, and none has begun since."""
+        return self.state in (HookState.FAILED, HookState.INTERRUPTED)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a worker calls the hooks at this moment."""
+        return self.state is HookState.RUNNING
 
     def as_json(self) -> dict[str, Any]:
         """Return the record with the field names of every report."""
@@ -47,6 +56,7 @@ class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
             "state": str(self.state),
             "token": self.token,
             "worker": self.worker,
+            "hook": self.hook or None,
             "error": f"{self.hook}: {self.error}" if self.error else None,
         }
 
@@ -71,9 +81,37 @@ async def find_record(queue: SharedNotes, run_id: str, kind: str) -> HookNote | 
 
 
 async def hook_records(queue: SharedNotes, run_id: str) -> dict[str, HookRecord]:
-    """Return the records of a run's hooks by kind."""
+    """Return the records of a run's hooks by kind, for a report: hooks without a living worker do not run."""
     notes = await queue.notes(topic_of(run_id))
-    return {kind: decode_record(notes[kind].value) for kind in (START, FINISH) if kind in notes}
+    return {kind: _reported(notes[kind]) for kind in (START, FINISH) if kind in notes}
+
+
+def _reported(note: Note) -> HookRecord:
+    record = decode_record(note.value)
+    is_silent = record.is_running and note.age >= HOLD_TIME
+    return interrupted(record, "its worker ended during the call") if is_silent else record
+
+
+def interrupted(record: HookRecord, why: str) -> HookRecord:
+    """Return the record of hooks whose call did not end."""
+    return msgspec.structs.replace(record, state=HookState.INTERRUPTED, error=why)
+
+
+def next_record(before: HookRecord | None, worker: HookRecord) -> HookRecord:
+    """Return the record that this worker writes to call the hooks: its own, or that they have failed.
+
+    Without the second, hooks that end their process would be called as long as workers are started.
+    """
+    if before is None:
+        return worker
+    deaths = before.deaths + 1 if before.is_running else 0
+    taken = msgspec.structs.replace(worker, token=before.token + 1, deaths=deaths)
+    if deaths < MAX_DEATHS:
+        return taken
+    error = f"its worker process ended during the call, {deaths} times in a row"
+    return msgspec.structs.replace(
+        taken, state=HookState.FAILED, worker=before.worker, hook=before.hook, error=error
+    )
 
 
 async def forget_hook_records(queue: SharedNotes, run_id: str) -> None:
@@ -81,10 +119,16 @@ async def forget_hook_records(queue: SharedNotes, run_id: str) -> None:
     await queue.write_notes(topic_of(run_id), {START: None, FINISH: None})
 
 
-def new_record(worker_id: str, scope: str | None, token: int) -> HookRecord:
-    """Return the record of hooks that this process begins to call."""
+def new_record(worker_id: str, scope: str | None, launch: str, hook: str) -> HookRecord:
+    """Return the record of hooks that this process is the first to call, beginning with `hook`."""
     return HookRecord(
-        state=HookState.RUNNING, token=token, worker=worker_id, pid=os.getpid(), pid_scope=scope
+        state=HookState.RUNNING,
+        token=1,
+        worker=worker_id,
+        pid=os.getpid(),
+        pid_scope=scope,
+        launch=launch,
+        hook=hook,
     )
 
 

@@ -23,7 +23,7 @@ LIVE = (
     *("statuses", "allow_private"),
 )
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
-_FILES = ("warc", "replay", "files")
+PATH_SETTINGS = ("warc", "replay", "files")  # each is one path
 _BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
 _OFF = ("off", "none", "false", "no")
@@ -117,8 +117,8 @@ def _plain(key: str, value: Any) -> Any:
             return _SECRET
     if key == "proxies" and not all(map(_is_bare_proxy, _proxies_in(value))):
         return _SECRET
-    if key in ("proxies", "tokens", "cache", "tor", *_FILES):
-        value = _with_absolute_paths(key, value)
+    if key in ("proxies", "tokens", "cache", "tor", *PATH_SETTINGS):
+        value = with_absolute_paths(key, value)
     try:
         text = _encode(_simple(value)).decode()
     except TypeError:
@@ -136,7 +136,7 @@ def _has_site_secret(site: Any) -> bool:
 def _with_absolute_proxies(site: Any) -> Any:
     if not isinstance(site, Mapping) or not site.get("proxies"):
         return site
-    return {**site, "proxies": _with_absolute_paths("proxies", site["proxies"])}
+    return {**site, "proxies": with_absolute_paths("proxies", site["proxies"])}
 
 
 def _has_credentials(headers: Mapping[str, Any]) -> bool:
@@ -158,17 +158,16 @@ def _is_bare_proxy(address: Any) -> bool:
     return isinstance(address, str) and bool(_BARE_PROXY.fullmatch(address.strip()))
 
 
-def _with_absolute_paths(key: str, value: Any) -> Any:
+def with_absolute_paths(key: str, value: Any) -> Any:
+    """Return the value of a setting with paths that mean the same in every folder."""
     if isinstance(value, Path):
         return str(value.absolute())
     if isinstance(value, Mapping):
         places = ("from", "place", "torrc")
-        return {
-            name: _with_absolute_paths(key, one) if name in places else one for name, one in value.items()
-        }
+        return {name: with_absolute_paths(key, one) if name in places else one for name, one in value.items()}
     if not isinstance(value, str) or value.lower() in _OFF:
         return value
-    if key in _FILES:
+    if key in PATH_SETTINGS:
         return value if is_object_url(value) else str(Path(value).absolute())
     return (
         " ".join(map(_with_absolute_path, value.split())) if not Path(value).is_file() else _absolute(value)

@@ -69,6 +69,14 @@ async def test_what_is_given_again_is_changed_for_the_run(queue):
     assert (later.job.scraper.settings.engine, later.run.settings) == ("aiohttp", again.run.settings)
 
 
+async def test_a_folder_that_is_typed_again_as_it_was_is_no_change(queue):
+    first = await opened_run(queue, "files=images")
+    again = await open_job(queue, job("files=images"), resume=True)
+    assert "Changed" not in again.notice and again.run.id == first.run.id
+    other = await open_job(queue, job("files=pictures"), resume=True)
+    assert other.notice.endswith("Changed for the run: files=pictures.")
+
+
 async def test_a_worker_that_joins_changes_what_all_follow_and_keeps_the_rest_to_itself(queue):
     run = (await opened_run(queue, "rate=5/s")).run
     joined = await open_job(

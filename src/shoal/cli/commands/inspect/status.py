@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
-from shoal.cli.left_out import file_words, hook_lines, lost_lines, missing_lines, skipped_link_lines
+from shoal.cli.left_out import (
+    file_words,
+    hook_lines,
+    lost_lines,
+    missing_lines,
+    running_hook_lines,
+    skipped_link_lines,
+)
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
@@ -69,7 +76,7 @@ def status(
         put_text(f"Files: {', '.join(words)}.")
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *lost_lines(snapshot)]:
         put_text(line)
-    for line in hook_lines(snapshot):
+    for line in [*hook_lines(snapshot), *running_hook_lines(snapshot)]:
         put_text(line)
     if retired:
         put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")

@@ -1,0 +1,73 @@
+"""A plugin that fails is named, with what to do, and leaves nothing."""
+
+import pytest
+
+from shoal.core.errors import ExportFailed, InvalidSetting
+from shoal.export import open as opening
+from shoal.export.contract import Exporter, Writer
+from shoal.export.open import open_writer
+
+
+class FailingWriter(Writer):
+    """Raises in one method."""
+
+    def __init__(self, target, fails):
+        self._target, self._fails = target, fails
+        self._do("open")
+
+    def write(self, items):
+        self._target.write(b"half")
+        self._do("write")
+
+    def close(self):
+        self._do("close")
+        self._target.commit()
+
+    def discard(self):
+        self._target.discard()
+        self._do("discard")
+
+    def _do(self, method):
+        if method == self._fails:
+            raise ValueError("disk on fire")
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    def install(open_file):
+        find = opening.EXPORTERS.find
+        exporter = Exporter(open_file=open_file)
+        monkeypatch.setattr(opening.EXPORTERS, "find", lambda name: exporter if name == "md" else find(name))
+        monkeypatch.setattr(opening.EXPORTERS, "plugin_names", lambda: {"md": None})
+
+    return install
+
+
+@pytest.mark.parametrize("method", ["open", "write", "close"])
+def test_a_plugin_that_raises_is_named_and_leaves_no_file(plugin, tmp_path, method):
+    plugin(lambda target, options: FailingWriter(target, method))
+    error = r"items.md could not be written: the exporter 'md' failed: ValueError: disk on fire \(test_plugin"
+    with pytest.raises(ExportFailed, match=error), open_writer(tmp_path / "items.md") as writer:
+        writer.write([])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plugin_whose_end_fails_too_does_not_hide_its_first_error(plugin, tmp_path):
+    plugin(lambda target, options: FailingWriter(target, "discard"))
+    with pytest.raises(ZeroDivisionError), open_writer(tmp_path / "items.md"):
+        raise ZeroDivisionError
+
+
+def test_a_plugin_that_returns_no_writer_is_named(plugin, tmp_path):
+    plugin(lambda target, options: 7)
+    with pytest.raises(ExportFailed, match="it returned a int, and must return a Writer"):
+        open_writer(tmp_path / "items.md")
+
+
+def test_errors_of_shoal_stay_as_they_are(plugin, tmp_path):
+    def refuse(target, options):
+        raise InvalidSetting("--columns", "must have a title")
+
+    plugin(refuse)
+    with pytest.raises(InvalidSetting, match="must have a title"):
+        open_writer(tmp_path / "items.md")
