@@ -245,5 +245,11 @@ def test_a_project_without_a_dockerfile_gets_the_one_of_a_new_project(project):
     assert (project / "Dockerfile").read_text() == "FROM mine\n"
 
 
+def test_a_file_that_the_environment_names_does_not_replace_the_queue_of_the_project(project, monkeypatch):
+    monkeypatch.setenv("SHOAL_QUEUE", "sqlite:///practice.db")
+    services = yaml.safe_load(written(project, "compose", "rabbitmq")["compose.yaml"])["services"]
+    assert {"redis", "rabbitmq"} <= set(services)
+
+
 def test_the_queue_of_containers_is_never_a_file_and_that_is_said(project):
     assert "The queue is PostgreSQL" in typed("deploy", "compose").stderr
