@@ -10,7 +10,7 @@ PATIENCE = 4.0  # seconds
 def main() -> str | None:
     """Return what is wrong, None if all is well."""
     if metrics := os.environ.get("SHOAL_METRICS"):
-        return trouble(int(metrics.rpartition(":")[2]), "/metrics")
+        return trouble(int(metrics.rpartition(":")[2]), "/healthz")
     if port := os.environ.get("SHOAL_WEB_PORT"):
         return trouble(int(port), "/healthz")
     return None
@@ -22,12 +22,13 @@ def trouble(port: int, path: str) -> str | None:
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("GET", path)
-        status = connection.getresponse().status
+        response = connection.getresponse()
+        status, said = response.status, response.read(200).decode("utf-8", "replace").strip()
     except (OSError, HTTPException) as error:
         return f"port {port} does not answer: {error}"
     finally:
         connection.close()
-    return None if status == 200 else f"port {port} answers {status}"
+    return None if status == 200 else f"port {port} answers {status}: {said}"
 
 
 if __name__ == "__main__":

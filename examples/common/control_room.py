@@ -11,7 +11,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
-from examples.common.workspace import PATIENCE, Failure, Workspace, kill
+from examples.common.patience import PATIENCE, POLL, Failure
+from examples.common.workspace import Workspace, kill
 from tests.servers.process import free_port
 
 UNAVAILABLE = 503
@@ -22,11 +23,11 @@ HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 class ControlRoom:
     """Serves the queue of a workspace while the context is open."""
 
-    def __init__(self, work: Workspace) -> None:
+    def __init__(self, work: Workspace, machine: str = "") -> None:
         self._work, port = work, free_port()
         self.address = f"http://127.0.0.1:{port}"
         work.environment["SHOAL_WEB_TOKEN"] = TOKEN
-        self._process = work.start("serve", "serve", "--port", str(port))
+        self._process = work.start("serve", "serve", "--port", str(port), machine=machine)
         self._browser = build_opener(HTTPCookieProcessor(CookieJar()))
 
     def __enter__(self) -> Self:
@@ -83,4 +84,4 @@ class ControlRoom:
         while self.call(f"runs/{run_id}")["state"] != "finished":
             if time.monotonic() > give_up:
                 raise Failure(f"Run {run_id} does not end")
-            time.sleep(0.2)
+            time.sleep(POLL)

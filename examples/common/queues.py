@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
-from tests.servers.process import ServerMissing
+from tests.servers.process import ServerFailed, ServerMissing
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
-POOL = 10  # connections to PostgreSQL, for all workers together
+POOL = 4  # connections to PostgreSQL, for all workers together; each learns the queries anew
 
 
 @contextmanager
@@ -46,4 +46,4 @@ FLEETS: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "redis": open_redis,
 }
 
-__all__ = ["FLEETS", "ServerMissing", "open_sqlite"]
+__all__ = ["FLEETS", "ServerFailed", "ServerMissing", "open_sqlite"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from examples.common.queues import FLEETS, ServerMissing, open_sqlite
-from examples.common.workspace import Failure
+from examples.common.patience import Failure
+from examples.common.queues import FLEETS, ServerFailed, ServerMissing, open_sqlite
 
 # Runs the example on a queue in a folder, and returns what to say about it.
 Show = Callable[[Path, str], list[str]]
@@ -28,7 +28,7 @@ def main(name: str, show: Show, *, fleet: str = "postgres") -> int:
                     _show(name, queue, opened, Path(place) / queue, show)
                 except ServerMissing as error:
                     print(f"{name} on {queue}: skipped. {error}")
-                except Failure as error:
+                except (Failure, ServerFailed) as error:
                     print(f"{name} on {queue}: FAILED. {error}", file=sys.stderr)
                     return 1
     return 0

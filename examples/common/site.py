@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import queue
 import signal
 import socket
 import subprocess
@@ -14,12 +15,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from examples.common.gate import Gate, GatedConnection
+from examples.common.patience import PATIENCE, Failure
 from shoal.demo.http import Connection, ShopRequest
 from shoal.demo.routes import TEXT, ShopResponse
 
 ADDRESS = "127.0.0.1"
 ROOT = Path(__file__).parents[2]
-TIMEOUT = 30.0  # seconds for a site to start, and again to stop
 
 Handler = Callable[[ShopRequest], ShopResponse]
 
@@ -33,8 +35,11 @@ class Ports:
         self._servers: list[asyncio.Server] = []
         self._clients: set[Connection] = set()
         self.names: dict[str, str] = {}
+        self.gate = Gate()
 
-    async def serve(self, handle: Handler, port: int, *, home: str = "", robots: str = "") -> Counter[int]:
+    async def serve(
+        self, handle: Handler, port: int, *, home: str = "", robots: str = "", is_gated: bool = True
+    ) -> Counter[int]:
         """Serve a handler and return its responses by status, which are counted as they are sent.
 
         An address of a port in `robots` may be the usual one, and is replaced by the real one.
@@ -48,11 +53,17 @@ class Ports:
                 return ShopResponse(status=302, headers=(("Location", home),))
             response = handle(request)
             statuses[response.status] += 1
+            self.gate.count(is_gated=is_gated)
             return response
+
+        def connect() -> Connection:
+            if is_gated:
+                return GatedConnection(respond, self._clients, self.gate)
+            return Connection(respond, self._clients)
 
         listener = self._bind(port)
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(respond, self._clients), sock=listener)
+        server = await loop.create_server(connect, sock=listener)
         self._servers.append(server)
         return statuses
 
@@ -116,9 +127,13 @@ async def _serve(open_site: OpenSite, are_free: bool) -> None:
     async with open_site(are_free) as (ports, report):
         if are_free:
             print(json.dumps(ports.names), flush=True)
-            threading.Thread(
-                target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(stop.set)), daemon=True
-            ).start()
+
+            def read_orders() -> None:
+                for line in sys.stdin:
+                    loop.call_soon_threadsafe(ports.gate.obey, line)
+                loop.call_soon_threadsafe(stop.set)
+
+            threading.Thread(target=read_orders, daemon=True).start()
         else:
             print(f"Serving http://{next(iter(ports.names))}/  Press Ctrl-C to stop.", flush=True)
         await stop.wait()
@@ -130,21 +145,61 @@ class SiteOfExample:
 
     def __init__(self, name: str) -> None:
         self._command = [sys.executable, "-m", f"examples.{name}.site", "--free"]
+        self._lines: queue.Queue[str] = queue.Queue()
         self.names: dict[str, str] = {}
         self.report: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            self._command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
-        assert self._process.stdout is not None
-        self.names = json.loads(self._process.stdout.readline())
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.names = json.loads(self._next_line("the site to start"))
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            output = self._process.communicate(timeout=TIMEOUT)[0]
-            self.report = json.loads(output or b"{}")
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait(PATIENCE)
+            self._reader.join(PATIENCE)
+            lines = list(self._lines.queue)
+            self.report = json.loads(lines[-1]) if lines else {}
         finally:
             self._process.kill()
             self._process.wait()
+
+    def wait_for_pages(self, count: int) -> None:
+        """Wait until it has served this many pages, of all hosts together."""
+        self._order(f"tell {count}")
+        self._next_line(f"{count} pages")
+
+    def hold_after(self, count: int) -> None:
+        """Serve no more than this many pages until `go`: so work is left, however long one looks at it."""
+        self._order(f"hold {count}")
+
+    def go(self) -> None:
+        """Serve what was held, and everything after it."""
+        self._order("go")
+
+    def _order(self, text: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{text}\n")
+        self._process.stdin.flush()
+
+    def _next_line(self, what: str) -> str:
+        try:
+            return self._lines.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise Failure(f"Waited for {what} in vain") from None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)

@@ -9,29 +9,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from examples.common.patience import PATIENCE, Failure
 from examples.common.site import rename
 
 EXAMPLES = Path(__file__).parents[1]
-PATIENCE = 110.0  # seconds for anything to happen
-POLL = 0.5  # seconds between two looks: each is a process that would take time from the workers
 TEXT = (".py", ".toml", ".yaml", ".txt", ".csv")
-
-
-class Failure(Exception):
-    """What an example showed is not what it must show."""
+LOOK = 0.05  # seconds between two looks at a file
+_tested: set[str] = set()
 
 
 class Workspace:
     """Types the commands of an example, and ends whatever it has started."""
 
     def __init__(self, example: str, folder: Path, queue: str, names: Mapping[str, str], **more: str) -> None:
-        self.folder = folder
+        self.folder, self._example = folder, example
         ignored = shutil.ignore_patterns("__pycache__", "deploy", "site.py", "run.py", "*.db*", "results")
         shutil.copytree(EXAMPLES / example, folder, ignore=ignored)
         for file in folder.rglob("*"):
@@ -49,10 +46,13 @@ class Workspace:
             kill(process)
 
     def test(self) -> None:
-        """Run the tests of the example."""
+        """Run the tests of the example, which need no queue: once is enough."""
+        if self._example in _tested:
+            return
         done = self._run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
         if done.returncode:
             raise Failure(f"Its tests fail:\n{done.stdout}")
+        _tested.add(self._example)
 
     def shoal(self, *words: str, exits: tuple[int, ...] = (0,), timeout: float = PATIENCE) -> str:
         """Type a command, wait for it, and return what it wrote to stdout."""
@@ -92,16 +92,19 @@ class Workspace:
         self.started["terminal"] = terminal.process
         return terminal
 
-    def wait_for(self, what: str, happened: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until the newest run is as wanted, and return its status."""
-        give_up = time.monotonic() + PATIENCE
-        while time.monotonic() < give_up:
-            with suppress(Failure):  # no run yet
-                (status,) = self.read("status", "newest")
-                if happened(status):
-                    return status
-            time.sleep(POLL)
-        raise Failure(f"Waited for {what} in vain")
+    def wait_for_end(self, run: str = "newest") -> None:
+        """Wait until a run has finished."""
+        self.shoal("watch", run, "--every", "2", "--json", exits=(0, 3))
+
+    def wait_for_line(self, name: str, text: str, times: int = 1) -> None:
+        """Wait until a file of this folder has a text, as often as said."""
+        file, give_up = self.folder / name, time.monotonic() + PATIENCE
+        while not file.exists() or file.read_text().count(text) < times:
+            if time.monotonic() > give_up:
+                errors = file.with_suffix(".err")
+                told = errors.read_text() if errors.exists() else ""
+                raise Failure(f"{name} does not say {text!r} {times} times:\n{told}")
+            time.sleep(LOOK)
 
     def _run(self, *words: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         try:

@@ -10,21 +10,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
-from examples.common.workspace import POLL, Failure, Workspace
+from examples.common.workspace import Workspace
 from examples.listings.site import DEAD, REFUSING, SCRIPTED, SITE
 from shoal.core.errors import BrowserMissing
 from shoal.fetch.browser.process import find_chromium
 
 EXPECTED = Path(__file__).parent / "expected.jsonl"
 TARGETS, STATES, PROXIES = 510, 51, 50
-ALL_TARGETS = 309_720
+ALL_TARGETS, ALL = 309_720, "sqlite:///all.db"
 WORKERS, FEWER = 10, 7
 PAUSE, REPORTED_PAUSE = 0.35, 14.0  # seconds on average
 REJECTED = {"sponsored": 234, "no phone": 139}
-OUT = "businesses.jsonl"
-PATIENCE = 100
+OUT, LOG = "businesses.jsonl", "logs/fleet.log"
 DAY, HOUR = 86_400, 3_600
 
 
@@ -33,27 +33,28 @@ def show(folder: Path, queue: str) -> list[str]:
     browser = [] if _has_browser() else ["--fetch", "http"]
     with SiteOfExample("listings") as site, Workspace("listings", folder, queue, site.names) as work:
         work.test()
-        # All of them once, on the servers of the fleet: to queue them twice would only take longer.
-        plan = _show_plan(work, site.names) if queue.startswith("postgresql") else []
+        # All of them once, in a file of their own: to queue them twice would only take longer.
+        plan = _show_plan(work, site.names) if queue.startswith("sqlite") else []
         began = time.monotonic()
         fleet = work.open_terminal("fleet", "listings", "--stagger", "200ms", "--out", OUT, *browser)
         fleet.expect(f"Start {WORKERS} workers?")
+        work.shoal("pause", "newest")  # so that nothing is done before the plan is looked at
+        site.hold_after(TARGETS // 2)  # so that work is left for Ctrl-C, however busy the machine is
         fleet.type("y\n")
-        work.wait_for("the first pages", lambda status: status["completed"] >= TARGETS // 20)
-        work.shoal(
-            "pause", "newest"
-        )  # looking takes seconds on a busy machine, and work must be left after it
+        work.wait_for_line(LOG, "worker started", WORKERS)
         shared = _check_partitions(work, WORKERS)
-        killed = _kill_a_worker(work)
+        killed = _kill_a_worker(work, site)
         fleet.press_ctrl_c()
         fleet.expect("Finishing")
-        stopped = _check_stop(work, fleet.process.wait(timeout=PATIENCE))
+        site.go()
+        stopped = _check_stop(work, fleet.process.wait(PATIENCE))
         resume = ("--resume", "newest", "--workers", str(FEWER), "--stagger", "0", "--yes", "--out", OUT)
         work.shoal("pause", "newest")  # so that nothing is done before the new plan is looked at
         rest = work.start("rest", "fleet", "listings", *resume, *browser)
+        work.wait_for_line(LOG, "worker started", WORKERS + FEWER)
         fewer = _check_partitions(work, FEWER)
         work.shoal("resume", "newest")
-        if rest.wait(timeout=PATIENCE):
+        if rest.wait(PATIENCE):
             raise Failure(f"The rest ended with {rest.returncode}:\n{(folder / 'rest.err').read_text()}")
         seconds = time.monotonic() - began
         lines = [*plan, shared, killed, stopped, fewer, *_check_results(work, bool(browser))]
@@ -78,15 +79,15 @@ def _show_plan(work: Workspace, names: dict[str, str]) -> list[str]:
     axes = ("--axis", "state,city=all-cities.csv", "--axis", "category=all-categories.txt")
     template = f"http://{site}/listings/{{state}}/{{city:slug}}/{{category}}"
     source = ("--combine", template, *axes, "--partition", "state")
-    terminal = work.open_terminal("fleet", "listings", "--run", "all", "--set", "pause=8-20s", *source)
+    words = ("fleet", "listings", "--queue", ALL, "--set", "pause=8-20s", *source)
+    terminal = work.open_terminal(*words)
     terminal.expect(f"Start {WORKERS} workers?")
     seconds = time.monotonic() - began
     terminal.type("n\n")
-    terminal.process.wait(timeout=PATIENCE)
-    (status,) = work.read("status", "all")
+    terminal.process.wait(PATIENCE)
+    (status,) = work.read("status", "newest", "--queue", ALL)
     if status["pending"] != ALL_TARGETS or len(status["partitions"]) != STATES:
         raise Failure(f"{status['pending']} targets of {len(status['partitions'])} states were queued")
-    work.shoal("purge", "all", "--yes")
     return [f"{ALL_TARGETS:,} targets queued and their plan shown in {seconds:.0f} s; the answer was no"]
 
 
@@ -105,23 +106,14 @@ def _check_partitions(work: Workspace, workers: int) -> str:
     raise Failure(f"{len(left)} states have work left, and the workers have: {dict(owners)}")
 
 
-def _kill_a_worker(work: Workspace) -> str:
-    """Kill a worker of the paused run at work, as `kill -9` does; wait until another has taken its place."""
-    before = {one["worker_id"]: one for one in _workers(work)}
-    victim = next(iter(before))
-    (status,) = work.read("status", "newest")
+def _kill_a_worker(work: Workspace, site: SiteOfExample) -> str:
+    """Resume the run, kill a worker at work as `kill -9` does, and wait until another takes its place."""
+    victim = _workers(work)[0]
     work.shoal("resume", "newest")
-    work.wait_for("more pages", lambda now: now["completed"] > status["completed"])
-    os.kill(before[victim]["info"]["pid"], signal.SIGKILL)
-    work.shoal("pause", "newest")
-    give_up = time.monotonic() + PATIENCE
-    while time.monotonic() < give_up:
-        now = {one["worker_id"] for one in _workers(work)}
-        if victim not in now and now - set(before):
-            work.shoal("resume", "newest")
-            return "a worker was killed with kill -9: replaced, its targets went to others by themselves"
-        time.sleep(POLL)
-    raise Failure("No worker took the place of the one that was killed")
+    site.wait_for_pages(TARGETS // 20)
+    os.kill(victim["info"]["pid"], signal.SIGKILL)
+    work.wait_for_line(LOG, "worker restarted")
+    return "a worker was killed with kill -9: replaced, its targets went to others by themselves"
 
 
 def _workers(work: Workspace) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ async def article(page: Page):
     yield _item(page) | ({"published": about["date"]} if "date" in about else {})
 
 
-@news.step(delivery="at_most_once")
+@news.step(delivery="at_most_once", timeout="20s")  # its only attempt may take its time
 async def live(page: Page):
     """Settled when it is claimed: never twice, and lost with its worker."""
     yield _item(page)

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from examples.common.patience import Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
-from examples.common.workspace import Failure, Workspace
+from examples.common.workspace import Workspace
 from examples.news.articles import ARCHIVE, BREAKING, LIVE, PAPERS, WEATHER
 
 EXPECTED = Path(__file__).parent / "expected.jsonl"
@@ -55,7 +56,7 @@ def _show_workers(work: Workspace) -> float:
     began = time.monotonic()
     for number in range(WORKERS):
         work.start(f"worker-{number}", "start", "--role", "worker")
-    work.wait_for("the run to end", lambda status: status["state"] == "finished")
+    work.wait_for_end()
     seconds = time.monotonic() - began
     logs = [(work.folder / f"worker-{number}.log").read_text() for number in range(WORKERS)]
     # Two are enough for five papers with limits, so on a busy machine one may come too late for any.
@@ -116,14 +117,15 @@ def _show_cache(work: Workspace, herald: str) -> list[str]:
 def _check_visits(report: dict[str, Any]) -> list[str]:
     """Check the limit of each paper, and that breaking news went first."""
     most = 0
-    for paper, visits in report.items():
+    for paper, visits in report["visits"].items():
         times = sorted(at for at, _ in visits)
         most = max(most, *(sum(at <= other < at + WINDOW for other in times) for at in times))
         sections = [path.split("/")[1] for _, path in visits]
         first = sections.index("archive")
         if sections[:first].count("breaking") < BREAKING:
             raise Failure(f"{paper}: the archive was fetched before breaking news: {sections[:30]}")
-    if most > RATE * (WINDOW + 1):  # some are late on a busy machine, and the next ones are not
+    # On a busy machine some are late, and the next ones are not; so does the site see them late.
+    if most > RATE * (WINDOW + 1 + report["late"]):
         raise Failure(f"{most} requests to one paper within {WINDOW} s")
     return [f"breaking news first at every paper; at most {most} requests to a paper within {WINDOW} s"]
 

@@ -3,6 +3,7 @@
 By hand: python -m examples.news.site
 """
 
+import asyncio
 import gzip
 import time
 from collections.abc import AsyncIterator, Callable
@@ -22,6 +23,7 @@ NEWS = 'xmlns:news="http://www.google.com/schemas/sitemap-news/0.9"'
 INVALID = ("httq://paper.example/typo", "http://elsewhere.example/not-ours", "no address at all")
 SLOW = timedelta(seconds=20)  # longer than the timeout of the scraper
 GZIP = "application/gzip"
+TICK = 0.1  # seconds
 
 
 class Newspaper:
@@ -103,10 +105,32 @@ async def open_site(are_free: bool) -> AsyncIterator[tuple[Ports, Callable[[], d
             robots = f"Sitemap: http://127.0.0.1:{PAPERS[name]}/sitemaps.xml\n"
             await ports.serve(paper, PAPERS[name], robots=robots)
 
-        def report() -> dict[str, Any]:
-            return {name: paper.visits for name, paper in papers.items()}
+        async with measure_lateness() as lateness:
+            yield (
+                ports,
+                lambda: {
+                    "late": lateness[0],
+                    "visits": {name: paper.visits for name, paper in papers.items()},
+                },
+            )
 
-        yield ports, report
+
+@asynccontextmanager
+async def measure_lateness() -> AsyncIterator[list[float]]:
+    """Yield a list with the seconds that this process was at most late: requests look that much closer."""
+    lateness = [0.0]
+
+    async def measure() -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(TICK)
+            lateness[0] = max(lateness[0], time.monotonic() - began - TICK)
+
+    task = asyncio.create_task(measure())
+    try:
+        yield lateness
+    finally:
+        task.cancel()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
-from examples.common.workspace import Failure, Workspace, kill
+from examples.common.workspace import Workspace, kill
 from examples.profiles.site import LIMIT, PEOPLE, WINDOW
 
 TOKENS = [f"practice-{number}" for number in range(1, 5)]
@@ -27,15 +28,15 @@ def show(folder: Path, queue: str) -> list[str]:
                 for number in range(copies):
                     _start_copy(work, step, number)
             began = time.monotonic()
+            site.hold_after(PEOPLE // 2)  # of the pages of the last stage, until the copies were counted
             coordinator = work.start("coordinator", "start", "--role", "coordinator", "--json")
             # A machine loses power in the middle, and another takes its place: nobody has to do anything.
-            work.wait_for("the first records", lambda status: status["items"] >= PEOPLE // 10)
-            at_work = work.read("workers", "--run", "newest")
+            site.wait_for_pages(PEOPLE // 3)
             kill(work.started["profile-0"])
-            if coordinator.poll() is not None or len(at_work) <= sum(COPIES.values()):
-                raise Failure(f"Only {len(at_work)} processes were at work when one was killed")
             _start_copy(work, "profile", 2)
-            if coordinator.wait(timeout=100):
+            at_work = _wait_for_copies(work)
+            site.go()
+            if coordinator.wait(PATIENCE):
                 raise Failure(f"The coordinator ended with {coordinator.returncode}")
             seconds = time.monotonic() - began
             lines = [*_check_results(work), *_check_monitoring(work, at_work)]
@@ -45,6 +46,23 @@ def show(folder: Path, queue: str) -> list[str]:
 def _start_copy(work: Workspace, step: str, number: int) -> None:
     logs = ("--log-dir", "-", "--log-format", "json")
     work.start(f"{step}-{number}", "start", "--role", "worker", "--steps", step, *logs)
+
+
+def _wait_for_copies(work: Workspace) -> list[dict[str, Any]]:
+    """Wait until all copies and the coordinator are at work, and return them."""
+    give_up = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up:
+        found = [one for one in work.read("workers", "--run", "newest") if _is_there(one)]
+        if len(found) > sum(COPIES.values()):
+            return found
+        time.sleep(POLL)
+    raise Failure(f"Only {len(found)} processes are at work")
+
+
+def _is_there(worker: dict[str, Any]) -> bool:
+    """Tell whether a worker lives; one that was killed is listed until its heartbeat is missed."""
+    pid = worker["info"].get("pid")
+    return pid is None or Path(f"/proc/{pid}").exists()  # the coordinator has no process of a worker
 
 
 def _check_results(work: Workspace) -> list[str]:

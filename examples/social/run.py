@@ -3,46 +3,51 @@
 import json
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from examples.common.control_room import ControlRoom
+from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
-from examples.common.workspace import POLL, Failure, Workspace, kill, on_machine
+from examples.common.workspace import Workspace, kill, on_machine
 from examples.social.on_demand import CALLS
 from examples.social.site import USERS
-from shoal.core.urls import host_of
-from tests.servers.process import free_port
 
 FOLDER = Path(__file__).parent
 MACHINES = ("alpha", "beta", "gamma")
 GONE, TOP = 3, 20
-TOKEN = "the-token-of-the-social-example"
-PATIENCE = 100
+LISTENERS = "ondemand_social"  # the run of those that listen
 HOUR = 3_600
 
 
 def show(folder: Path, queue: str) -> list[str]:
     """Run it on a queue; raises Failure if something is not as expected."""
-    token = {"SHOAL_WEB_TOKEN": TOKEN}
-    with SiteOfExample("social") as site, Workspace("social", folder, queue, site.names, **token) as work:
+    with (
+        SiteOfExample("social") as site,
+        Workspace("social", folder, queue, site.names) as work,
+        ControlRoom(work, machine="alpha") as room,
+    ):
         work.test()
         began = time.monotonic()
+        # Nothing is served before both machines are at work: else one of them might do it all.
+        site.hold_after(0)
         for machine in ("beta", "gamma"):
             work.start(f"worker-{machine}", "start", "--role", "worker", machine=machine)
         _start_coordinator(work, "coordinator-1")
-        work.wait_for("the first profiles", lambda status: status["completed"] >= USERS // 10)
-        machines = _machines(work)
+        for machine in ("beta", "gamma"):
+            work.wait_for_line(f"worker-{machine}.err", "of social\n")
+        site.go()
+        site.wait_for_pages(USERS // 10)
+        machines = _look_at_machines(room)
         # A machine and the coordinator lose power. The coordinator is started again, and that is all.
         kill(work.started["worker-gamma"])
         kill(work.started["coordinator-1"])
-        code = _start_coordinator(work, "coordinator-2").wait(timeout=PATIENCE)
+        code = _start_coordinator(work, "coordinator-2").wait(PATIENCE)
         seconds = time.monotonic() - began
         lines = [machines, *_check_profiles(work, code), _check_script(work)]
-        lines += [*_check_calls(work), *_check_dashboard(work)]
+        lines += [*_check_calls(work, room), *_check_dashboard(room)]
     rate = USERS / seconds * HOUR
     return [
         *lines,
@@ -55,12 +60,19 @@ def _start_coordinator(work: Workspace, name: str) -> Any:
     return work.start(name, "start", "--role", "coordinator", machine="alpha")
 
 
-def _machines(work: Workspace) -> str:
-    names = {_machine_of(one) for one in work.read("workers", "--run", "newest")}
-    if on_machine("alpha") and names != set(MACHINES):
-        raise Failure(f"The machines at work: {sorted(names)}")
-    shown = ", ".join(sorted(names))
-    return f"machines at work: {shown}" + ("" if len(names) > 1 else " (no right to name others here)")
+def _look_at_machines(room: ControlRoom) -> str:
+    """Wait until all machines are at work; the run is paused meanwhile, so that work is left after it."""
+    if not on_machine("alpha"):
+        return "machines at work: this one (no right to name others here)"
+    (run,) = room.call("runs")["rows"]
+    room.call(f"runs/{run['run_id']}/pause", {})
+    give_up = time.monotonic() + PATIENCE
+    while (names := {_machine_of(one) for one in room.call("workers")["rows"]}) != set(MACHINES):
+        if time.monotonic() > give_up:
+            raise Failure(f"The machines at work: {sorted(names)}")
+        time.sleep(POLL)
+    room.call(f"runs/{run['run_id']}/resume", {})
+    return f"machines at work: {', '.join(MACHINES)}"
 
 
 def _machine_of(worker: dict[str, Any]) -> str:
@@ -87,7 +99,7 @@ def _lines(file: Path) -> list[str]:
 def _check_script(work: Workspace) -> str:
     """Let the script fan out and gather, kill it in the middle, and start it again."""
     first = work.start("script-1", program=("fan_out.py",))
-    _wait_for_line(work.folder / "script-1.log", "1 of 20")
+    work.wait_for_line("script-1.log", f"1 of {TOP}")
     kill(first)
     if work.start("script-2", program=("fan_out.py",)).wait(timeout=PATIENCE):
         raise Failure(f"The script failed:\n{(work.folder / 'script-2.err').read_text()}")
@@ -98,21 +110,12 @@ def _check_script(work: Workspace) -> str:
     return f"the script gathered the followers of {TOP} users; killed and started again, it queued none twice"
 
 
-def _wait_for_line(file: Path, text: str) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while time.monotonic() < give_up:
-        if text in file.read_text():
-            return
-        time.sleep(0.02)
-    raise Failure(f"{file.name} does not say {text!r}:\n{file.with_suffix('.err').read_text()}")
-
-
-def _check_calls(work: Workspace) -> list[str]:
+def _check_calls(work: Workspace, room: ControlRoom) -> list[str]:
     """Call workers that listen on the three machines: from the command line, and by each strategy."""
     for machine in MACHINES:
         work.start(f"listen-{machine}", "listen", "social", "--workers", "1", machine=machine)
     give_up = time.monotonic() + PATIENCE
-    while sum(one["state"] == "running" for one in _listening(work)) < len(MACHINES):
+    while len(_listening(room)) < len(MACHINES):
         if time.monotonic() > give_up:
             raise Failure("The workers do not listen")
         time.sleep(POLL)
@@ -134,47 +137,19 @@ def _check_calls(work: Workspace) -> list[str]:
     return [f"on demand, {CALLS} calls each: {'; '.join(told)}"]
 
 
-def _listening(work: Workspace) -> list[dict[str, Any]]:
-    try:
-        return work.read("workers", "--run", "ondemand_social")
-    except Failure:  # no run yet
-        return []
+def _listening(room: ControlRoom) -> list[dict[str, Any]]:
+    rows = room.call("workers")["rows"]
+    return [one for one in rows if one["run_id"] == LISTENERS and one["state"] == "running"]
 
 
-def _check_dashboard(work: Workspace) -> list[str]:
-    port = free_port()
-    work.start("serve", "serve", "--port", str(port), machine="alpha")
-    address = f"http://127.0.0.1:{port}"
-    give_up = time.monotonic() + PATIENCE
-    while not _is_up(address):
-        if time.monotonic() > give_up:
-            raise Failure(f"The server at {host_of(address)} does not start")
-        time.sleep(POLL)
-    stats, workers = _call(f"{address}/api/stats"), _call(f"{address}/api/workers")["rows"]
+def _check_dashboard(room: ControlRoom) -> list[str]:
+    stats, workers = room.call("stats"), room.call("workers")["rows"]
     call = {"scraper": "social", "step": "followers", "payload": {"username": "gita_paints_0", "limit": 3}}
-    answer = _call(f"{address}/api/scrape", call)
+    answer = room.call("scrape", call)
     if len(answer["items"][0]["followers"]) != 3 or stats["tasks"]["completed"] < USERS - GONE:
         raise Failure(f"The server answers {answer}, {stats}")
     seen = Counter(_machine_of(one) for one in workers)
     return [f"the dashboard lists workers of {len(seen)} machines; POST /api/scrape returned 3 followers"]
-
-
-def _is_up(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/healthz", timeout=5):
-            return True
-    except OSError:
-        return False
-
-
-def _call(url: str, body: dict[str, Any] | None = None) -> Any:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=60) as response:
-            return json.load(response)
-    except urllib.error.HTTPError as error:
-        raise Failure(f"{url}: {error.code} {error.read().decode()}") from error
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pwd import getpwnam
 
 # Debian keeps daemons where an ordinary user's PATH does not look.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
-START_TIMEOUT = 60.0
+START_TIMEOUT = 180.0  # a server that ends instead is noticed at once; one on a busy machine only needs time
 STOP_TIMEOUT = 30.0
 PORTS = range(15_000, 32_000)
 PROCESS = "SHOAL_TEST_PROCESS"  # the variable with the number of a process of a test run

@@ -72,11 +72,11 @@ OFFICE = {"i": "identity_key", "s": "signing_key", "c": "certificate"}  # what t
 class TorNetwork:
     """A network of our own; `torrc` is the file that makes a Tor belong to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, exits: int = EXITS) -> None:
         find_program("tor", "tor")
-        self.names = Names([f"127.0.0.{FIRST_EXIT + number}" for number in range(EXITS)])
+        self.names = Names([f"127.0.0.{FIRST_EXIT + number}" for number in range(exits)])
         self._authority = Authority()
-        self._exits = [Exit(number, *self.names.servers[number]) for number in range(EXITS)]
+        self._exits = [Exit(number, *self.names.servers[number]) for number in range(exits)]
 
     @property
     def exits(self) -> frozenset[str]:
@@ -123,10 +123,10 @@ class TorNetwork:
     def _agreed(self) -> bool:
         for node in (self._authority, *self._exits):
             node.check()
-        return self._authority.listed() > EXITS
+        return self._authority.listed() > len(self._exits)
 
     def _known(self) -> bool:
-        return all(node.described() > EXITS for node in self._exits)
+        return all(node.described() > len(self._exits) for node in self._exits)
 
 
 class Relay(ServerProcess):

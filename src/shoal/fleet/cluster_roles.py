@@ -211,6 +211,11 @@ class WorkerHost:
         """Process ids of the workers."""
         return [pid for pool in self._pools for pid in pool.pids]
 
+    @property
+    def frozen_pids(self) -> list[int]:
+        """Process ids of the workers that do not respond."""
+        return [pid for pool in self._pools for pid in pool.frozen_pids]
+
     def stop(self) -> int:
         """Finish running tasks; the second call releases them, the third kills. Return the call count."""
         self._stops += 1

@@ -121,9 +121,9 @@ async def healthy(**environment):
     return process.returncode, said.decode()
 
 
-async def served(answer):
+async def served(answer, find_problem=lambda: ""):
     """Return what the health check makes of metrics that answer so."""
-    async with MetricsServer(("127.0.0.1", 0), answer) as server:
+    async with MetricsServer(("127.0.0.1", 0), answer, find_problem) as server:
         port = server.url.split(":")[2].split("/")[0]
         # A proxy is for the world, not for the container itself.
         return await healthy(SHOAL_METRICS=f"0.0.0.0:{port}", http_proxy="http://127.0.0.1:9")
@@ -142,6 +142,14 @@ async def test_a_container_that_cannot_ask_its_queue_is_not_well():
 
     code, said = await served(answer)
     assert code == 1 and "answers 503" in said
+
+
+async def test_a_container_with_a_worker_that_does_not_respond_is_not_well():
+    async def answer():
+        return b"shoal_workers 1\n"
+
+    code, said = await served(answer, lambda: "Workers that do not respond: process 7.")
+    assert code == 1 and "answers 503: Workers that do not respond: process 7." in said
 
 
 async def test_a_container_that_does_not_answer_is_not_well():

@@ -89,7 +89,7 @@ def test_probes_ask_what_is_served():
     (served,) = [one["value"] for one in worker["env"] if one["name"] == "SHOAL_METRICS"]
     assert served == f"0.0.0.0:{port['containerPort']}"
     for probe in ("startupProbe", "livenessProbe"):
-        assert worker[probe]["httpGet"] == {"path": "/metrics", "port": port["name"]}
+        assert worker[probe]["httpGet"] == {"path": "/healthz", "port": port["name"]}
     (metrics,) = pods()["shoal-metrics"]["spec"]["containers"]
     assert metrics["args"][-1] == f"0.0.0.0:{metrics['ports'][0]['containerPort']}"
     (web,) = pods()["shoal-web"]["spec"]["containers"]

@@ -13,6 +13,7 @@ from jsonschema import Draft7Validator
 from shoal.cli.project_files import write_project
 from shoal.cli.signals import FINISH_TIMEOUT, RELEASE_TIMEOUT
 from tests.unit.cli.typed import typed
+from tests.unit.deploy.files import manifest
 from tests.unit.docs.commands import parse
 
 QUEUES = {
@@ -120,6 +121,61 @@ def test_every_manifest_is_as_the_api_wants_it(tmp_path, monkeypatch, version, t
             )
 
 
+def scaled(project):
+    """Let KEDA scale one service of the project, with several processes in each container."""
+    toml = project / "shoal.toml"
+    head, mark, tail = toml.read_text().partition("[deploy.services.enhance]\n")
+    bounds = "min_replicas = 1\nmax_replicas = 30\ntasks_per_worker = 200\nworkers = 4\n"
+    toml.write_text(f"{head}{mark}{bounds}{tail}")
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_service_with_a_maximum_is_scaled_by_the_metric_of_the_queue(project, queue):
+    scaled(project)
+    texts = written(project, "kubernetes", queue)
+    objects = {name: list(yaml.safe_load_all(text)) for name, text in texts.items() if name.endswith("yaml")}
+    (plan,) = objects["kustomization.yaml"]
+    assert {"metrics.yaml", "scale-enhance.yaml"} <= set(plan["resources"])
+    assert "scale-profile.yaml" not in texts
+    (scaler,) = objects["scale-enhance.yaml"]
+    assert (scaler["spec"]["minReplicaCount"], scaler["spec"]["maxReplicaCount"]) == (1, 30)
+    worker, _ = objects["worker-enhance.yaml"]
+    assert scaler["spec"]["scaleTargetRef"]["name"] == worker["metadata"]["name"]
+    assert "replicas" not in worker["spec"]  # KEDA's to say
+    assert objects["worker-profile.yaml"][0]["spec"]["replicas"] == 2
+    pod, service = objects["metrics.yaml"]
+    for one in (pod, service, worker):
+        kubernetes_validate.validate(one, "1.33", strict=True)
+    host = f"{service['metadata']['name']}.{plan['namespace']}.svc"
+    address = f"http://{host}:{service['spec']['ports'][0]['port']}"
+    # The same metric as deploy/kubernetes/keda-metrics, which the tests ask a real queue for.
+    (wanted,) = manifest("ScaledObject", "shoal-worker-by-metrics")["spec"]["triggers"]
+    own = {"url": f"{address}/metrics", "targetValue": "800"}
+    assert scaler["spec"]["triggers"] == [{**wanted, "metadata": wanted["metadata"] | own}]
+    (container,) = pod["spec"]["template"]["spec"]["containers"]
+    parse(container["args"])
+    ports = [one["port"] for one in objects["workers.yaml"][1]["spec"]["ingress"][0]["ports"]]
+    assert container["ports"][0]["containerPort"] in ports
+
+
+def test_images_for_arm_run_on_machines_with_arm(project):
+    toml = project / "shoal.toml"
+    toml.write_text(toml.read_text().replace("[deploy]\n", '[deploy]\narchitecture = "arm64"\n'))
+    scaled(project)
+    for task in map(json.loads, written(project, "ecs").values()):
+        assert task["runtimePlatform"]["cpuArchitecture"] == "ARM64"
+    compose = yaml.safe_load(written(project, "compose")["compose.yaml"])
+    Draft7Validator(SCHEMA).validate(compose)
+    assert {compose["services"][name]["platform"] for name in ("profile", "migrate", "web")} == {
+        "linux/arm64"
+    }
+    texts = written(project, "kubernetes")
+    assert "docker build --platform linux/arm64 -t" in texts["kustomization.yaml"]
+    for name in ("coordinator", "migrate", "web", "metrics", "worker-profile", "worker-enhance"):
+        pod = next(yaml.safe_load_all(texts[f"{name}.yaml"]))["spec"]["template"]["spec"]
+        assert pod["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
+
+
 def test_a_pod_has_its_secrets_by_reference_and_no_more_rights_than_it_needs(project):
     texts = written(project, "kubernetes")
     secret = yaml.safe_load(texts["secret.example.yaml"])
@@ -152,6 +208,7 @@ def test_ecs_has_a_task_for_each_service_and_the_coordinator(project):
         values = {one["name"]: one["value"] for one in container["environment"]}
         assert (values["SHOAL_LOG_DIR"], values["SHOAL_LOG_FORMAT"]) == ("-", "json")
         assert GRACE <= container["stopTimeout"] <= 120
+        assert task["runtimePlatform"]["cpuArchitecture"] == "X86_64"
         options = container["logConfiguration"]["options"]
         assert (options["awslogs-group"], options["awslogs-create-group"]) == ("/people", "true")
 
@@ -174,6 +231,24 @@ def test_files_that_are_there_are_kept_unless_told_otherwise(project, kind):
     assert typed("deploy", kind, "--out", "elsewhere").exit_code == 0
     assert typed("deploy", kind, "--overwrite").exit_code == 0
     assert file.read_text() != "mine"
+
+
+def test_a_project_without_a_dockerfile_gets_the_one_of_a_new_project(project):
+    wanted = {name: (project / name).read_text() for name in ("Dockerfile", ".dockerignore")}
+    for name in wanted:
+        (project / name).unlink()
+    told = typed("deploy", "compose").stdout.splitlines()
+    assert told[:2] == list(wanted)
+    assert {name: (project / name).read_text() for name in wanted} == wanted
+    (project / "Dockerfile").write_text("FROM mine\n")
+    assert "Dockerfile" not in typed("deploy", "compose", "--overwrite").stdout
+    assert (project / "Dockerfile").read_text() == "FROM mine\n"
+
+
+def test_a_file_that_the_environment_names_does_not_replace_the_queue_of_the_project(project, monkeypatch):
+    monkeypatch.setenv("SHOAL_QUEUE", "sqlite:///practice.db")
+    services = yaml.safe_load(written(project, "compose", "rabbitmq")["compose.yaml"])["services"]
+    assert {"redis", "rabbitmq"} <= set(services)
 
 
 def test_the_queue_of_containers_is_never_a_file_and_that_is_said(project):

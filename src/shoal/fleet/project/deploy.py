@@ -7,11 +7,13 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.values import hint, read_text, read_whole, read_words
+from shoal.core.values import hint, read_choice, read_text, read_whole, read_words
 
 _IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SERVICE = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # a DNS label, with room for a prefix
+ARCHITECTURES = ("amd64", "arm64")  # as Docker and Kubernetes name them
+TASKS_PER_WORKER = 1_000  # as in deploy/kubernetes/keda-metrics
 # Those that a deployment has anyway.
 RESERVED = (
     *("coordinator", "metrics", "migrate", "web"),
@@ -27,6 +29,10 @@ class ServiceSettings:
     steps: tuple[str, ...] = ()  # default: all
     replicas: int = 2
     workers: int | None = None
+    # With `max_replicas`, KEDA decides between the two in Kubernetes.
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    tasks_per_worker: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,7 @@ class DeploySettings:
     """What `shoal deploy` needs to know beyond the rest of the project file."""
 
     image: str | None = None
+    architecture: str = "amd64"
     secrets: tuple[str, ...] = ()  # the names of environment variables; their values are never written
     services: Mapping[str, ServiceSettings] = field(default_factory=dict)
 
@@ -76,9 +83,22 @@ def _services(key: str, value: Any) -> dict[str, ServiceSettings]:
     for name in value:
         if not _SERVICE.fullmatch(name) or name in RESERVED:
             raise InvalidSetting(f"{key}.{name}", "must be another name: small letters, digits and -")
-    return {
-        name: ServiceSettings(**_read(f"{key}.{name}", one, _SERVICE_TABLE)) for name, one in value.items()
-    }
+    return {name: _service(f"{key}.{name}", one) for name, one in value.items()}
+
+
+def _service(key: str, value: Any) -> ServiceSettings:
+    found = ServiceSettings(**_read(key, value, _SERVICE_TABLE))
+    if found.max_replicas is None:
+        for name in ("min_replicas", "tasks_per_worker"):
+            if getattr(found, name) is not None:
+                raise InvalidSetting(f"{key}.{name}", "is for autoscaling: set max_replicas too")
+    elif (found.min_replicas or 0) > found.max_replicas:
+        raise InvalidSetting(f"{key}.min_replicas", f"must be at most max_replicas, {found.max_replicas}")
+    return found
+
+
+def _architecture(key: str, value: Any) -> str:
+    return read_choice(key, value, ARCHITECTURES)
 
 
 def _replicas(key: str, value: Any) -> int:
@@ -91,10 +111,18 @@ def _workers(key: str, value: Any) -> int:
 
 NO_DEPLOY = DeploySettings()
 
-_TABLE: dict[str, Callable[[str, Any], Any]] = {"image": _image, "secrets": _secrets, "services": _services}
+_TABLE: dict[str, Callable[[str, Any], Any]] = {
+    "image": _image,
+    "architecture": _architecture,
+    "secrets": _secrets,
+    "services": _services,
+}
 _SERVICE_TABLE: dict[str, Callable[[str, Any], Any]] = {
     "scrapers": read_words,
     "steps": read_words,
     "replicas": _replicas,
     "workers": _workers,
+    "min_replicas": _replicas,
+    "max_replicas": _workers,
+    "tasks_per_worker": _workers,
 }

@@ -25,6 +25,7 @@ SERVERS = {
     "redis": ("redis", ("redis",), ("redis.conf",)),
     "rabbitmq": ("rabbitmq", ("redis", "rabbitmq"), ("redis.conf", "rabbitmq.conf")),
 }
+ECS_ARCHITECTURES = {"amd64": "X86_64", "arm64": "ARM64"}
 ADDRESSES = {
     "postgres": "postgresql://USER:PASSWORD@HOST:5432/DATABASE",
     "redis": "redis://:PASSWORD@HOST:6379/0",
@@ -46,9 +47,13 @@ def write_deployment(
     overwrite: bool = False,
     plan: Deployment | None = None,
 ) -> list[Path]:
-    """Write the files into a folder and return their paths; existing ones are refused unless `overwrite`."""
+    """Write the files into a folder and return their paths; existing ones are refused unless `overwrite`.
+
+    A project without a Dockerfile gets one, which is kept from then on.
+    """
     context = Path(os.path.relpath(project.folder, folder)).as_posix()
-    found = deployment_files(kind, plan or Deployment.of(project, queue), context)
+    plan = plan or Deployment.of(project, queue)
+    found = deployment_files(kind, plan, context)
     there = [name for name in found if (folder / name).exists()]
     if there and not overwrite:
         raise InvalidInput(
@@ -59,7 +64,22 @@ def write_deployment(
         (folder / name).write_text(text, encoding="utf-8")
         if name.endswith(".sh"):
             (folder / name).chmod(0o755)
-    return [folder / name for name in found]
+    return [*_write_dockerfile(project.folder, plan), *(folder / name for name in found)]
+
+
+def _write_dockerfile(folder: Path, plan: Deployment) -> list[Path]:
+    """Write what `shoal new` writes, so that the image can be built; return the paths of new files."""
+    if (folder / "Dockerfile").exists():
+        return []
+    forms = {"Dockerfile": "browser" if plan.has_browser else "common", ".dockerignore": "common"}
+    written = []
+    for name, template in forms.items():
+        if not (folder / name).exists():
+            form = files("shoal").joinpath("templates", "projects", template, name.removeprefix("."))
+            text = form.read_text(encoding="utf-8").replace("SHOAL_VERSION", VERSION)
+            (folder / name).write_text(text, encoding="utf-8")
+            written.append(folder / name)
+    return written
 
 
 def _compose(plan: Deployment, context: str) -> dict[str, str]:
@@ -73,6 +93,7 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
         name=plan.name,
         image=_text(plan.image),
         context=_text(context),
+        platform=f"platform: linux/{plan.architecture}" if _is_foreign(plan) else "",
         first=plan.services[0].name,
         environment=f"SHOAL_SECRETS: {' '.join(plan.secrets)}" if plan.secrets else "",
         secrets=_text(own),
@@ -102,12 +123,21 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
 
 def image_commands(plan: Deployment) -> list[str]:
     """Return the commands that build, in a checkout of Shoal, the images that a Compose file builds upon."""
-    build = "docker build -f deploy/docker/Dockerfile"
+    build = f"docker build {_build_options(plan)}-f deploy/docker/Dockerfile"
     own = f"--target browser -t shoal:{VERSION}-browser" if plan.has_browser else f"-t shoal:{VERSION}"
     commands = [f"{build} {own} ."]
     if plan.queue == "postgres":
         commands.append(f"{build} --target pgbouncer -t shoal-pgbouncer:{VERSION} .")
     return commands
+
+
+def _is_foreign(plan: Deployment) -> bool:
+    """Return whether images are for another kind of machine than the usual one."""
+    return plan.architecture != "amd64"
+
+
+def _build_options(plan: Deployment) -> str:
+    return f"--platform linux/{plan.architecture} " if _is_foreign(plan) else ""
 
 
 def _compose_service(service: Service) -> str:
@@ -139,8 +169,13 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
         # Chromium's own sandbox needs user namespaces, which the default profile forbids.
         "seccomp": "Unconfined" if plan.has_browser else "RuntimeDefault",
         "pod_security": "privileged" if plan.has_browser else "restricted",
+        "build_options": _build_options(plan),
+        "node_selector": _node_selector(plan),
     }
-    common = ["namespace", "migrate", "workers", "web", *(["results"] if plan.results else [])]
+    scaled = [one for one in plan.services if one.scaling]
+    common = ["namespace", "migrate", "workers", "web"]
+    common += [*(["results"] if plan.results else []), *(["metrics"] if scaled else [])]
+    fields["metrics_port"] = "- {protocol: TCP, port: 9465}" if scaled else ""
     workers = {
         f"worker-{one.name}.yaml": _form(
             "kubernetes/worker.yaml",
@@ -148,15 +183,34 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
             service=one.name,
             about=one.about,
             command=_text(one.command),
-            replicas=str(one.replicas),
+            # KEDA's to say; applying the file again must not change it.
+            replicas="" if one.scaling else f"replicas: {one.replicas}",
         )
         for one in plan.services
     }
+    workers |= {f"scale-{one.name}.yaml": _scaled_object(plan, one) for one in scaled}
     names = [*(f"{name}.yaml" for name in common), *workers]
     fields["resources"] = "\n".join(f"- {name}" for name in names)
     others = ("kustomization", *common, "coordinator", "secret.example")
     found = {f"{name}.yaml": _form(f"kubernetes/{name}.yaml", **fields) for name in others}
     return found | workers | {".gitignore": _form("kubernetes/gitignore")}
+
+
+def _node_selector(plan: Deployment) -> str:
+    return f"nodeSelector: {{kubernetes.io/arch: {plan.architecture}}}" if _is_foreign(plan) else ""
+
+
+def _scaled_object(plan: Deployment, service: Service) -> str:
+    scaling = service.scaling
+    assert scaling is not None
+    return _form(
+        "kubernetes/scale.yaml",
+        name=plan.name,
+        service=service.name,
+        least=str(scaling.least),
+        most=str(scaling.most),
+        tasks=str(scaling.tasks_per_worker),
+    )
 
 
 def _ecs(plan: Deployment, context: str) -> dict[str, str]:
@@ -170,6 +224,7 @@ def _ecs(plan: Deployment, context: str) -> dict[str, str]:
 
 def _task_definition(task: dict[str, Any], plan: Deployment, service: Service) -> dict[str, Any]:
     task["family"] = f"{plan.name}-{service.name}"
+    task["runtimePlatform"]["cpuArchitecture"] = ECS_ARCHITECTURES[plan.architecture]
     (container,) = task["containerDefinitions"]
     registry = "" if "/" in plan.image else "ACCOUNT.dkr.ecr.REGION.amazonaws.com/"
     container["image"] = f"{registry}{plan.image}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.core.values import hint
-from shoal.fleet.project.deploy import ServiceSettings
+from shoal.fleet.project.deploy import TASKS_PER_WORKER, ServiceSettings
 from shoal.fleet.project.file import Project
 
 if TYPE_CHECKING:
@@ -21,6 +21,15 @@ BROWSERS = ("browser", "auto")
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaRange:
+    """How many containers of a service an autoscaler may start, and for how many tasks it starts one."""
+
+    least: int
+    most: int
+    tasks_per_worker: int
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """Workers of one kind: their command, and how many containers of them there are."""
 
@@ -28,6 +37,7 @@ class Service:
     command: tuple[str, ...]
     replicas: int
     about: str
+    scaling: ReplicaRange | None = None  # None: as many as `replicas`
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,7 @@ class Deployment:
     has_browser: bool
     files: tuple[str, ...] = ()  # the folders of downloads inside a container
     buckets: tuple[str, ...] = ()  # where downloads go to object storage
+    architecture: str = "amd64"
 
     @classmethod
     def of(cls, project: Project, queue: str | None) -> "Deployment":
@@ -66,6 +77,7 @@ class Deployment:
             has_browser=any(_uses_browser(one) for one in scrapers.values()),
             files=tuple(dict.fromkeys(_in_container(one) for one in places if not is_object_url(one))),
             buckets=tuple(dict.fromkeys(one for one in places if is_object_url(one))),
+            architecture=project.deploy.architecture,
         )
 
 
@@ -98,9 +110,17 @@ def _services(project: Project, scrapers: dict[str, "Scraper"]) -> Iterator[Serv
             command += ["--workers", str(service.workers)]
         served = f"the steps {', '.join(service.steps)}" if service.steps else "all steps"
         about = f"Workers for {served} of {', '.join(chosen or scrapers)}"
-        yield Service(name, tuple(command), service.replicas, about)
+        yield Service(name, tuple(command), service.replicas, about, _scaling(service))
     if project.deploy.services:
         _check_complete(project, scrapers)
+
+
+def _scaling(service: ServiceSettings) -> ReplicaRange | None:
+    if service.max_replicas is None:
+        return None
+    tasks = service.tasks_per_worker or TASKS_PER_WORKER
+    # A container with several processes takes as many times the tasks.
+    return ReplicaRange(service.min_replicas or 0, service.max_replicas, tasks * (service.workers or 1))
 
 
 def _check_names(

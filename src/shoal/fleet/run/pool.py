@@ -109,6 +109,12 @@ class WorkerPool:
         ]
 
     @property
+    def frozen_pids(self) -> list[int]:
+        """Process ids of the workers that do not respond, and are killed if that goes on."""
+        frozen = [one for one in self._supervisors.values() if one.is_running and one.is_frozen]
+        return [one.pid for one in frozen if one.pid]
+
+    @property
     def stops(self) -> int:
         """How often `stop` was called."""
         return self._stops

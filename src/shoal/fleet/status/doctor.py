@@ -3,7 +3,7 @@
 import resource
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -14,6 +14,7 @@ from shoal.core.errors import ShoalError
 from shoal.core.model import SECOND
 from shoal.core.proxies import ProxyRules
 from shoal.core.values import counted
+from shoal.discover.routing import Routes
 from shoal.fetch.browser.process import installed_chromium
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.partitions.table import check_table, read_table_file
@@ -31,6 +32,7 @@ MIN_OPEN_FILES = 4_096
 MIN_FREE_DISK = 1 << 30  # bytes; below it the disk is poor
 MIN_FREE_DISK_TO_START = 50 << 20  # bytes; below it the disk is bad
 MAX_CLOCK_SKEW = 5 * SECOND
+NO_ROUTES = Routes()
 
 
 class CheckStatus(StrEnum):
@@ -51,7 +53,10 @@ class CheckResult:
 
 
 async def examine(
-    queue_url: str, scraper: str | Scraper | None = None, partition_table: str | None = None
+    queue_url: str,
+    scraper: str | Scraper | None = None,
+    partition_table: str | None = None,
+    routes: Routes = NO_ROUTES,
 ) -> AsyncIterator[CheckResult]:
     """Check everything in turn; a failed check does not stop the others."""
     if not scraper:
@@ -63,6 +68,8 @@ async def examine(
             yield CheckResult("scraper", CheckStatus.BAD, str(error))
         else:
             async for result in _check_scraper(loaded):
+                yield result
+            for result in _check_routes(routes, loaded):
                 yield result
     if partition_table:
         yield _check_partition_table(partition_table)
@@ -79,6 +86,15 @@ def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id
     except ShoalError as error:
         return CheckResult("partitions", CheckStatus.BAD, str(error))
     return CheckResult("partitions", CheckStatus.GOOD, f"each of the {len(names):,} has a worker")
+
+
+def _check_routes(routes: Routes, scraper: Scraper) -> Iterator[CheckResult]:
+    for number, rule in enumerate(routes.rules, 1):
+        step = rule.sets.get("step")
+        if step is not None and step not in scraper.steps:
+            says = f"rule {number} leads to the step {step!r}, which {scraper.name} lacks"
+            says += ": its URLs are skipped"
+            yield CheckResult("routes", CheckStatus.POOR, says)
 
 
 def _check_partition_table(path: str) -> CheckResult:

@@ -49,6 +49,8 @@ class WorkerCountsSource(Protocol):
     def restarts(self) -> int: ...
     @property
     def pids(self) -> list[int]: ...
+    @property
+    def frozen_pids(self) -> list[int]: ...
 
 
 class PoolMetrics:
@@ -65,6 +67,11 @@ class PoolMetrics:
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return exposition(self.collect())
+
+    def find_problem(self) -> str:
+        """Return what is wrong with the workers, in a line; empty if all of them respond."""
+        frozen = self._pool.frozen_pids
+        return f"Workers that do not respond: process {', '.join(map(str, frozen))}." if frozen else ""
 
     def collect(self) -> "Iterator[Metric]":
         """Yield all metrics."""

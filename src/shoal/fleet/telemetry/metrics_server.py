@@ -1,4 +1,4 @@
-"""HTTP server for Prometheus: serves GET /metrics and nothing else."""
+"""HTTP server for Prometheus and health checks: serves GET /metrics, GET /healthz and nothing else."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,13 @@ Render = Callable[[], Awaitable[bytes]]
 
 
 class MetricsServer:
-    """Serves what `render` returns while it is open."""
+    """Serves what `render` returns while it is open; `/healthz` fails with what `find_problem` returns."""
 
-    def __init__(self, address: tuple[str, int], render: Render) -> None:
+    def __init__(
+        self, address: tuple[str, int], render: Render, find_problem: Callable[[], str] = lambda: ""
+    ) -> None:
         host, port = address
-        self._render = render
+        self._render, self._find_problem = render, find_problem
         self._server = SmallHttpServer(host, [port], self._respond, max_connections=MAX_CONNECTIONS)
 
     @property
@@ -38,11 +40,16 @@ class MetricsServer:
     async def _respond(self, request: HttpRequest) -> HttpReply:
         if request.method not in ("GET", "HEAD"):
             return HttpReply(405, b"Use GET.\n")
-        if request.path.partition("?")[0] != "/metrics":
-            return HttpReply(404, b"The metrics are at /metrics.\n")
+        path = request.path.partition("?")[0]
+        if path not in ("/metrics", "/healthz"):
+            return HttpReply(404, b"The metrics are at /metrics, the health check at /healthz.\n")
+        is_check = path == "/healthz"
+        if is_check and (problem := self._find_problem()):
+            return HttpReply(503, f"{problem}\n".encode())
         try:
             async with asyncio.timeout(RENDER_TIMEOUT):
-                return HttpReply(200, await self._render(), {"content-type": TEXT})
+                text = await self._render()
+                return HttpReply(200, b"ok\n" if is_check else text, {"content-type": TEXT})
         except ShoalError as error:
             return HttpReply(503, f"{type(error).__name__}\n".encode())
 

@@ -53,7 +53,7 @@ async def metrics_of(
         yield metrics
         return
     need_library()
-    async with MetricsServer(address, metrics.text) as server:
+    async with MetricsServer(address, metrics.text, metrics.find_problem) as server:
         say(f"Metrics are at {server.url}")
         yield metrics
 

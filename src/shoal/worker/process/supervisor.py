@@ -115,6 +115,11 @@ class WorkerSupervisor:
         return self._completed
 
     @property
+    def is_frozen(self) -> bool:
+        """Whether the worker does not respond, and has not for half the time after which it is killed."""
+        return self._liveness.is_silent
+
+    @property
     def is_running(self) -> bool:
         """Whether the worker's process exists; when it has ended, its leases are still to be settled."""
         return self._process is not None and not self._process.has_ended
@@ -288,7 +293,7 @@ class WorkerSupervisor:
     async def _beat(self) -> None:
         while True:
             self._state_changed.clear()
-            await self._beat_once(FROZEN if self._liveness.is_silent else RUNNING)
+            await self._beat_once(FROZEN if self.is_frozen else RUNNING)
             with suppress(TimeoutError):
                 interval = HEARTBEAT_INTERVAL if self.in_hand else IDLE_HEARTBEAT_INTERVAL
                 async with asyncio.timeout(interval.total_seconds()):

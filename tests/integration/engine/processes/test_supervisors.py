@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import runpy
 import signal
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,10 @@ from shoal.queue.open import open_queue
 from shoal.worker.process import supervisor
 from shoal.worker.process.supervisor import WorkerSupervisor
 from tests.integration.engine.origin import Answer
+from tests.servers.process import free_port
 
+healthy = runpy.run_path(str(Path(__file__).parents[3] / "deploy" / "docker" / "healthy.py"))
+trouble = healthy["trouble"]
 SCRAPER = """
 import time
 
@@ -82,6 +87,25 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
                 states |= {worker_row(worker)["state"] for worker in await queue.workers("cold")}
         await summary
     assert "frozen" in states
+
+
+@pytest.mark.long
+async def test_the_health_check_of_a_container_fails_while_a_worker_is_frozen(bench, origin):
+    origin.answer = lambda path: Answer(after=0.05)
+    frozen, port = freeze_one(bench, origin), free_port()
+    code, long = SCRAPER.format(settings="lease='8s', per_host=4"), urls(origin, 300)
+    summary = asyncio.create_task(bench.run(code, long, metrics=("127.0.0.1", port), workers=2))
+    said = []
+    async with asyncio.timeout(90):
+        while not summary.done():
+            said.append(await asyncio.to_thread(trouble, port, "/healthz"))
+            await asyncio.sleep(0.2)
+        await summary
+    (found,) = {one for one in said if one and "503" in one}
+    assert found == f"port {port} answers 503: Workers that do not respond: process {frozen[0]}."
+    # Before, and again when another has taken its place.
+    first = said.index(found)
+    assert None in said[:first] and None in said[first:]
 
 
 @pytest.mark.alone

@@ -91,6 +91,10 @@ def test_each_service_serves_its_steps(project):
         ("[deploy.services.a]\nstep = 'search'", r"a.step is not known. Did you mean 'steps'\?"),
         ("[deploy.services.a]\nsteps = ['serch']", r"'serch' is no step. Did you mean 'search'\?"),
         ("[deploy.services.a]\nscrapers = ['peple']", r"'peple' is no scraper. Did you mean 'people'\?"),
+        ("[deploy]\narchitecture = 'arm'", "architecture must be 'amd64' or 'arm64', got 'arm'"),
+        ("[deploy.services.a]\nmin_replicas = 1", "a.min_replicas is for autoscaling: set max_replicas too"),
+        ("[deploy.services.a]\nmin_replicas = 3\nmax_replicas = 2", "must be at most max_replicas, 2"),
+        ("[deploy.services.a]\nmax_replicas = 0", "must be a whole number from 1"),
         ("[deploy.services.a]\nsteps = ['search']", "leave out the step 'profile' of 'people'"),
     ],
 )

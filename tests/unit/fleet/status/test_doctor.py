@@ -4,8 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from shoal.discover.routing import Routes, Rule
 from shoal.fleet.status.doctor import CheckStatus, check_clock, examine, partitions_complete
 from shoal.queue.open import open_queue
+from shoal.scrape.scraper import Scraper
 
 
 async def examined(url):
@@ -55,6 +57,16 @@ async def test_the_clock_is_compared_with_the_stores_and_no_task_is_touched(tmp_
 def test_a_clock_that_is_off_is_poor(seconds, health, word):
     found = check_clock(timedelta(seconds=seconds))
     assert found.health is health and word in found.says
+
+
+async def test_a_rule_that_leads_to_no_step_is_named(tmp_path):
+    routes = Routes([Rule("*/a", priority=1), Rule("*/live/*", step="live"), Rule("*/b", step="page")])
+    pages = Scraper("pages")
+    pages.step(name="page")(lambda page: None)
+    found = [one async for one in examine(f"sqlite:///{tmp_path}/a.db", pages, routes=routes)]
+    (named,) = [one for one in found if one.what == "routes"]
+    assert named.health is CheckStatus.POOR
+    assert named.says == "rule 2 leads to the step 'live', which pages lacks: its URLs are skipped"
 
 
 async def test_a_queue_that_cannot_be_opened_is_bad_and_the_rest_is_checked(tmp_path):

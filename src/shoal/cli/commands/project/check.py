@@ -29,12 +29,14 @@ def check(
     import uvloop
 
     from shoal.cli.commands.project.plugins import REFUSED, plugin_rows
+    from shoal.cli.configuration import current_config
     from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 
     subject = apply_changes(scraper, proxies, tokens)
 
     async def looked() -> list[CheckResult]:
-        return [finding async for finding in examine(queue, subject, partition_table)]
+        routes = current_config().project.routes
+        return [finding async for finding in examine(queue, subject, partition_table, routes)]
 
     findings = uvloop.run(looked())
     for one in plugin_rows():

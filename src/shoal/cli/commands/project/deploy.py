@@ -49,6 +49,9 @@ def deploy(
 
     config = current_config()
     queue = config.text("SHOAL_QUEUE")
+    if not queue or queue.startswith("sqlite:"):
+        # A file is for this machine, whatever names it; the project's own queue is for containers.
+        queue = config.project.variables.get("SHOAL_QUEUE")
     folder = out or config.project.folder / "deploy" / kind
     plan = Deployment.of(config.project, queue)
     for path in write_deployment(
