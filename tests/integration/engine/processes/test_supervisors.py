@@ -17,7 +17,7 @@ from shoal.worker.process.supervisor import WorkerSupervisor
 from tests.integration.engine.origin import Answer
 from tests.servers.process import free_port
 
-healthy = runpy.run_path(str(Path(__file__).parents[3] / "deploy" / "docker" / "healthy.py"))
+healthy = runpy.run_path(str(Path(__file__).parents[4] / "deploy" / "docker" / "healthy.py"))
 trouble = healthy["trouble"]
 SCRAPER = """
 import time
