@@ -1,6 +1,7 @@
 """The protocol between a worker and its supervisor: lines of JSON over a socket."""
 
 import asyncio
+import select
 import socket
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -128,10 +129,23 @@ class SupervisorChannel:
             return
         try:
             with self._lock:
-                self._socket.sendall(_encoder.encode(message) + b"\n")
+                _send_all(self._socket, _encoder.encode(message) + b"\n")
         except OSError:
             # The supervisor is gone: the worker finishes its tasks, and nothing reads the messages.
             self._socket = None
+
+
+def _send_all(sock: socket.socket, data: bytes) -> None:
+    """Send everything, however long the supervisor is stalled."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[sock.send(left) :]
+        except BlockingIOError:
+            # An event loop that reads from a socket makes it non-blocking, and `sendall` would give up here.
+            writable = select.poll()
+            writable.register(sock, select.POLLOUT)
+            writable.poll()
 
 
 def read_config(sock: socket.socket) -> WorkerConfig:
