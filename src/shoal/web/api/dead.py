@@ -12,7 +12,6 @@ from shoal.web.api.params import (
     LIMIT,
     After,
     Context,
-    Label,
     Letter,
     Limit,
     Operator,
@@ -20,7 +19,7 @@ from shoal.web.api.params import (
     Step,
     list_response,
 )
-from shoal.web.api.requests import DeadLettersBody, EditLettersBody, LetterChangeBody
+from shoal.web.api.requests import DeadLettersBody, EditLettersBody, Label, LetterChangeBody
 from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.paging import cursor_page
 from shoal.worker.failures.pages import read_failed_page
