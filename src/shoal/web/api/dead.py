@@ -13,7 +13,6 @@ from shoal.web.api.params import (
     LIMIT,
     After,
     Context,
-    Label,
     Letter,
     Limit,
     Operator,
@@ -21,7 +20,7 @@ from shoal.web.api.params import (
     Step,
     list_response,
 )
-from shoal.web.api.requests import DeadLettersBody, EditLettersBody, LetterChangeBody, ReplayBody
+from shoal.web.api.requests import DeadLettersBody, EditLettersBody, Label, LetterChangeBody, ReplayBody
 from shoal.web.views.failed_page import failed_page_response
 from shoal.web.views.paging import cursor_page
 from shoal.worker.failures.pages import read_failed_page

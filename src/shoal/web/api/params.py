@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query
-from pydantic import StringConstraints
 
 from shoal.core.errors import UnknownLetter, UnknownRun
 from shoal.core.model import TaskState
 from shoal.core.text import shorten
 from shoal.web.actions import OperatorActions, operator_actions
-from shoal.web.api.requests import PRINTABLE
+from shoal.web.api.requests import Label
 from shoal.web.api.responses import ErrorResponse
 from shoal.web.context import WebContext, context_of
 from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT, ListPage
@@ -42,7 +41,7 @@ Letter = Annotated[str, Depends(_letter_id)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows per page")]
 After = Annotated[str | None, Query(max_length=500, description="`next` of the previous page")]
 Number = Annotated[int, Query(ge=0, lt=1 << 62, description="`next` of the previous page")]
-Label = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE)]
+Text = Annotated[Label, Query()]
 Step = Annotated[Label | None, Query(description="Only this step")]
 States = Annotated[list[TaskState] | None, Query(description="Only these states", max_length=10)]
 

@@ -19,7 +19,7 @@ MAX_CALL_TIMEOUT = timedelta(minutes=5)
 CENTURY = 36_500 * 86_400
 
 PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
-Text = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE)]
+Label = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PRINTABLE)]
 Url = Annotated[str, StringConstraints(min_length=1, max_length=8_192)]
 LetterId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,64}$")]
@@ -107,9 +107,9 @@ class DeadLetterFilterBody(RequestBody):
     """Selects the dead letters that meet every given condition; no condition selects all."""
 
     step: Name | None = None
-    partition: Text | None = None
-    host: Text | None = None
-    error: Text | None = None
+    partition: Label | None = None
+    host: Label | None = None
+    error: Label | None = None
     buried_before: AwareDatetime | None = Field(default=None, strict=False)
     buried_after: AwareDatetime | None = Field(default=None, strict=False)
 
@@ -149,7 +149,7 @@ class LetterChangeBody(RequestBody):
     """What to change in dead letters; what is missing stays. A header that is null is removed."""
 
     url: Url | None = None
-    url_replace: Annotated[list[Text], Field(min_length=2, max_length=2)] | None = None
+    url_replace: Annotated[list[Label], Field(min_length=2, max_length=2)] | None = None
     step: Name | None = None
     payload: dict[str, Any] | None = None
     set_payload: dict[str, Any] = Field(default_factory=dict)

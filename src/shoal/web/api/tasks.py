@@ -13,7 +13,8 @@ from shoal.fleet.status.rows import task_row
 from shoal.fleet.status.stale import StaleHolder, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.web.api import responses
-from shoal.web.api.params import LIMIT, After, Context, Label, Limit, RunId, States, Step, list_response
+from shoal.web.api.params import LIMIT, After, Context, Limit, RunId, States, Step, list_response
+from shoal.web.api.requests import Label
 from shoal.web.views.paging import as_async, cursor_page, scan_page
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["work"])

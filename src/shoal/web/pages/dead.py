@@ -16,7 +16,7 @@ from shoal.core.model import DeadFilter, DeadLetter
 from shoal.core.values import counted, read_duration
 from shoal.fleet.run.letters import method_of
 from shoal.fleet.status.rows import find_letter
-from shoal.web.api.params import Label, Letter, Operator, RunId
+from shoal.web.api.params import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.dead_errors import MAX_CLASSIFIED, class_of
 from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
@@ -29,9 +29,6 @@ from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
 ROWS = 25
-
-
-Text = Annotated[Label, Query()]
 
 
 def read_filter(step: Text = "", host: Text = "", error: Text = "") -> DeadFilter:

@@ -10,9 +10,9 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
 from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_change
 from shoal.fleet.status.rows import find_letter
-from shoal.web.api.params import Letter, Operator, RunId
+from shoal.web.api.params import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
-from shoal.web.pages.dead import Filter, Text, as_fields, count_words, read_filter
+from shoal.web.pages.dead import Filter, as_fields, count_words, read_filter
 from shoal.web.pages.runs import command_line, load_run, path_of_run
 from shoal.web.views.form import Form, form_field, read_form, read_headers, read_payload
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, root_of

@@ -1,9 +1,8 @@
 """Pages that span all runs: workers, hosts and the audit log."""
 
 from datetime import timedelta
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +11,7 @@ from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.stale import LATE
-from shoal.web.api.params import Label, Operator
+from shoal.web.api.params import Operator, Text
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, page_links
@@ -22,7 +21,6 @@ from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
 router = APIRouter()
 ROWS = 50
-Text = Annotated[Label, Query()]
 MAX_SECONDS = 86_400.0  # maximum pause or gap that the page accepts
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,14 +14,13 @@ from shoal.core.values import counted
 from shoal.fleet.run import retention
 from shoal.fleet.run.retention import RetentionRule
 from shoal.web.actions import check_scraper
-from shoal.web.api.params import Label, Operator, RunId
+from shoal.web.api.params import Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, path_of_run
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, root_of
 
 router = APIRouter()
-Text = Annotated[Label, Query()]
 ScraperName = Annotated[str, Path(max_length=200)]
 
 

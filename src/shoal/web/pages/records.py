@@ -1,14 +1,14 @@
 """The items and rejects of a run, a page at a time."""
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.values import counted
-from shoal.web.api.params import Label, RunId
+from shoal.web.api.params import RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
 from shoal.web.views.format import cells_of, columns_of
@@ -17,7 +17,6 @@ from shoal.web.views.render import queue_timeout, render_page, root_of
 
 router = APIRouter()
 ROWS = 25
-Text = Annotated[Label, Query()]
 
 
 @router.get("/runs/{run_id}/items")

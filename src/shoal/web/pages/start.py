@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,7 +21,7 @@ from shoal.fleet.build_job import project_job
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.queue.rules import new_run_id
 from shoal.web.actions import SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
-from shoal.web.api.params import Label, Operator
+from shoal.web.api.params import Operator, Text
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import path_of_run
 from shoal.web.views.form import Form, form_field, read_form, read_settings
@@ -29,7 +29,6 @@ from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
 log = logging.getLogger(__name__)
 router = APIRouter()
-Text = Annotated[Label, Query()]
 START_TIMEOUT = 8.0  # seconds to wait for a start; then it continues in the background
 SHOWN_URLS = 3  # in a command; more are shown as a file
 MAX_SHOWN = 5  # URLs, and lines that are none, on the page that asks for confirmation

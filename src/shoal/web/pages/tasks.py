@@ -1,8 +1,8 @@
 """The tasks of a run, filtered by key, URL, state or step; and its proxies."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,7 +11,7 @@ from shoal.core.model import TaskState
 from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
 from shoal.fleet.status.tokens import tokens as tokens_of
-from shoal.web.api.params import Label, RunId
+from shoal.web.api.params import RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, run_tab_data
 from shoal.web.views.paging import as_async, cursor_page, scan_page, search_page
@@ -19,7 +19,6 @@ from shoal.web.views.render import queue_timeout, render_page
 
 router = APIRouter()
 ROWS = 50
-Text = Annotated[Label, Query()]
 STATES = [str(state) for state in TaskState]
 
 
