@@ -43,7 +43,7 @@ async def describe_unknown_host(queue: QueueReports, host: str) -> str:
         if one.host.partition(":")[0] == host.partition(":")[0]:
             similar.append(one.host)
     meant = f" Did you mean {' or '.join(similar[:MAX_SHOWN])}?" if similar else ""
-    return f"No run has tasks on {host} yet.{meant} List the hosts with: {shoal_command('hosts')}"
+    return f"No run has tasks on {host} yet.{meant}"
 
 
 def _match(start: str, runs: Sequence[Run]) -> Run:

@@ -79,7 +79,7 @@ def pause(
         return
     again = command_on(queue, f"hosts resume {host}")
     say(f"Paused {host} for {duration(length.total_seconds())}. To resume it, run: {again}")
-    say_if(unknown)
+    _say_unknown(unknown, queue)
 
 
 @app.command()
@@ -100,7 +100,7 @@ def slow(
         put_json({"host": host.lower(), "delay_seconds": length.total_seconds()})
         return
     say(f"Slowed {host}. To undo, run: {command_on(queue, f'hosts resume {host}')}")
-    say_if(unknown)
+    _say_unknown(unknown, queue)
 
 
 @app.command()
@@ -111,7 +111,7 @@ def resume(host: Host, queue: common.Queue = common.DEFAULT_QUEUE, as_json: comm
         put_json({"host": host.lower(), "paused_seconds": 0.0, "delay_seconds": 0.0})
     else:
         say(f"Resumed {host}; the rate limits of its runs apply again.")
-        say_if(unknown)
+        _say_unknown(unknown, queue)
 
 
 def _nothing(run_id: str | None, after: str | None) -> str:
@@ -120,10 +120,9 @@ def _nothing(run_id: str | None, after: str | None) -> str:
     return f"Run {run_id} has no hosts yet." if run_id else "No requests have been sent to any host yet."
 
 
-def say_if(text: str) -> None:
-    """Print a text, if there is any."""
+def _say_unknown(text: str, queue: str) -> None:
     if text:
-        say(text)
+        say(f"{text} List the hosts with: {command_on(queue, 'hosts')}")
 
 
 async def _change(
