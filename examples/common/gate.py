@@ -6,7 +6,7 @@ from shoal.demo.http import Connection, OnRequest
 
 
 class Gate:
-    """Counts the pages of a site; while it is closed, requests wait."""
+    """Counts the pages of a site since it was last told to hold; while it is closed, requests wait."""
 
     def __init__(self) -> None:
         self._served = self._passed = 0
@@ -18,7 +18,7 @@ class Gate:
         """Do what a line says: `hold` after a number of pages, `go`, `tell` when a number was served."""
         match order.split():
             case ["hold", count]:
-                self._limit = int(count)
+                self._limit, self._served, self._passed = int(count), 0, 0
             case ["go"]:
                 self._limit = None
                 waiting, self._waiting = self._waiting, []

@@ -10,7 +10,7 @@ from tests.servers.process import ServerFailed, ServerMissing
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
-POOL = 4  # connections to PostgreSQL, for all workers together; each learns the queries anew
+POOL = 10  # connections to PostgreSQL, for all workers together
 
 
 @contextmanager

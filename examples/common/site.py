@@ -176,12 +176,12 @@ class SiteOfExample:
             self._process.wait()
 
     def wait_for_pages(self, count: int) -> None:
-        """Wait until it has served this many pages, of all hosts together."""
+        """Wait until it has served this many pages of all hosts since `hold_after`, or since its start."""
         self._order(f"tell {count}")
         self._next_line(f"{count} pages")
 
     def hold_after(self, count: int) -> None:
-        """Serve no more than this many pages until `go`: so work is left, however long one looks at it."""
+        """Serve no more than this many pages from now on until `go`: work is left, however long one looks."""
         self._order(f"hold {count}")
 
     def go(self) -> None:

@@ -35,7 +35,8 @@ class Workspace:
             if file.suffix in TEXT and "tests" not in file.parts:
                 file.write_text(rename(file.read_text(), names))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-        self.environment = {**kept, "SHOAL_QUEUE": queue, "COLUMNS": "110", **more}
+        # As in the deployment files: a pooler on a busy machine may keep a command waiting.
+        self.environment = {**kept, "SHOAL_QUEUE": queue, "SHOAL_PATIENCE": "2m", "COLUMNS": "110", **more}
         self.started: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
