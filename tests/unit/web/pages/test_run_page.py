@@ -6,7 +6,7 @@ import re
 import msgspec
 import pytest
 
-from shoal.core.model import Bury, Done, Task
+from shoal.core.model import MINUTE, Bury, Done, Task
 from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
@@ -15,6 +15,8 @@ from shoal.fleet.status.rates import RateHistory, add_rate
 from shoal.web import stream
 from shoal.web.dead_errors import DeadErrorReader, DeadErrors
 from shoal.web.history import merge_rates
+from shoal.worker.run_hooks import record
+from shoal.worker.run_hooks.record import FINISH, MAX_DEATHS, START, new_record, next_record, topic_of
 from tests.unit.web.tokens import OPERATOR, READER
 
 
@@ -48,6 +50,28 @@ async def test_every_tab_shows_the_counts_of_the_run(dashboard, operator):
         text = (await operator.get(f"/runs/{run.id}{path}")).text
         found = {"Items": "3", "Rejects": "3", "Dead letters": "1", "Tasks": "5"}
         assert counts_on_tabs(text) == found, path
+
+
+async def test_hooks_that_run_or_have_failed_are_on_the_page_and_in_the_api(dashboard, operator, monkeypatch):
+    monkeypatch.setattr(
+        record, "HOLD_TIME", 60 * MINUTE
+    )  # on a busy machine it may pass before the page is read
+    run = await dashboard.make_run(pages=1)
+    calling = new_record("machine-7-abcd", None, "", "on_run_finish report")
+    died = calling
+    for _ in range(MAX_DEATHS):
+        died = next_record(died, calling)
+    notes = {START: msgspec.json.encode(calling), FINISH: msgspec.json.encode(died)}
+    await dashboard.queue.write_notes(topic_of(run.id), notes)
+    text = html.unescape((await operator.get(f"/runs/{run.id}")).text)
+    assert "Hook running: on_run_finish report" in text
+    assert "Hook failed: on_run_finish report" in text
+    assert "its worker process ended during the call, 3 times in a row" in text
+    hooks = (await operator.get(f"/api/runs/{run.id}")).json()["hooks"]
+    assert {kind: (hook["state"], hook["hook"]) for kind, hook in hooks.items()} == {
+        START: ("running", "on_run_finish report"),
+        FINISH: ("failed", "on_run_finish report"),
+    }
 
 
 async def test_an_ended_run_shows_the_errors_of_its_dead_letters(dashboard, operator):
