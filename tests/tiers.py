@@ -23,7 +23,7 @@ WHOLE_RUNS, PROMISES = "any_bench", ("store", "stand")
 IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 # A mode of the Redis backend, and another server for it. Their short tests are those that say so, such as
 # the random histories.
-LONG_SERVERS = ("redis-cluster", "valkey")
+LONG_SERVERS = ("redis-cluster", "valkey", "sharded", "sharded-postgres")
 
 
 class TestTiers:
