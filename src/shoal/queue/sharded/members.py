@@ -157,22 +157,25 @@ class Members:
         return _replies(tasks, [member for member in calls if member not in ready])
 
 
-async def wait_for_most(tasks: Mapping["asyncio.Task[Any]", Member], *, may_fail: bool = False) -> None:
+async def wait_for_most(
+    tasks: Mapping["asyncio.Task[Any]", Member], *, may_fail: bool = False, stall: float | None = None
+) -> None:
     """Wait for all, or until one has replied and the others have not for a while.
 
     With `may_fail`, the wait also ends while none replies, if all are known to be away.
     """
+    stall = STALL_TIMEOUT if stall is None else stall
     loop, pending, until = asyncio.get_running_loop(), set(tasks), None
     if may_fail and all(member.is_away for member in tasks.values()):
         until = loop.time() + AWAY_TIMEOUT
     while pending:
-        timeout = STALL_TIMEOUT if until is None else max(0.0, until - loop.time())
+        timeout = stall if until is None else max(0.0, until - loop.time())
         done, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         are_away = all(tasks[task].is_away for task in pending)
         if not done and (until is not None or (may_fail and are_away)):
             break
         if until is None and any(_succeeded(task) for task in done):
-            until = loop.time() + STALL_TIMEOUT
+            until = loop.time() + stall
             if are_away:  # they were before this call
                 break
 

@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import EditMovesServer, PartlySettled, QueueUnavailable, ServersChanged
 from shoal.core.model import Bury, Done, Fate, RunState
 from shoal.queue.contract import LetterEdit
-from shoal.queue.sharded import members, outbox
+from shoal.queue.sharded import members, outbox, settle
 from tests.unit.queue.sharded.hosts import NAMES, NO_DELAY, every, hosts_of, page, server
 
 
@@ -39,7 +39,8 @@ async def test_without_any_server_a_claim_fails(queue):
         await queue.claim("me", run_id=run.id)
 
 
-async def test_what_the_other_server_settled_is_reported_and_the_rest_may_be_sent_again(queue):
+async def test_what_the_other_server_settled_is_reported_and_the_rest_may_be_sent_again(queue, monkeypatch):
+    monkeypatch.setattr(members, "AWAY_TIMEOUT", 60.0)
     run = await fill(queue)
     leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
     server(queue, "two").is_off = True
@@ -55,7 +56,7 @@ async def test_what_the_other_server_settled_is_reported_and_the_rest_may_be_sen
 async def test_an_outcome_whose_call_is_late_is_not_sent_twice(queue, monkeypatch):
     run = await fill(queue)
     leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
-    monkeypatch.setattr(members, "STALL_TIMEOUT", 0.01)
+    monkeypatch.setattr(settle, "SETTLE_TIMEOUT", 0.01)
     two, back = server(queue, "two"), asyncio.Event()
     call = two.call
 
@@ -67,7 +68,8 @@ async def test_an_outcome_whose_call_is_late_is_not_sent_twice(queue, monkeypatc
     with pytest.raises(PartlySettled) as caught:
         await queue.settle([Done(lease) for lease in leases])
     rest = [lease for lease, fate in zip(leases, caught.value.fates, strict=True) if fate is None]
-    monkeypatch.setattr(members, "STALL_TIMEOUT", 60.0)
+    monkeypatch.setattr(settle, "SETTLE_TIMEOUT", 60.0)
+    monkeypatch.setattr(members, "AWAY_TIMEOUT", 60.0)
     back.set()
     assert set(await queue.settle([Done(lease) for lease in rest])) == {Fate.ACCEPTED}
     assert (await queue.stats(run.id)).completed == len(NAMES)

@@ -130,3 +130,52 @@ async def test_the_step_of_parcels_is_reserved(queue):
     with pytest.raises(InvalidTask, match="reserved"):
         await queue.settle([Done(lease, follow=[Task(step=OUTBOX_STEP)])])
     assert not await every(queue.dead(run.id, DeadFilter(step=OUTBOX_STEP)))
+
+
+async def test_a_link_that_moves_between_two_reads_keeps_the_run_from_being_drained(site, queue, monkeypatch):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 1e9)
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        crash(patch, "send")
+        await settle_with_link(queue, run)
+    (lease,) = (await queue.claim("me", run_id=run.id, steps=["main"])).leases
+    await queue.settle([Done(lease)])
+    other, two_was_read = await site.open(), asyncio.Event()
+    one, two = [await server(queue, name).stream_from() for name in ("one", "two")]
+    claim_one, claim_two = one.claim, two.claim
+
+    async def after_two(*args, **named):
+        await two_was_read.wait()
+        await other._outbox.rescue(run.id, server(other, "one"))
+        return await claim_one(*args, **named)
+
+    async def first(*args, **named):
+        grant = await claim_two(*args, **named)
+        two_was_read.set()
+        return grant
+
+    monkeypatch.setattr(one, "claim", after_two)
+    monkeypatch.setattr(two, "claim", first)
+    grant = await queue.claim("me", run_id=run.id)
+    assert (list(grant.leases), grant.drained) == ([], False)
+    assert len((await queue.claim("me", run_id=run.id)).leases) == 1
+
+
+async def test_a_server_that_hangs_after_it_has_settled_holds_up_no_worker(site, queue, monkeypatch):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    one = await server(queue, "one").stream_from()
+    claim = one.claim
+
+    async def hang(worker_id, **named):
+        if worker_id == outbox.FORWARDER:
+            await asyncio.Event().wait()
+        return await claim(worker_id, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "SEND_TIMEOUT", 0.01)
+        patch.setattr(one, "claim", hang)
+        async with asyncio.timeout(60):
+            await settle_with_link(queue, run)
+            await queue._outbox.rescue(run.id, server(queue, "one"))
+    assert server(queue, "one").is_away
+    assert len(await outcomes(await site.open(), run)) == 2

@@ -1,10 +1,12 @@
 """What `runs`, `status` and `check` print for a queue with a namespace."""
 
 import asyncio
+import json
 
 import pytest
 
 from shoal.cli.commands.inspect.status import runs, status
+from shoal.core.model import Task
 from shoal.fleet.status.doctor import _check_queue
 from shoal.queue.open import open_queue
 
@@ -41,3 +43,25 @@ async def test_check_names_the_queue_that_it_reached(tmp_path):
     url = f"sqlite:///{tmp_path}/books.db?namespace=news"
     findings = [finding async for finding in _check_queue(url)]
     assert "books.db?namespace=news, schema version" in findings[0].says
+
+
+def test_the_status_of_a_run_shows_what_each_server_has(tmp_path, capsys):
+    address = f"sqlite:///{tmp_path}/a.db#first sqlite:///{tmp_path}/b.db#second"
+
+    async def fill():
+        async with open_queue(address) as queue:
+            run = await queue.start_run("books")
+            await queue.enqueue(run.id, [Task(url=f"https://h{number}.example/") for number in range(20)])
+
+    asyncio.run(fill())
+    status(None, address, as_json=True)
+    servers = json.loads(capsys.readouterr().out)["servers"]
+    assert [(one["server"], one["is_home"], one["is_reached"]) for one in servers] == [
+        ("first", True, True),
+        ("second", False, True),
+    ]
+    assert sum(one["pending"] for one in servers) == 20
+    status(None, address)
+    said = capsys.readouterr()
+    assert "server first" in said.out
+    assert address in said.err
