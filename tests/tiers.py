@@ -24,12 +24,11 @@ WHOLE_RUNS, PROMISES = "any_bench", ("store", "stand")
 IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 # A mode of the Redis backend, and another server for it. Their short tests are those that say so, such as
 # the random histories.
-LONG_SERVERS = ("redis-cluster", "valkey")
-# Valkey runs the same scripts as Redis. What differs would show where leases are given, extended and settled,
-# and in random histories; the other promises on Valkey are of the full tier.
-VALKEY_FILES = ("test_claim.py", "test_leases.py", "test_settle.py", "test_state_machine.py")
-
-
+LONG_SERVERS = ("redis-cluster", "valkey", "sharded", "sharded-postgres")
+# Valkey runs the scripts of Redis, and two PostgreSQL servers what two SQLite files run. What differs would
+# show where leases are given, extended and settled, and in random histories; the rest is of the full tier.
+FULL_SERVERS = ("valkey", "sharded-postgres")
+LONG_FILES = ("test_claim.py", "test_leases.py", "test_settle.py", "test_state_machine.py")
 CHOSEN_BACKENDS = "SHOAL_TEST_BACKENDS"  # the variable that names the only backends of the conformance tests
 
 
@@ -54,7 +53,7 @@ class TestTiers:
                 raise pytest.UsageError(f"{name}: its short_for leaves no case to the short tier")
             for item in long:
                 item.add_marker(pytest.mark.long)
-                if _values(item).get("store") == "valkey" and item.path.name not in VALKEY_FILES:
+                if _values(item).get("store") in FULL_SERVERS and item.path.name not in LONG_FILES:
                     item.add_marker(pytest.mark.full)
 
 

@@ -11,7 +11,7 @@ import pytest
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Run, Task
 from shoal.core.urls import host_of
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Bench, Clock, ServerClock, VirtualClock, lasting
+from tests.conformance.backends import Bench, Clock, ServerClock, VirtualClock, lasting, with_one_clock
 from tests.conformance.helpers import (
     HOST,
     HOUR,
@@ -284,7 +284,7 @@ async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
     assert all(later - earlier > GAP - 20 * TOLERANCE for earlier, later in pairwise(starts))
 
 
-@lasting
+@with_one_clock
 async def test_a_grant_tells_the_stores_time_and_no_two_starts_come_closer_than_the_gap(bench: Bench) -> None:
     assert bench.open
     sites = [f"h{number}.example" for number in range(12)]

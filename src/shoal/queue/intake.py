@@ -17,6 +17,7 @@ from shoal.core.model import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
     NOTHING,
+    OUTBOX_STEP,
     ZERO,
     Run,
     RunSettings,
@@ -30,6 +31,7 @@ from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
 MAX_NAME = 200
 MAX_KEY = 8192
 MAX_PAYLOAD = 1 << 20
+MAX_PARCEL = 4 * MAX_PAYLOAD  # follow-up tasks for another server, each with a payload of its own
 BATCH = 2_000
 
 NO_HOST = ""
@@ -79,7 +81,8 @@ class Intake:
         url, host = _canonical(task)
         payload = _payload(task)
         identity = task.key or _identity(task, url, payload)
-        is_download = DOWNLOAD_KEY in task.payload
+        # What carries an item or other tasks never expires, and is never left out as known.
+        is_carrier = task.step == OUTBOX_STEP or DOWNLOAD_KEY in task.payload
         return QueuedTask(
             self.fingerprint(task.step, identity),
             host,
@@ -89,10 +92,10 @@ class Intake:
             task.priority,
             payload,
             task.key,
-            None if is_download else shorter(self._ttl, task.ttl),
+            None if is_carrier else shorter(self._ttl, task.ttl),
             task.delay,
             task.depth,
-            self._scraper_key(task.step, identity) if self._scraper_hash and not is_download else None,
+            self._scraper_key(task.step, identity) if self._scraper_hash and not is_carrier else None,
         )
 
     def edited(self, edits: Sequence[LetterEdit]) -> list[QueuedTask]:
@@ -106,7 +109,7 @@ class Intake:
         batch: list[QueuedTask] = []
         invalid = 0
         position = -1
-        async for task in _each(tasks):
+        async for task in each_task(tasks):
             position += 1
             try:
                 batch.append(self.entry(task))
@@ -257,8 +260,9 @@ def _payload(task: Task) -> str:
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
     if "\\u0000" in text and _NUL.search(text):
         raise InvalidTask(task, "payload holds a NUL character; remove it")
-    if len(text) > MAX_PAYLOAD:
-        raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {MAX_PAYLOAD:,}")
+    limit = MAX_PARCEL if task.step == OUTBOX_STEP else MAX_PAYLOAD
+    if len(text) > limit:
+        raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {limit:,}")
     return text
 
 
@@ -285,9 +289,11 @@ class StoredFields(NamedTuple):
 
 def read_payload(text: str | bytes | None) -> StoredFields:
     """Decode the stored payload of a task, its request options, and the page that it was found on."""
-    if text is None:
-        return StoredFields()
-    found = decode(text)
+    return StoredFields() if text is None else stored_fields(decode(text))
+
+
+def stored_fields(found: Any) -> StoredFields:
+    """Return the fields of a task from the decoded JSON that it is stored with."""
     if isinstance(found, dict):
         return StoredFields(found)
     payload, post, headers, *more = found
@@ -299,7 +305,8 @@ def read_payload(text: str | bytes | None) -> StoredFields:
     return StoredFields(payload, RequestOptions(post=body, headers=headers, method=method), found_on)
 
 
-async def _each(tasks: Tasks) -> AsyncIterator[Task]:
+async def each_task(tasks: Tasks) -> AsyncIterator[Task]:
+    """Yield the tasks of a stream."""
     if isinstance(tasks, AsyncIterable):
         async for task in tasks:
             yield task

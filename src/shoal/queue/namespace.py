@@ -5,10 +5,11 @@ from urllib.parse import unquote
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
+from shoal.queue.addresses import addresses_in, join_addresses
 
 OPTION = "namespace"
 _NAME = re.compile("[a-z0-9_-]{1,32}")
-_IN_URL = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=&|$)")
+_IN_URL = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=[&#]|$)")
 
 
 def take_namespace(query: str) -> tuple[str, str]:
@@ -31,8 +32,10 @@ def take_namespace(query: str) -> tuple[str, str]:
 
 
 def with_namespace(address: str, namespace: str) -> str:
-    """Return an address with a namespace."""
-    return f"{address}{'&' if '?' in address else '?'}{OPTION}={namespace}" if namespace else address
+    """Return an address with a namespace; of a queue on several servers, on each of them."""
+    if not namespace:
+        return address
+    return join_addresses(_with_option(one, f"{OPTION}={namespace}") for one in addresses_in(address))
 
 
 def namespace_in(url: str) -> str:
@@ -43,9 +46,18 @@ def namespace_in(url: str) -> str:
 
 def shown_queue(url: str) -> str:
     """Return a queue's address to display: with its namespace, without a password."""
+    return join_addresses(map(_shown, addresses_in(url)))
+
+
+def _shown(url: str) -> str:
     shown, namespace = shown_address(url), namespace_in(url)
     # Between the user of a broker and that of its Redis it was redacted with the passwords.
     return shown if namespace_in(shown) == namespace else with_namespace(shown, namespace)
+
+
+def _with_option(address: str, option: str) -> str:
+    place, mark, name = address.partition("#")  # the name of a server
+    return f"{place}{'&' if '?' in place else '?'}{option}{mark}{name}"
 
 
 def _is_namespace(option: str) -> bool:

@@ -24,7 +24,8 @@ Queue = Annotated[
         callback=use_queue,
         envvar="SHOAL_QUEUE",
         help="Queue for tasks and results (sqlite:///FILE, postgresql://…, redis://…, amqp://…). "
-        "Add ?namespace=NAME to keep several queues in one store.",
+        "Add ?namespace=NAME to keep several queues in one store. Write several addresses with spaces "
+        "between them to spread one queue over several servers.",
         metavar="URL",
     ),
 ]

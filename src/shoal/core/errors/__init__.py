@@ -19,6 +19,9 @@ ShoalError
 │   ├── ScraperBusy           another process is running this scraper
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
 │   ├── QueueUnavailable      the server cannot be reached; a later retry may help
+│   │   └── PartlySettled     one server of several cannot be reached, the others have settled
+│   ├── ServersChanged        the run is on other servers than the address names
+│   ├── EditMovesServer       an edited dead letter would belong to another server
 │   ├── QueueRefused          the server rejects this user or password
 │   │   └── HandshakeFailed   no encrypted connection is possible with these certificates
 │   ├── QueueReadOnly         the store cannot be written to
@@ -122,8 +125,10 @@ from shoal.core.errors.not_now import (
     TorDown,
 )
 from shoal.core.errors.queue import (
+    EditMovesServer,
     HandshakeFailed,
     MissingDriver,
+    PartlySettled,
     QueueError,
     QueueFull,
     QueueReadOnly,
@@ -132,6 +137,7 @@ from shoal.core.errors.queue import (
     RunConflict,
     SchemaTooNew,
     ScraperBusy,
+    ServersChanged,
     SettleFailed,
     UnknownLetter,
     UnknownQueue,
@@ -170,6 +176,7 @@ __all__ = [
     "ConnectFailed",
     "DnsFailed",
     "DutyFailed",
+    "EditMovesServer",
     "ExportFailed",
     "ExportUnavailable",
     "FetchError",
@@ -198,6 +205,7 @@ __all__ = [
     "OutOfScope",
     "PageCrashed",
     "ParseFailed",
+    "PartlySettled",
     "PluginFailed",
     "ProxyFailed",
     "ProxyRefused",
@@ -214,6 +222,7 @@ __all__ = [
     "SchemaTooNew",
     "ScraperBusy",
     "SeedsFailed",
+    "ServersChanged",
     "SettleFailed",
     "ShoalError",
     "SkipTask",

@@ -17,6 +17,7 @@ from shoal.fleet.project.deploy import NO_DEPLOY, DeploySettings
 from shoal.fleet.project.dotenv import is_trusted
 from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
+from shoal.queue.addresses import join_addresses
 
 if TYPE_CHECKING:
     from shoal.scrape.scraper import Scraper
@@ -175,7 +176,16 @@ def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) ->
     if cluster.logs.folder and isinstance(read_log_target(cluster.logs.folder), Path):
         values[LOG_VARIABLES["folder"]] = file.parent / cluster.logs.folder  # not the current folder
     found = {name: str(value) for name, value in values.items() if value is not None}
-    return found | ({QUEUE: _text(file, "queue", data["queue"])} if "queue" in data else {})
+    return found | ({QUEUE: _queue(file, data["queue"])} if "queue" in data else {})
+
+
+def _queue(file: Path, given: Any) -> str:
+    """Return the address of the queue; a list is that of one on several servers."""
+    if not isinstance(given, list):
+        return _text(file, "queue", given)
+    if not given:
+        raise InvalidSetting(f"{file.name}: queue", "names no server. Write the address of one, or of each")
+    return join_addresses(_text(file, "queue", address) for address in given)
 
 
 def _routes(file: Path, rules: Any) -> Routes:

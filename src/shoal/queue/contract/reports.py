@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import (
+    Counts,
     DeadFilter,
     DeadLetter,
     Durability,
@@ -26,6 +27,15 @@ class StoreSize:
 
     bytes: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """A server of a queue on several, and what it has of a run."""
+
+    name: str
+    is_home: bool  # it has the notes, and decides on the state of runs
+    counts: Counts | None  # None while it cannot be reached
 
 
 class QueueReports(ABC):
@@ -105,3 +115,7 @@ class QueueReports(ABC):
     @abstractmethod
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         """Return the workers that have ever sent a heartbeat, of one run or of all."""
+
+    async def servers(self, run_id: str) -> Sequence[ServerStatus]:
+        """Return the servers of a queue that is on several, and what each has of a run; others have none."""
+        return ()

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,12 +9,12 @@ from typing import Any
 
 from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
+from shoal.queue.clocks import ServerClocks
 from shoal.queue.contract import Fence
 from shoal.queue.redis.records import ClaimHead
 from shoal.queue.redis.wire import duration, micros, moment, pack, read_claim
 
 MAX_TASKS = 5_000  # leases of one call
-SAMPLES = 64  # replies from which the offset of a shard's clock is estimated
 CallScript = Callable[..., Awaitable[Any]]
 # Of a run: the shards whose outbox must be delivered, and those that must deliver once more.
 Forward = Callable[[str, Sequence[int], Sequence[int]], Awaitable[None]]
@@ -41,29 +40,16 @@ class RedisClaimRequest:
         return (self.worker_id, limit, micros(self.lease), micros(BURST_HORIZON), min_priority, packed)
 
 
-class ShardClocks:
-    """Converts a shard's time to this process's clock.
-
-    The nodes of a cluster have clocks of their own. The quickest of many replies shows the offset of one; a
-    reply is never older than its request, also where a clock was set back.
-    """
-
-    def __init__(self) -> None:
-        self._offsets: dict[int, deque[float]] = {}
-
-    def local(self, shard: int, now: int, sent_at: float, received_at: float) -> float:
-        """Return the moment `now` of a shard, in seconds of the event loop's clock."""
-        theirs = now / 1_000_000
-        offsets = self._offsets.setdefault(shard, deque(maxlen=SAMPLES))
-        offsets.append(received_at - theirs)
-        return min(received_at, max(sent_at, theirs + min(offsets)))
-
-
 class RedisClaim:
     """One claim; `call` runs the script on a shard, `forward` delivers the outboxes of shards."""
 
     def __init__(
-        self, request: RedisClaimRequest, shards: int, call: CallScript, forward: Forward, clocks: ShardClocks
+        self,
+        request: RedisClaimRequest,
+        shards: int,
+        call: CallScript,
+        forward: Forward,
+        clocks: ServerClocks,
     ) -> None:
         self._request, self._shards, self._call, self._forward = request, shards, call, forward
         self._clocks = clocks

@@ -138,3 +138,8 @@ def test_every_variable_is_that_of_its_option():
                 yield one.envvar, next(name for name in one.opts if name.startswith("--"))
 
     assert set(options(get_command(app_for("")))) == {(one.name, one.option) for one in VARIABLES}
+
+
+def test_a_list_of_addresses_is_a_queue_on_several_servers(tmp_path):
+    (tmp_path / "shoal.toml").write_text('queue = ["redis://a", "redis://b"]')
+    assert Config.read(tmp_path, {}).queue == "redis://a redis://b"

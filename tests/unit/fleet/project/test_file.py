@@ -105,6 +105,8 @@ def test_without_a_project_file_nothing_is_said(tmp_path, write):
         ("[workers]\ncont = 1", "shoal.toml: workers.cont is not known. Did you mean 'count'?"),
         ("workers = 3", "shoal.toml: workers must be a table"),
         ("queue = 5", "shoal.toml: queue must be text"),
+        ("queue = []", "shoal.toml: queue names no server"),
+        ("queue = ['redis://a', 5]", "shoal.toml: queue must be text, got 5"),
         ("[scrapers.books]\nrate = 1", "shoal.toml: scrapers.books must have a module"),
         ("[storages]\nresults = 'x'", "shoal.toml: storages is not known. Did you mean 'storage'?"),
         ("[scrapers.b]\nmodule = 'b.py'\nseeds = 3", "shoal.toml: scrapers.b.seeds must be a table"),

@@ -21,8 +21,10 @@ from shoal.fleet.command_hints import command_on
 from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue, StoreSize
+    from shoal.queue.contract import Queue, ServerStatus, StoreSize
 
 LATE, RUNNING, GONE = "late", "running", "gone"  # states of workers
 
@@ -36,11 +38,12 @@ def status(
     """Show the progress of a run, by step and partition."""
     from shoal.fleet.status.rows import store_row
 
-    _, (snapshot, retired, size, again) = with_run(
+    _, (snapshot, retired, size, again, servers) = with_run(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
     )
     if as_json:
-        put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)})
+        more = {"servers": [_server_row(one) for one in servers]} if servers else {}
+        put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)} | more)
         return
     say_queue(queue)
     report = snapshot.as_json()
@@ -53,6 +56,7 @@ def status(
             {"step": f"partition {name or '-'}", **counts_of}
             for name, counts_of in report["partitions"].items()
         ]
+    rows += [{**_server_row(one), "step": f"server {one.name}"} for one in servers]
     rows.append({"step": "all", **{name: report[name] for name in counts}})
     put_rows(
         rows,
@@ -173,14 +177,26 @@ def line_of(snapshot: "Snapshot") -> str:
     )
 
 
-async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str]":
-    """Return a run's progress, the number of its retired API tokens, the store's size, and how to resume."""
+def _server_row(server: "ServerStatus") -> dict[str, Any]:
+    """Return what a server of the queue has of a run; only its name while it cannot be reached."""
+    from dataclasses import asdict
+
+    row = {"server": server.name, "is_home": server.is_home, "is_reached": server.counts is not None}
+    counts = asdict(server.counts) if server.counts else {}
+    return row | {name: count for name, count in counts.items() if isinstance(count, int)}
+
+
+async def _with_tokens(
+    queue: "Queue", run_id: str, url: str
+) -> "tuple[Snapshot, int, StoreSize, str, Sequence[ServerStatus]]":
+    """Return a run's progress, its retired API tokens, the store's size, how to resume, and its servers."""
     from shoal.fleet.run.settings import command_to_resume
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
     retired = sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
-    return snapshot, retired, await queue.size(), await command_to_resume(queue, url, snapshot.run)
+    again = await command_to_resume(queue, url, snapshot.run)
+    return snapshot, retired, await queue.size(), again, await queue.servers(snapshot.run.id)
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":

@@ -9,9 +9,10 @@ from typing import Any
 from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, EnqueueReport, Fate, Grant, Lease, Outcome, Release
+from shoal.queue.clocks import ServerClocks
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
 from shoal.queue.intake import QueuedTask, encode_item
-from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest, ShardClocks
+from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest
 from shoal.queue.redis.outbox import Outboxes
 from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import Argument, RedisServer
@@ -30,7 +31,7 @@ class RedisWork(RedisQueueBase, WorkQueue):
     def __init__(self, server: RedisServer, shards: int) -> None:
         super().__init__(server, shards)
         self._outboxes = Outboxes(server, self._deliver)
-        self._clocks = ShardClocks()
+        self._clocks = ServerClocks()
 
     async def enqueue(
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None

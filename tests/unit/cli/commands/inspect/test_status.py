@@ -1,12 +1,13 @@
 """What `runs`, `status` and `check` print for a queue with a namespace."""
 
 import asyncio
+import json
 
 import msgspec
 import pytest
 
 from shoal.cli.commands.inspect.status import runs, status
-from shoal.core.model import MINUTE
+from shoal.core.model import MINUTE, Task
 from shoal.fleet.status.doctor import _check_queue
 from shoal.queue.open import open_queue
 from shoal.worker.run_hooks import record
@@ -64,3 +65,25 @@ def test_a_hook_that_is_running_and_one_that_was_interrupted_are_named(address, 
     out = capsys.readouterr().out
     assert "The hook on_run_start prepare is running (in worker machine-7-abcd)." in out
     assert "The hook on_run_finish report failed: it was stopped (in worker machine-8-efgh)." in out
+
+
+def test_the_status_of_a_run_shows_what_each_server_has(tmp_path, capsys):
+    address = f"sqlite:///{tmp_path}/a.db#first sqlite:///{tmp_path}/b.db#second"
+
+    async def fill():
+        async with open_queue(address) as queue:
+            run = await queue.start_run("books")
+            await queue.enqueue(run.id, [Task(url=f"https://h{number}.example/") for number in range(20)])
+
+    asyncio.run(fill())
+    status(None, address, as_json=True)
+    servers = json.loads(capsys.readouterr().out)["servers"]
+    assert [(one["server"], one["is_home"], one["is_reached"]) for one in servers] == [
+        ("first", True, True),
+        ("second", False, True),
+    ]
+    assert sum(one["pending"] for one in servers) == 20
+    status(None, address)
+    said = capsys.readouterr()
+    assert "server first" in said.out
+    assert address in said.err

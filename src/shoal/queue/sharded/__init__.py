@@ -1,0 +1,1 @@
+"""The queue on several servers: each host belongs to one of them."""

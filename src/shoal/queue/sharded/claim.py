@@ -1,0 +1,210 @@
+"""Claims: each server is asked for its share; what is missing comes from those that have more."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from shoal.core.model import OUTBOX_STEP, ZERO, Fate, Grant, Lease, Outcome, Release
+from shoal.queue.clocks import ServerClocks
+from shoal.queue.contract import Queue
+from shoal.queue.sharded.members import Member, Members
+from shoal.queue.sharded.runs import ShardedRuns
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+NO_GRANT = Grant()
+SMALL = 8  # tasks of a claim for which every server is asked for all of them
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedClaimRequest:
+    """The arguments of a claim, but for its limit."""
+
+    worker_id: str
+    run_id: str
+    lease: timedelta
+    steps: Sequence[str] | None
+    partitions: Sequence[str] | None
+
+    def on(self, limit: int, queue: Queue) -> Coroutine[Any, Any, Grant]:
+        """Claim from one server."""
+        return queue.claim(
+            self.worker_id,
+            run_id=self.run_id,
+            limit=limit,
+            lease=self.lease,
+            steps=self.steps,
+            partitions=self.partitions,
+        )
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one server has given to a claim."""
+
+    grant: Grant = NO_GRANT
+    first_at: datetime | None = None  # when it replied first, by its clock
+    leases: list[Lease] = field(default_factory=list)
+    has_more: bool = True  # it gave all that it was asked for
+
+    @property
+    def lowest(self) -> int:
+        """The priority that none of what it has left exceeds."""
+        return min((lease.task.priority for lease in self.leases), default=9)
+
+
+class ShardedClaim:
+    """One claim on all servers."""
+
+    def __init__(
+        self, request: ShardedClaimRequest, members: Members, clocks: ServerClocks, runs: ShardedRuns
+    ) -> None:
+        self._request, self._members, self._clocks, self._runs = request, members, clocks, runs
+        self._shares: dict[Member, _Share] = {}
+        self._surplus: list[Lease] = []
+        self._givers: dict[tuple[int, str], Member] = {}
+        self._first: float | None = None  # when the first tasks were leased, by our clock
+        self._giver: Member | None = None  # of those
+        self.missing: set[Member] = set()  # servers that did not reply
+        self.carriers: set[Member] = set()  # servers that have parcels to send
+
+    async def take(self, limit: int) -> list[Lease]:
+        """Return up to `limit` leases, the highest priorities of all servers first."""
+        ready = [member for member in self._members if not member.stalled] or list(self._members)
+        self.missing.update(member for member in self._members if member not in ready)
+        # A host gives the tasks of a burst in one call only, so a small claim is not split.
+        await self._ask(dict.fromkeys(ready, limit if limit <= SMALL else -(-limit // len(ready))))
+        while wanted := self._wanted(limit):
+            await self._ask(wanted)
+        leases = self._in_turns()
+        self._surplus += leases[limit:]
+        await self.release(self._surplus)
+        return leases[:limit]
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Return leases as if they had never been claimed."""
+        by_member: dict[Member, list[Outcome]] = {}
+        for lease in leases:
+            # A parcel has no host and no place but the server that gave it; so have all others.
+            by_member.setdefault(self._givers[lease.token, lease.task_id], []).append(
+                Release(lease, asked=False)
+            )
+        calls = {member: partial(_settle, outcomes) for member, outcomes in by_member.items()}
+        if calls:
+            await self._members.call_reachable(calls)
+
+    def grant(self, leases: Sequence[Lease], *, drained: bool) -> Grant:
+        """Return the grant with these leases."""
+        grants = [share.grant for share in self._shares.values()]
+        dues = [grant.next_due for grant in grants if grant.next_due is not None]
+        return Grant(
+            leases=leases,
+            next_due=ZERO if self._surplus else min(dues, default=None),
+            drained=drained,
+            claimed_at=self._claimed_at(),
+        )
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether every server replied, and none had a task left."""
+        return not self.missing and all(share.grant.drained for share in self._shares.values())
+
+    def _claimed_at(self) -> datetime | None:
+        """Return when the first tasks were leased, by the clock of the home."""
+        by_first = sorted(self._shares, key=lambda member: (member is not self._giver, member.number))
+        for member in by_first:
+            at = self._shares[member].first_at
+            if at is not None:
+                behind = self._clocks.difference(member.number, self._members.home.number)
+                return at + timedelta(seconds=behind)
+        return None
+
+    def _all(self) -> list[Lease]:
+        return [lease for share in self._shares.values() for lease in share.leases]
+
+    def _in_turns(self) -> list[Lease]:
+        """Return the leases by falling priority; within one priority the servers take turns."""
+        shares = random.sample(list(self._shares.values()), len(self._shares))
+        numbered = [
+            (-lease.task.priority, place, turn, lease)
+            for turn, share in enumerate(shares)
+            for place, lease in enumerate(sorted(share.leases, key=lambda one: -one.task.priority))
+        ]
+        return [lease for *_, lease in sorted(numbered, key=lambda row: row[:3])]
+
+    def _wanted(self, limit: int) -> dict[Member, int]:
+        """Return how many more tasks to ask which servers for."""
+        missing = limit - len(self._all())
+        more = [member for member, share in self._shares.items() if share.has_more]
+        if missing > 0 and more:
+            return dict.fromkeys(more, -(-missing // len(more)))
+        # A server that may have tasks of a higher priority than some of those in hand.
+        for member in more:
+            lowest = self._shares[member].lowest
+            if lower := sum(lease.task.priority < lowest for lease in self._all()):
+                return {member: lower}
+        return {}
+
+    async def _ask(self, wanted: dict[Member, int]) -> None:
+        replies = await self._members.call_reachable(
+            {member: self._call(member, limit) for member, limit in wanted.items()}
+        )
+        for member in replies.missing:
+            self.missing.add(member)
+            self._shares.setdefault(member, _Share()).has_more = False
+        for member, (grant, at) in replies.given.items():
+            share = self._shares.setdefault(member, _Share())
+            share.grant = grant
+            share.first_at = share.first_at or grant.claimed_at
+            parcels = [lease for lease in grant.leases if lease.task.step == OUTBOX_STEP]
+            share.has_more = len(grant.leases) == wanted[member]
+            if parcels:
+                self.carriers.add(member)
+                self._surplus += parcels
+            given = [lease for lease in grant.leases if lease.task.step != OUTBOX_STEP]
+            for lease in grant.leases:
+                self._givers[lease.token, lease.task_id] = member
+            share.leases += self._shift_to_first(member, given, at)
+
+    def _shift_to_first(self, giver: Member, leases: list[Lease], at: float) -> list[Lease]:
+        """Count the durations of leases from the first lease of the grant."""
+        if leases and self._first is None:
+            self._first, self._giver = at, giver
+            self._shares[giver].first_at = self._shares[giver].grant.claimed_at
+        if not leases or self._first is None or at <= self._first:
+            return leases
+        later = timedelta(seconds=at - self._first)
+        return [_shift(lease, later) for lease in leases]
+
+    def _call(
+        self, member: Member, limit: int
+    ) -> Callable[[Queue], Coroutine[Any, Any, tuple[Grant, float]]]:
+        async def claim(queue: Queue) -> tuple[Grant, float]:
+            loop = asyncio.get_running_loop()
+            sent_at = loop.time()
+            grant = await self._runs.giving(self._request.run_id, partial(self._request.on, limit))(queue)
+            if asyncio.current_task() in member.stalled:
+                # Nobody waits for these leases any more.
+                await queue.settle([Release(lease, asked=False) for lease in grant.leases])
+            received_at, at = loop.time(), loop.time()
+            if grant.claimed_at is not None:
+                micros = (grant.claimed_at - EPOCH) // MICROSECOND
+                at = self._clocks.local(member.number, micros, sent_at, received_at)
+            return grant, at
+
+        return claim
+
+
+def _shift(lease: Lease, later: timedelta) -> Lease:
+    """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
+    if lease.task.url is None:
+        return lease
+    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)
+
+
+def _settle(outcomes: Sequence[Outcome], queue: Queue) -> Coroutine[Any, Any, list[Fate]]:
+    return queue.settle(outcomes)

@@ -1,0 +1,130 @@
+"""The list of a queue's servers, stored on each of them; and the list that each run was made on."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from shoal.core.errors import QueueError, QueueUnavailable, ServersChanged
+from shoal.core.model import RunState
+from shoal.queue.contract import Queue
+from shoal.queue.sharded.members import Member, Members, gather
+
+TOPIC, LIST = "servers", "list"
+RUN_TOPIC = "servers of runs"
+RUN_TTL = timedelta(days=3_650)  # longer than any run
+UNFINISHED = (RunState.RUNNING, RunState.PAUSED)
+
+_decode = msgspec.json.Decoder(list[str]).decode
+
+
+async def agree(members: Sequence[Member]) -> Members:
+    """Return the servers in their stored order, and store the list if it is new or has changed.
+
+    Raises ServersChanged if it has changed and a run is not finished, and QueueUnavailable if a server whose
+    list is needed cannot be reached.
+    """
+    by_name = {member.name: member for member in members}
+    lists, away = await _stored_lists(members)
+    known = [names for names in lists.values() if names]
+    if known and all(set(names) == set(by_name) for names in known):
+        order = known[0]
+        if not away and len(known) < len(members):  # the process that wrote it was interrupted
+            await _store(members, order)
+        return Members([by_name[name] for name in order])
+    if away:
+        raise away[0]
+    await _check_finished(members, known)
+    old = next((names for names in known), [])
+    order = [*(name for name in old if name in by_name), *(name for name in by_name if name not in old)]
+    await _store(members, order)
+    return Members([by_name[name] for name in order])
+
+
+async def _stored_lists(
+    members: Sequence[Member],
+) -> tuple[dict[Member, list[str]], list[QueueError]]:
+    """Return the list that each server has stored, and the errors of those that cannot be reached."""
+
+    async def read(queue: Queue) -> list[str]:
+        note = (await queue.notes(TOPIC, [LIST])).get(LIST)
+        return _decode(note.value) if note else []
+
+    calls = Members(members)
+    replies = await calls.call_reachable(dict.fromkeys(members, read))
+    away = [replies.error or QueueUnavailable(one.name, "it does not respond") for one in replies.missing]
+    return dict(replies.given), away
+
+
+async def _store(members: Sequence[Member], order: Sequence[str]) -> None:
+    value = {LIST: msgspec.json.encode(order)}
+    await gather(member.call(lambda queue: queue.write_notes(TOPIC, value)) for member in members)
+
+
+async def _check_finished(members: Sequence[Member], known: Sequence[Sequence[str]]) -> None:
+    """Raise ServersChanged if a server has a run with tasks left: its hosts would get a second owner."""
+
+    async def unfinished(queue: Queue) -> str | None:
+        for run in await queue.runs():
+            if run.state in UNFINISHED and (await queue.stats(run.id)).remaining:
+                return run.id
+        return None
+
+    for member in members:
+        run_id = await member.call(unfinished)
+        if run_id is not None:
+            had = next((names for names in known), [member.name])
+            raise ServersChanged(run_id, had, [one.name for one in members])
+
+
+class RunServers:
+    """Checks that a run was made on the servers that this process works with."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._checked: set[str] = set()
+
+    async def store(self, run_id: str) -> None:
+        """Store the list of servers for a new run."""
+        value = {run_id: msgspec.json.encode(self._members.names)}
+        await self._members.call_all(lambda queue: queue.write_notes(RUN_TOPIC, value, ttl=RUN_TTL))
+        self._checked.add(run_id)
+
+    async def drop(self, run_id: str) -> None:
+        """Forget a run that was deleted."""
+        self._checked.discard(run_id)
+        await self._members.call_all(lambda queue: queue.write_notes(RUN_TOPIC, {run_id: None}))
+
+    async def check(self, run_id: str) -> None:
+        """Raise ServersChanged if the run was made on other servers."""
+        if run_id in self._checked:
+            return
+        names = await self._read(run_id)
+        if names is None:
+            await self._adopt(run_id)
+        elif set(names) == set(self._members.names):
+            self._checked.add(run_id)
+        else:
+            raise ServersChanged(run_id, names, self._members.names)
+
+    async def _read(self, run_id: str) -> list[str] | None:
+        async def read(queue: Queue) -> list[str] | None:
+            note = (await queue.notes(RUN_TOPIC, [run_id])).get(run_id)
+            return _decode(note.value) if note else None
+
+        replies = await self._members.call_reachable(dict.fromkeys(self._members, read))
+        return next((names for names in replies.given.values() if names is not None), None)
+
+    async def _adopt(self, run_id: str) -> None:
+        """Take over a run whose creation was interrupted; one with tasks is of a queue on one server."""
+
+        async def is_filled(queue: Queue) -> bool | None:
+            if run_id not in {run.id for run in await queue.runs()}:
+                return None
+            return (await queue.stats(run_id)).tasks > 0
+
+        filled = dict(zip(self._members, await self._members.call_all(is_filled), strict=True))
+        if had := [member.name for member, found in filled.items() if found]:
+            raise ServersChanged(run_id, had, self._members.names)
+        if any(found is not None for found in filled.values()):
+            await self.store(run_id)

@@ -1,0 +1,181 @@
+"""Follow-up tasks for another server are accepted with the page, and arrive once whatever dies in between."""
+
+import asyncio
+
+import pytest
+
+from shoal.core.errors import InvalidTask
+from shoal.core.model import OUTBOX_STEP, DeadFilter, Done, Fate, RunSettings, Task
+from shoal.queue.sharded import outbox
+from shoal.queue.sharded.outbox import PARCEL_LEASE, RETRY_AFTER, Outbox
+from tests.unit.queue.sharded.hosts import NO_DELAY, every, hosts_of, page, server
+
+
+@pytest.fixture(autouse=True)
+def sweep_at_once(monkeypatch):
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 0.0)
+
+
+async def settle_with_link(queue, run, monkeypatch=None):
+    """Settle a page of the first server with a link to the second; return the URL of the link."""
+    (here, *_), (there, *_) = hosts_of(queue, "one"), hosts_of(queue, "two")
+    await queue.enqueue(run.id, [page(here)])
+    (lease,) = (await queue.claim("me", run_id=run.id)).leases
+    link = page(there, payload={"deep": [1, "ü"]}, priority=3, depth=2)
+    assert await queue.settle([Done(lease, items=[1], follow=[link, page(here, 2)])]) == [Fate.ACCEPTED]
+    return link
+
+
+def crash(monkeypatch, method):
+    """Let the process that settles die at a method of the outbox."""
+
+    async def die(*_):
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Outbox, method, die)
+
+
+async def outcomes(queue, run):
+    """Work until the run is drained; return what was claimed."""
+    claimed = []
+    while not (grant := await queue.claim("other", run_id=run.id)).drained:
+        claimed += [lease.task.url for lease in grant.leases]
+        await queue.settle([Done(lease) for lease in grant.leases])
+    return sorted(claimed)
+
+
+async def test_a_link_arrives_as_it_was_and_nothing_shows_the_parcel(queue):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    link = await settle_with_link(queue, run)
+    stats = await queue.stats(run.id)
+    assert (stats.tasks, stats.completed, stats.pending) == (3, 1, 2)
+    assert set(stats.steps) == {"main"}
+    assert set(stats.partitions) == {""}
+    assert {row.step for row in await every(queue.tasks(run.id))} == {"main"}
+    (there,) = [one.task async for one in queue.tasks(run.id, keys=[link.url])]
+    assert there == link
+    stored = await server(queue, "one").call(lambda one: one.stats(run.id))
+    assert stored.steps[OUTBOX_STEP].completed == 1
+
+
+@pytest.mark.parametrize("method", ["send", "_deliver", "_complete"])
+async def test_a_process_that_dies_while_it_sends_loses_no_link(site, queue, monkeypatch, method):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        crash(patch, method)
+        await settle_with_link(queue, run)
+    assert (await queue.stats(run.id)).completed == 1
+    await site.clock.forward(PARCEL_LEASE)
+    other = await site.open()
+    assert len(await outcomes(other, run)) == 2
+    assert (await other.stats(run.id)).tasks == 3
+
+
+async def test_a_run_with_a_link_on_its_way_is_not_drained(queue, monkeypatch):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 1e9)
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        crash(patch, "_complete")
+        await settle_with_link(queue, run)
+    leases = (await queue.claim("me", run_id=run.id)).leases
+    await queue.settle([Done(lease) for lease in leases])
+    assert not (await queue.claim("me", run_id=run.id)).drained
+
+
+async def test_a_parcel_whose_forwarders_die_is_rescued_from_the_dead_letters(site, queue, monkeypatch):
+    run = await queue.start_run("books", settings=RunSettings(host_delay=NO_DELAY.host_delay, max_attempts=1))
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        crash(patch, "_complete")
+        await settle_with_link(queue, run)
+    await site.clock.forward(PARCEL_LEASE)
+    await queue.reclaim()
+    assert await every(queue.dead(run.id)) == []
+    assert (await queue.stats(run.id)).dead == 0
+    assert await queue.drop(run.id) == 0
+    assert len(await outcomes(queue, run)) == 2
+
+
+async def test_a_zombies_links_stay_out(site, queue):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    (here, *_), (there, *_) = hosts_of(queue, "one"), hosts_of(queue, "two")
+    await queue.enqueue(run.id, [page(here)])
+    (lease,) = (await queue.claim("me", run_id=run.id)).leases
+    await queue.abandon("me")
+    assert await queue.settle([Done(lease, follow=[page(there)])]) == [Fate.STALE]
+    assert (await queue.stats(run.id)).tasks == 1
+
+
+async def test_links_wait_for_a_server_that_is_away(site, queue):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    two = server(queue, "two")
+    two.is_off = two.is_away = True
+    await settle_with_link(queue, run)
+    leases = (await queue.claim("me", run_id=run.id)).leases
+    await queue.settle([Done(lease) for lease in leases])
+    assert not (await queue.claim("me", run_id=run.id)).drained
+    two.is_off = False
+    await site.clock.forward(RETRY_AFTER)
+    assert len(await outcomes(queue, run)) == 1
+    assert (await queue.stats(run.id)).completed == 3
+
+
+async def test_the_step_of_parcels_is_reserved(queue):
+    run = await queue.start_run("books")
+    refused = []
+    report = await queue.enqueue(
+        run.id, [Task(step=OUTBOX_STEP), Task()], on_invalid=lambda *error: refused.append(error)
+    )
+    assert (report.added, report.invalid, refused[0][0]) == (1, 1, 0)
+    (lease,) = (await queue.claim("me", run_id=run.id)).leases
+    with pytest.raises(InvalidTask, match="reserved"):
+        await queue.settle([Done(lease, follow=[Task(step=OUTBOX_STEP)])])
+    assert not await every(queue.dead(run.id, DeadFilter(step=OUTBOX_STEP)))
+
+
+async def test_a_link_that_moves_between_two_reads_keeps_the_run_from_being_drained(site, queue, monkeypatch):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 1e9)
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        crash(patch, "send")
+        await settle_with_link(queue, run)
+    (lease,) = (await queue.claim("me", run_id=run.id, steps=["main"])).leases
+    await queue.settle([Done(lease)])
+    other, two_was_read = await site.open(), asyncio.Event()
+    one, two = [await server(queue, name).stream_from() for name in ("one", "two")]
+    claim_one, claim_two = one.claim, two.claim
+
+    async def after_two(*args, **named):
+        await two_was_read.wait()
+        await other._outbox.rescue(run.id, server(other, "one"))
+        return await claim_one(*args, **named)
+
+    async def first(*args, **named):
+        grant = await claim_two(*args, **named)
+        two_was_read.set()
+        return grant
+
+    monkeypatch.setattr(one, "claim", after_two)
+    monkeypatch.setattr(two, "claim", first)
+    grant = await queue.claim("me", run_id=run.id)
+    assert (list(grant.leases), grant.drained) == ([], False)
+    assert len((await queue.claim("me", run_id=run.id)).leases) == 1
+
+
+async def test_a_server_that_hangs_after_it_has_settled_holds_up_no_worker(site, queue, monkeypatch):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    one = await server(queue, "one").stream_from()
+    claim = one.claim
+
+    async def hang(worker_id, **named):
+        if worker_id == outbox.FORWARDER:
+            await asyncio.Event().wait()
+        return await claim(worker_id, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "SEND_TIMEOUT", 0.01)
+        patch.setattr(one, "claim", hang)
+        async with asyncio.timeout(60):
+            await settle_with_link(queue, run)
+            await queue._outbox.rescue(run.id, server(queue, "one"))
+    assert server(queue, "one").is_away
+    assert len(await outcomes(await site.open(), run)) == 2
