@@ -250,7 +250,7 @@ class ModelState:
     def revive(self, row: Row, delay: timedelta = ZERO) -> None:
         """Make a dead task pending: attempts and time to live start again, when the delay is over."""
         now = self.now() + delay
-        row.state, row.attempts, row.due_at = State.PENDING, 0, now
+        row.state, row.attempts, row.due_at = State.DELAYED if delay else State.PENDING, 0, now
         row.expires_at = now + row.entry.ttl if row.entry.ttl else None
 
     # Politeness

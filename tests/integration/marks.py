@@ -9,6 +9,7 @@ STATEMENTS = {
     "beat": "INSERT INTO shoal.worker",
     "abandon": "shoal.abandon_or_bury(",
     "drop": "shoal.drop_dead(",
+    "replay": "shoal.replay_after(",
     "edit": "shoal.edit_dead(",
     "stats": "shoal.section_tally",
     "items": "shoal.item",

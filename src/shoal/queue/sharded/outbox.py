@@ -1,6 +1,6 @@
 """The outbox of each server: parcels that it has accepted, and that belong to another server.
 
-Whoever settles a page sends its parcels on at once. What is left because a process died or a server was away
+The process that settles a page sends its parcels on at once. What is left because a process died or a server was away
 is sent by any process that claims from the run. A parcel is completed after its tasks have been enqueued, and
 a server enqueues a key once, so a parcel that is sent twice changes nothing.
 """
@@ -25,7 +25,7 @@ from shoal.queue.sharded.members import Member, Members, cancel
 from shoal.queue.sharded.parcels import unpack
 from shoal.queue.sharded.runs import ShardedRuns
 
-FORWARDER = OUTBOX_STEP  # the worker id of whoever sends parcels; it has no heartbeat, so it is not listed
+FORWARDER = OUTBOX_STEP  # the worker id of those that send parcels; it has no heartbeat, so it is not listed
 BATCH = 100  # parcels at a time
 PARCEL_LEASE = 30 * SECOND
 # Seconds: a server that does not respond must not hold up the settlements of the others.

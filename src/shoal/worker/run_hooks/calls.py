@@ -296,7 +296,7 @@ class _HeldRecord:
 
     async def write(self, record: HookRecord | None = None) -> None:
         """Write the record, or as it is to renew it; another worker may have taken it, then it is lost."""
-        # Whoever writes may be cancelled: a write whose result nobody reads would look like another worker's.
+        # The writer may be cancelled: a write whose result nobody reads would look like another worker's.
         await asyncio.shield(self._write(record))
 
     async def _write(self, record: HookRecord | None) -> None:

@@ -110,7 +110,7 @@ async def test_dead_letters_are_listed_shown_replayed_and_dropped(folder, site):
     assert len(one["history"]) == 1
     assert (await typed("dead", "show", run_id, "nothing", folder=folder)).code == Exit.USAGE
     replayed = await typed("dead", "replay", run_id, listed[0]["id"], "--json", folder=folder)
-    assert replayed.row == {"run_id": run_id, "replayed": 1}
+    assert replayed.row == {"run_id": run_id, "replayed": 1, "delay_seconds": 0.0}
     site.answer = lambda path: Answer()
     again = await run(folder, "--resume", run_id, "--allow-private", "127.0.0.0/8")
     assert again.row["completed"] == 1

@@ -5,6 +5,7 @@ import pytest
 from shoal import connect
 from shoal.cli.exits import Exit
 from shoal.queue.open import open_queue
+from shoal.scrape.links import budgets, mazes
 from shoal.worker.left_out.reasons import ROBOTS
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
@@ -187,6 +188,14 @@ def everything(page):
 """
 
 
+@pytest.fixture
+def usual_limits(monkeypatch):
+    """The limits that a scraper changes in this process too, restored after the test."""
+    for module, name in ((budgets, "MAZE"), (budgets, "MAZE_SAMPLE"), (mazes, "WINDOW")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+
+
+@pytest.mark.usefixtures("usual_limits")
 async def test_what_is_queued_of_a_maze_is_completed_without_a_request_and_counted(bench, origin):
     fetched = []
 
