@@ -1,8 +1,8 @@
 """The outbox of each server: parcels that it has accepted, and that belong to another server.
 
-The process that settles a page sends its parcels on at once. What is left because a process died or a server was away
-is sent by any process that claims from the run. A parcel is completed after its tasks have been enqueued, and
-a server enqueues a key once, so a parcel that is sent twice changes nothing.
+The process that settles a page sends its parcels on at once. What is left because a process died or a
+server was away is sent by any process that claims from the run. A parcel is completed after its tasks have
+been enqueued, and a server enqueues a key once, so a parcel that is sent twice changes nothing.
 """
 
 import asyncio
