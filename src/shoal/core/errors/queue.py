@@ -118,13 +118,10 @@ class QueueUnavailable(QueueError):
 
 
 class PartlySettled(QueueUnavailable):
-    """A server of several cannot be reached: its outcomes are not settled, those for the others are.
-
-    `fates` has one for each outcome, None for those to send again.
-    """
+    """A server of several cannot be reached: its outcomes are not settled, those for the others are."""
 
     def __init__(self, address: str, reason: str, fates: "Sequence[Fate | None]") -> None:
-        self.fates = fates
+        self.fates = fates  # of each outcome, None for those to send again
         super().__init__(address, reason)
 
 
