@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ example-listings: setup ## Run the example of listings by state on SQLite and Po
 example-profiles: setup ## Run the example of profiles in stages on SQLite and PostgreSQL, and compare its output
 	@$(BIN)/python -m examples.profiles.run
 
-example-registries: setup ## Run the example of six drug registries on SQLite and PostgreSQL; URLS=1000000 is how many pages one of them has
+example-registries: setup ## Run the example of six drug registries on SQLite and PostgreSQL; URLS=50000 is how many pages one of them has
 	@URLS=$(URLS) $(BIN)/python -m examples.registries.run
 
 example-news: setup ## Run the example of news from sitemaps on SQLite and RabbitMQ, and compare its output
@@ -116,10 +116,6 @@ complete: setup ## Crawl real documentation on every queue, and compare with all
 
 mutations: setup ## Break one guarantee at a time in a copy, and see whether the tests notice; ARGS='--only NAME' or --list
 	$(BIN)/python -m tools.mutations $(ARGS)
-
-image-test: setup ## Build the image of a deployment with buildah, and run a fleet from it; as root, with about 2 GB of disk
-	@tools/servers.sh buildah debootstrap
-	$(BIN)/python -m tools.image_test
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 
