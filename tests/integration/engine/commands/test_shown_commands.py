@@ -194,6 +194,7 @@ def test_every_shown_command_works_as_it_is_typed(project):
 def look_at_an_empty_queue(project):
     project.type("runs")
     project.type("tokens")
+    project.type("cache")
     for words in (
         ("status",),
         ("check", "--proxies", "x"),
@@ -213,6 +214,7 @@ def make_a_finished_run(project):
     assert (whole["items"], whole["rejected"], whole["dead"]) == (3, 1, 2)
     closing = project.type("run", "books.py", code=Exit.PARTIAL)
     assert {"Why", "Rejected", "Items", "Results"} <= labels_of(closing)
+    project.type("run", "books.py", "--cache", "10m", code=Exit.PARTIAL)
     stopped = project.type("run", "pause.py", "--url", f"{project.site}/1", code=Exit.PARTIAL)
     assert "shoal run --debug pause.py --url" in stopped
     return whole["run_id"]

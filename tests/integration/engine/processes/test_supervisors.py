@@ -91,9 +91,9 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
 
 @pytest.mark.long
 async def test_the_health_check_of_a_container_fails_while_a_worker_is_frozen(bench, origin):
-    origin.answer = lambda path: Answer(after=0.05)
+    origin.answer = lambda path: Answer(after=0.1)
     frozen, port = freeze_one(bench, origin), free_port()
-    code, long = SCRAPER.format(settings="lease='8s', per_host=4"), urls(origin, 300)
+    code, long = SCRAPER.format(settings="lease='8s', per_host=4"), urls(origin, 800)
     summary = asyncio.create_task(bench.run(code, long, metrics=("127.0.0.1", port), workers=2))
     said = []
     async with asyncio.timeout(90):
