@@ -102,6 +102,7 @@ ELSEWHERE = {
 
 # What each of them prints if it does what it says.
 EFFECTS = {
+    "cache": "%",
     "cancel": "Cancelled|has already finished",
     "check": "proxies",
     "dead drop": "Dropped 1",
@@ -304,6 +305,7 @@ def type_templates(project):
     letter = json.loads(project.type("dead", "list", run_id, "--json").splitlines()[-1])["id"]
     queue = f"--queue {shlex.quote(QUEUE)}"
     for command in (
+        f"cache {queue}",
         f"dead shell {run_id} {letter} books.py {queue}",
         f"dead drop {run_id} {letter} {queue}",
         f"dead edit {run_id} --url-replace broken broken3 {queue}",
