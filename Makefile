@@ -60,7 +60,7 @@ NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy \
 	scrape/parsing/test_tree.py fetch/tokens/test_fleet.py)
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
 	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
-		$(BIN)/python -m pytest -q --jobs 3 -m 'not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
+		$(BIN)/python -m pytest -q --jobs 3 -m 'not slow and not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
 check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
 

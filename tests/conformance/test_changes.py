@@ -58,6 +58,16 @@ async def test_another_run_still_keeps_its_own_delay(queue: Queue, clock: Clock)
     assert await claim(queue, fast) == []
 
 
+async def test_another_run_need_not_wait_for_a_delay_that_is_over(queue: Queue, clock: Clock) -> None:
+    changed = await start(queue, page("one"), host_delay=HOUR)
+    other = await start(queue, page("two"), host_delay=ZERO, per_host=2)
+    await claim_one(queue, changed)
+    assert await claim(queue, other) == []
+    await queue.change_run(changed.id, host_delay=MINUTE)
+    await clock.forward(MINUTE)
+    assert len(await claim(queue, other)) == 1
+
+
 async def test_more_leases_of_a_host_are_handed_out_once_the_run_allows_them(queue: Queue) -> None:
     run = await start(queue, *pages(6), per_host=1)
     first = await claim_one(queue, run)

@@ -143,6 +143,7 @@ async def test_no_task_at_all_is_no_error(queue: Queue) -> None:
     assert await queue.enqueue(run.id, []) == EnqueueReport()
 
 
+@pytest.mark.slow
 @pytest.mark.short_for(store=("model", "sqlite", "redis"))
 async def test_twenty_thousand_tasks_stream_in_from_a_generator(queue: Queue) -> None:
     def source() -> Iterator[Task]:
@@ -219,6 +220,7 @@ async def test_a_task_that_cannot_be_queued_is_counted_with_its_reason_and_the_r
     assert (await queue.stats(run.id)).tasks == 2
 
 
+@pytest.mark.slow
 async def test_positions_of_refused_tasks_count_over_the_whole_stream(queue: Queue) -> None:
     tasks = pages(5_000)
     wrong = [0, 1_999, 2_000, 4_999]

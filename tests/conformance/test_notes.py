@@ -59,6 +59,7 @@ async def test_any_bytes_come_back_unchanged(queue: Queue, value: bytes) -> None
     assert (await the_note(queue)).value == swapped.value == value[::-1]
 
 
+@pytest.mark.slow
 async def test_a_page_of_thirty_two_megabytes_fits(queue: Queue) -> None:
     value = secrets.token_bytes(1 << 16) * 512
     await queue.write_notes(TOPIC, {"page": value})

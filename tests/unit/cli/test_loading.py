@@ -45,6 +45,7 @@ def loaded():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", OF_OTHERS)
 def test_a_run_on_sqlite_does_not_import(loaded, module):
     assert not {name for name in loaded if name == module or name.startswith(f"{module}.")}
@@ -59,12 +60,14 @@ def test_a_run_on_sqlite_has_loaded_what_its_workers_need(loaded):
     } <= loaded
 
 
+@pytest.mark.slow
 def test_a_read_only_command_does_not_import_the_parser():
     looks = "import sys, shoal.cli.main, shoal.fleet.status.rows\nprint('turbohtml' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_a_command_looks_for_no_garbage_among_what_it_has_imported():
     looks = (
         "import atexit, gc, sys; sys.argv = ['shoal', '--version']\n"
@@ -77,6 +80,7 @@ def test_a_command_looks_for_no_garbage_among_what_it_has_imported():
     assert told.stdout.endswith("True 0\n")
 
 
+@pytest.mark.slow
 def test_no_command_is_missing_from_the_help():
     help = subprocess.run(
         [sys.executable, "-m", "shoal", "--help"], capture_output=True, text=True, check=True
@@ -84,6 +88,7 @@ def test_no_command_is_missing_from_the_help():
     assert all(f"\n  {name} " in help for name in ("run", "work", "dead", "bench"))
 
 
+@pytest.mark.slow
 def test_an_unknown_command_gets_a_suggestion():
     typed = subprocess.run([sys.executable, "-m", "shoal", "rnu"], capture_output=True, text=True)
     assert typed.returncode == 2

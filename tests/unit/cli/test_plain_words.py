@@ -106,6 +106,7 @@ def read_by_people():
                 yield file
 
 
+@pytest.mark.slow
 def test_docs_pages_and_sources_use_plain_words():
     found = {
         str(file.relative_to(ROOT)): wrong
@@ -115,6 +116,7 @@ def test_docs_pages_and_sources_use_plain_words():
     assert found == {}
 
 
+@pytest.mark.slow
 def test_the_names_of_tests_use_plain_words():
     names = {
         f"{file.relative_to(ROOT)}: {name}": wrong

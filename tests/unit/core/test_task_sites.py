@@ -82,6 +82,7 @@ def unsupervised(code):
     ]
 
 
+@pytest.mark.slow
 def test_every_task_is_supervised():
     found = {
         str(file.relative_to(SOURCE)): names

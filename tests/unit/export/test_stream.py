@@ -100,6 +100,7 @@ async def test_items_stored_after_the_survey_are_left_to_the_next_export(tmp_pat
     assert (tmp_path / "items.csv").read_text() == "n\n1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.short_for(suffix="jsonl.gz")
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "csv"])
 async def test_memory_does_not_grow_with_the_number_of_items(tmp_path, suffix):

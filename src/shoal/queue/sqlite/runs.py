@@ -121,8 +121,10 @@ def change(store: Store, run_id: str, limits: RunLimits) -> Run:
         per_host=settings.per_host,
         max_attempts=settings.max_attempts,
     )
-    store.run("host_shorten", run=row.no, old=row.host_delay, new=delay)
-    store.run("arm", lanes=store.value("run_lanes", run=row.no), hosts="[]")
+    is_shorter = store.run("host_shorten", run=row.no, old=row.host_delay, new=delay)
+    # Where a gap became shorter, the lanes of other runs on that host are due earlier, too.
+    hosts = store.value("run_hosts", run=row.no) if is_shorter else "[]"
+    store.run("arm", lanes=store.value("run_lanes", run=row.no), hosts=hosts)
     return get(store, run_id)
 
 

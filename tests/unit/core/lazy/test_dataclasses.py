@@ -123,6 +123,7 @@ def test_a_field_that_holds_its_own_object_can_be_shown():
     assert repr(one) == "Mutable(x=..., y=1)"
 
 
+@pytest.mark.slow
 def test_most_classes_of_a_run_are_not_made_by_the_standard_library():
     counts = (
         "import dataclasses; made = []; make = dataclasses._process_class\n"

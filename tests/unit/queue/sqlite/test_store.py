@@ -13,7 +13,15 @@ NAMES = sorted(file.stem for file in Path(sqlite.__file__).parent.glob("sql/*/*.
 # Tables that may be large: no query of a verb may scan all of one.
 LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|lane|host"
 # Read by users, once per run, or when a user changes a run.
-RARE = {"purge_lanes", "worker_read", "purge_workers", "purge_sections", "run_lanes", "host_shorten"}
+RARE = {
+    "purge_lanes",
+    "worker_read",
+    "purge_workers",
+    "purge_sections",
+    "run_lanes",
+    "run_hosts",
+    "host_shorten",
+}
 
 
 def explain(store, name):
@@ -23,6 +31,7 @@ def explain(store, name):
     return [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_query_can_be_prepared_and_walks_through_no_large_table(store, name):
     walks = [step for step in explain(store, name) if re.match(rf"SCAN ({LARGE})\b", step)]

@@ -1,0 +1,1 @@
+SELECT json_group_array(DISTINCT host) FROM lane WHERE run = :run
