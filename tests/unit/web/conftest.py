@@ -90,11 +90,12 @@ class _DashboardFactory:
     def __init__(self, folder, settings):
         (folder / "shoal.toml").write_text(settings.pop("project", PROJECT))
         (folder / "books.py").write_text(SCRAPER)
+        self._queue = settings.pop("queue", f"sqlite:///{folder}/queue.db")
         self._folder, self._settings = folder, settings
 
     async def __aenter__(self):
         chosen = {"operator_token": OPERATOR, "reader_token": READER} | self._settings
-        self._connection = connect(f"sqlite:///{self._folder}/queue.db", folder=self._folder)
+        self._connection = connect(self._queue, folder=self._folder)
         app = await self._connection.__aenter__()
         context = WebContext(app, Sampler(app.queue), WebSettings.read(**chosen))
         web = make_app(context)

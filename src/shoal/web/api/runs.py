@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, with_details
-from shoal.fleet.status.rows import read_run_row, store_row
+from shoal.fleet.status.rows import read_run_row, server_row, store_row
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
 from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
@@ -31,8 +31,10 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     """Show the status of a run, as `shoal status RUN --json` does."""
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
     snapshot = seen or await ProgressReader(context.app.queue, run_id, with_hosts=False).read()
-    report = await with_details(context.app.queue, snapshot)
-    return report.as_json() | {"store": store_row(await context.app.queue.size())}
+    queue = context.app.queue
+    report = await with_details(queue, snapshot)
+    servers = [server_row(one) for one in await queue.servers(run_id)]
+    return report.as_json() | {"store": store_row(await queue.size()), "servers": servers}
 
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)

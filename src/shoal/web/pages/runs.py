@@ -108,6 +108,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         report = await with_details(context.app.queue, snapshot)
         settings = await list_settings(context.app.queue, run_id)
+        servers = await context.app.queue.servers(run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
     return await render_page(
@@ -124,6 +125,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         missing=report.missing,
         files=report.files,
         hooks=report.hooks,
+        servers=servers,
         lost=LOST if report.lost_counts else "",
         settings=settings,
         web_settings=SETTINGS,

@@ -36,14 +36,14 @@ def status(
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-    from shoal.fleet.status.rows import store_row
+    from shoal.fleet.status.rows import server_row, store_row
 
     _, (snapshot, retired, size, again, servers) = with_run(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
     )
     if as_json:
-        more = {"servers": [_server_row(one) for one in servers]} if servers else {}
-        put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)} | more)
+        store = {"store": store_row(size), "servers": [server_row(one) for one in servers]}
+        put_json(snapshot.as_json() | {"queue": shown_queue(queue)} | store)
         return
     say_queue(queue)
     report = snapshot.as_json()
@@ -56,7 +56,7 @@ def status(
             {"step": f"partition {name or '-'}", **counts_of}
             for name, counts_of in report["partitions"].items()
         ]
-    rows += [{**_server_row(one), "step": f"server {one.name}"} for one in servers]
+    rows += [{"step": f"server {one.name}", **(server_row(one)["counts"] or {})} for one in servers]
     rows.append({"step": "all", **{name: report[name] for name in counts}})
     put_rows(
         rows,
@@ -175,15 +175,6 @@ def line_of(snapshot: "Snapshot") -> str:
         f"{counted(report['items'], 'item')}  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
         f"ETA {duration(report['eta_seconds'])}"
     )
-
-
-def _server_row(server: "ServerStatus") -> dict[str, Any]:
-    """Return what a server of the queue has of a run; only its name while it cannot be reached."""
-    from dataclasses import asdict
-
-    row = {"server": server.name, "is_home": server.is_home, "is_reached": server.counts is not None}
-    counts = asdict(server.counts) if server.counts else {}
-    return row | {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
 async def _with_tokens(

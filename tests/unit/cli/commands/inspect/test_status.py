@@ -78,11 +78,8 @@ def test_the_status_of_a_run_shows_what_each_server_has(tmp_path, capsys):
     asyncio.run(fill())
     status(None, address, as_json=True)
     servers = json.loads(capsys.readouterr().out)["servers"]
-    assert [(one["server"], one["is_home"], one["is_reached"]) for one in servers] == [
-        ("first", True, True),
-        ("second", False, True),
-    ]
-    assert sum(one["pending"] for one in servers) == 20
+    assert [(one["server"], one["is_home"]) for one in servers] == [("first", True), ("second", False)]
+    assert sum(one["counts"]["pending"] for one in servers) == 20
     status(None, address)
     said = capsys.readouterr()
     assert "server first" in said.out
