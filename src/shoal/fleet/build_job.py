@@ -19,7 +19,7 @@ from shoal.worker.run_settings.stored import replaced
 
 # Loading a file changes the module search path.
 _loading = Lock()
-RELOAD_INTERVAL = 10.0  # seconds between two attempts to load a broken scraper
+RELOAD_INTERVAL_SECONDS = 10.0  # between two attempts to load a broken scraper
 
 
 def load(project: Project, name: str) -> LoadedScraper:
@@ -143,7 +143,7 @@ class ScraperRows:
             return known.row
         row = scraper_row(entry, self._project.folder)
         # A broken file may be fixed elsewhere: in a module that it imports.
-        until = time.monotonic() + RELOAD_INTERVAL if row["says"] else float("inf")
+        until = time.monotonic() + RELOAD_INTERVAL_SECONDS if row["says"] else float("inf")
         self._known[entry.name] = _KnownScraper(stamp, until, row)
         return row
 

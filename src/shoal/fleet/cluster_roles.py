@@ -32,7 +32,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 
-POLL_INTERVAL = 1.0  # seconds
+POLL_INTERVAL_SECONDS = 1.0
 DELAY_AFTER_FAILURE = 30.0  # seconds
 MAX_RUNS_CHECKED = 20  # runs of a scraper, the newest first
 ROLE = "coordinator"
@@ -151,7 +151,7 @@ class Coordinator:
                 self.observer.on_progress(snapshot)
                 if self._is_over(snapshot):
                     return await progress.read(last=True)
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
     def _is_over(self, snapshot: Snapshot) -> bool:
         return snapshot.is_over or not snapshot.stats.tasks
@@ -251,7 +251,7 @@ class WorkerHost:
         while not self._stops:
             run = await self._next_run(job)
             if run is None:
-                await self._pause(POLL_INTERVAL)
+                await self._pause(POLL_INTERVAL_SECONDS)
             else:
                 await self._pause(await self._work_and_get_delay(job, run, endings))
 
@@ -264,7 +264,7 @@ class WorkerHost:
             if self._busy.get(name) != error.holder:
                 self._busy[name] = error.holder
                 self._observer.on_message(str(error))
-            return POLL_INTERVAL
+            return POLL_INTERVAL_SECONDS
         except (InvalidSetting, RunConflict) as error:
             self._observer.on_message(f"Could not work on run {run.id}: {error}")
             return DELAY_AFTER_FAILURE

@@ -34,7 +34,7 @@ from shoal.worker.process.supervisor import FROZEN, RUNNING
 # spare. The rest of the heartbeat is for the launcher that notices.
 MEMBER_TTL = 3 / POLLS_PER_HEARTBEAT
 # Seconds to the next poll while a partition is being handed over to this launcher; it doubles each time.
-MIN_POLL_INTERVAL = 0.05  # seconds
+MIN_POLL_INTERVAL_SECONDS = 0.05
 MAX_TRIES = 10
 # So that the plans of old runs do not stay forever.
 PLAN_TTL = timedelta(days=30)
@@ -51,7 +51,7 @@ class Membership:
         self._gone: set[str] = set()
         self._retired = self._is_closing = False
         self._awaited = False  # whether a partition is being handed over to a worker of this launcher
-        self._interval = MIN_POLL_INTERVAL
+        self._interval = MIN_POLL_INTERVAL_SECONDS
         self._changed = asyncio.Event()
         self._background = AsyncExitStack()
 
@@ -101,7 +101,7 @@ class Membership:
     @property
     def _pause(self) -> float:
         longest = self._sharing.poll_interval.total_seconds()
-        self._interval = min(2 * self._interval, longest) if self._awaited else MIN_POLL_INTERVAL
+        self._interval = min(2 * self._interval, longest) if self._awaited else MIN_POLL_INTERVAL_SECONDS
         return self._interval if self._awaited else longest
 
     async def _register(self) -> None:

@@ -18,7 +18,7 @@ from shoal.worker.process.supervisor import FROZEN, RUNNING
 
 MAX_RUNS = 20  # that are read, the newest first
 MAX_HOSTS = 200
-SIZE_INTERVAL = 30.0  # seconds between two reads of the store's size
+SIZE_INTERVAL_SECONDS = 30.0  # between two reads of the store's size
 _WORKING = (LATE, FROZEN, RUNNING)  # the most urgent first
 
 
@@ -68,7 +68,7 @@ class OverviewReader:
         )
 
     async def _read_size(self) -> StoreSize:
-        if self._size is None or time.monotonic() > self._size_at + SIZE_INTERVAL:
+        if self._size is None or time.monotonic() > self._size_at + SIZE_INTERVAL_SECONDS:
             self._size, self._size_at = await self._queue.size(), time.monotonic()
         return self._size
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_ERROR_CLASSES = 50  # users may define any number of them
 MAX_RUNS = 100  # that are read, the newest first
-CACHE_TTL = 1.0  # seconds; a scrape within it gets the same text again
+CACHE_TTL_SECONDS = 1.0  # a scrape within it gets the same text again
 OTHER = "other"
 STATES = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped")
 
@@ -91,7 +91,7 @@ class QueueMetrics:
 
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format, as of the last second."""
-        if not self._text or time.monotonic() - self._read_at >= CACHE_TTL:
+        if not self._text or time.monotonic() - self._read_at >= CACHE_TTL_SECONDS:
             self._text = exposition(await self.collect())
             self._read_at = time.monotonic()
         return self._text

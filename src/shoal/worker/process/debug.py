@@ -42,7 +42,7 @@ from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
 MAX_SHOWN = 10_000  # tasks that are remembered as printed
-RENEW_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
+RENEW_INTERVAL_SECONDS = 5.0  # between two heartbeats, and two extensions of leases
 
 T = TypeVar("T")
 
@@ -207,7 +207,7 @@ class LeaseRenewer(SupervisorChannel):
 
     async def _keep(self) -> None:
         config, heartbeat = self._config, Heartbeat(self._config)
-        interval = min(RENEW_INTERVAL, config.lease.total_seconds() / 3)
+        interval = min(RENEW_INTERVAL_SECONDS, config.lease.total_seconds() / 3)
         async with open_queue(config.queue) as queue:
             is_over = False
             while True:

@@ -43,7 +43,7 @@ from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
 from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
 from shoal.worker.process.heartbeat import Heartbeat
-from shoal.worker.process.liveness import SAMPLE_INTERVAL, Liveness, LivenessProblem, LivenessSample
+from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
 from shoal.worker.settling.release import release_leases
 
@@ -51,8 +51,8 @@ RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
-CLOSE_TIMEOUT = 10.0  # seconds that a worker has to close its resources, once all its leases are settled
-KILL_TIMEOUT = 5.0  # seconds; a process may be unkillable while its disk does not respond
+CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its leases are settled
+KILL_TIMEOUT_SECONDS = 5.0  # a process may be unkillable while its disk does not respond
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class WorkerSupervisor:
         """Wait for the worker's end; a background task that fails ends it, because it needs all of them."""
         pending = set(tasks)
         while listening in pending:
-            timeout = KILL_TIMEOUT if self._is_killed.is_set() else None
+            timeout = KILL_TIMEOUT_SECONDS if self._is_killed.is_set() else None
             ended, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not ended:
                 return  # a process that cannot be killed cannot settle anything either
@@ -213,7 +213,7 @@ class WorkerSupervisor:
         """Kill a worker that has reported its end and does not exit; return when it was killed."""
         await self._is_ending.wait()
         with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_TIMEOUT):
+            async with asyncio.timeout(CLOSE_TIMEOUT.total_seconds()):
                 await self._is_killed.wait()
         self.kill()
 
@@ -225,7 +225,7 @@ class WorkerSupervisor:
     async def _wait_for_exit_code(self) -> int | None:
         assert self._process
         with suppress(TimeoutError):
-            async with asyncio.timeout(KILL_TIMEOUT):
+            async with asyncio.timeout(KILL_TIMEOUT_SECONDS):
                 return await self._process.wait()
         return None
 
@@ -321,7 +321,7 @@ class WorkerSupervisor:
                 return
             if self._liveness.is_silent != was_silent:
                 self._state_changed.set()
-            await asyncio.sleep(SAMPLE_INTERVAL)
+            await asyncio.sleep(SAMPLE_INTERVAL_SECONDS)
 
     def _find_stuck(self) -> list[int]:
         """Return the leases that exceed their time, if none was settled for as long."""

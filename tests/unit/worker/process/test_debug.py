@@ -20,7 +20,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def extended_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a queue has extended leases for the second time."""
-    monkeypatch.setattr(debug, "RENEW_INTERVAL", 0.01)
+    monkeypatch.setattr(debug, "RENEW_INTERVAL_SECONDS", 0.01)
     event, extend, calls = threading.Event(), SqliteQueue.extend, []
 
     async def extend_and_tell(self, leases, **options):
