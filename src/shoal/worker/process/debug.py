@@ -65,7 +65,7 @@ class DebugSession:
         """Work until the run is drained, a step fails, or Ctrl-C, which raises KeyboardInterrupt."""
         steps = self._scraper.steps
         once = [name for name, step in steps.items() if self._scraper.at_most_once(step)]
-        renewer = LeaseRenewer(self._config, once)
+        renewer = ThreadedLeaseRenewer(self._config, once)
         before = signal.signal(signal.SIGINT, _interrupt)
         renewer.start()
         try:
@@ -76,7 +76,7 @@ class DebugSession:
             signal.signal(signal.SIGINT, before)
             renewer.stop()
 
-    async def _work(self, renewer: "LeaseRenewer") -> None:
+    async def _work(self, renewer: "ThreadedLeaseRenewer") -> None:
         file = make_file()
         markers = StepMarkers(file)
         os.close(file)
@@ -170,7 +170,7 @@ class InlineExecutor(Executor):
         return future
 
 
-class LeaseRenewer(SupervisorChannel):
+class ThreadedLeaseRenewer(SupervisorChannel):
     """Extends the worker's leases from another thread: the event loop stops while one is in the debugger."""
 
     def __init__(self, config: WorkerConfig, once: Collection[str] = ()) -> None:
