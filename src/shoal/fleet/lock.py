@@ -19,7 +19,6 @@ from shoal.queue.contract import SharedNotes
 from shoal.worker.background import failure_of
 from shoal.worker.process.procfs import pid_scope
 
-STATE = "launcher"  # state of the heartbeats that held this lock in earlier versions
 TOPIC = "single mode"
 FILLING, WORKING = "filling", "working"
 RENEW_INTERVAL = timedelta(seconds=3)

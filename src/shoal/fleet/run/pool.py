@@ -223,7 +223,7 @@ class WorkerPool:
             deaths = self._breaker.deaths - 1  # a single task that kills its worker causes no delay
         if not deaths:
             return 0.0
-        return min(MIN_RESTART_DELAY_SECONDS * 2 ** (deaths - 1), MAX_RESTART_DELAY_SECONDS)
+        return min(MIN_RESTART_DELAY_SECONDS * 2.0 ** (deaths - 1), MAX_RESTART_DELAY_SECONDS)
 
     def _give_up(self, number: int, last: WorkerExit, ending: PoolExit, crash_loop: str | None) -> None:
         self._log.log_given_up(number, last, crash_loop)

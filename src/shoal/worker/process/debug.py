@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from shoal.core.errors import QueueError
 from shoal.core.failures import message_of
-from shoal.core.model import Lease, Release
+from shoal.core.model import Lease, Release, WorkerState
 from shoal.fetch.singleflight import LruCache
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
@@ -214,7 +214,7 @@ class ThreadedLeaseRenewer(SupervisorChannel):
                 with suppress(QueueError):
                     held = list(self._held.values())
                     info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
-                    state = "ended" if is_over else "running"
+                    state = WorkerState.ENDED if is_over else WorkerState.RUNNING
                     info["pid_scope"] = pid_scope()
                     await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
                     await queue.extend(held, lease=config.lease)

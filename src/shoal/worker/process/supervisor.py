@@ -19,7 +19,7 @@ from typing import Any
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import SECOND, Bury, Fate, Lease, Retry
+from shoal.core.model import SECOND, Bury, Fate, Lease, Retry, WorkerState
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
@@ -48,7 +48,6 @@ from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, Liv
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
 from shoal.worker.settling.release import release_leases
 
-RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
@@ -294,7 +293,7 @@ class WorkerSupervisor:
     async def _beat(self) -> None:
         while True:
             self._state_changed.clear()
-            await self._beat_once(FROZEN if self.is_frozen else RUNNING)
+            await self._beat_once(WorkerState.FROZEN if self.is_frozen else WorkerState.RUNNING)
             with suppress(TimeoutError):
                 interval = HEARTBEAT_INTERVAL if self.in_hand else IDLE_HEARTBEAT_INTERVAL
                 async with asyncio.timeout(interval.total_seconds()):
@@ -362,11 +361,11 @@ class WorkerSupervisor:
                 )
         with suppress(QueueError):
             # Leases that it claimed and could not report any more.
-            how = ending.message or ENDED
+            how = ending.message or WorkerState.ENDED
             await release_leases(self._queue, self.config.worker_id, once=self._once, how=how)
         ending.tally, ending.settled = self.tally, self._settled
         ending.last_lines = list(self._last_lines)
-        await self._beat_once(ENDED if self._exit else DIED)
+        await self._beat_once(WorkerState.ENDED if self._exit else WorkerState.DIED)
         return ending
 
     def _find_guilty(self, markers: StepMarkers) -> set[int]:
