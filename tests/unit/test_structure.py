@@ -1,15 +1,18 @@
-"""A name is defined once, a folder can be taken in at a glance, and a file stays small."""
+"""A name is defined once, a duration has a unit, a folder shows few files, and a file stays small."""
 
+import ast
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "shoal"
-MAX_FILES = 17  # of one folder, without `__init__.py`
+MAX_FILES = 16  # of one folder, without `__init__.py`
 MAX_QUERIES = 20  # of one folder
 MAX_LINES = 420
 # One table or one class each.
 LARGER: dict[str, int] = {}
+DURATION = re.compile(r"^_?[A-Z][A-Z0-9_]*_(?:TIMEOUT|INTERVAL|DELAY|PERIOD|AGE|TTL)\b.*=", re.MULTILINE)
+WITH_PLAIN_NUMBERS = ("queue/postgres/",)  # their comments name the unit
 
 
 def test_no_class_name_is_defined_twice():
@@ -19,6 +22,15 @@ def test_no_class_name_is_defined_twice():
         for name in re.findall(r"^ *class _*(\w+)[(:\[]", file.read_text(), re.MULTILINE):
             defined[name].append(str(file.relative_to(PACKAGE)))
     assert {name: files for name, files in defined.items() if len(files) > 1} == {}
+
+
+def test_a_duration_is_a_timedelta_or_names_its_unit():
+    plain = []
+    for file in PACKAGE.rglob("*.py"):
+        name, code = str(file.relative_to(PACKAGE)), file.read_text()
+        if DURATION.search(code) and not name.startswith(WITH_PLAIN_NUMBERS):
+            plain += [f"{name}: {constant}" for constant in _plain_durations(code)]
+    assert plain == []
 
 
 def test_a_folder_shows_a_reader_few_files_at_once():
@@ -37,3 +49,27 @@ def test_a_file_stays_small():
         str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")
     }
     assert {name: count for name, count in lines.items() if count > LARGER.get(name, MAX_LINES)} == {}
+
+
+def _plain_durations(code: str) -> list[str]:
+    """Return the constants that are named like durations and are plain numbers."""
+    found = []
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets[0], node.value
+            names = targets.elts if isinstance(targets, ast.Tuple) else [targets]
+            values = value.elts if isinstance(value, ast.Tuple) and len(names) > 1 else [value]
+            pairs = zip(map(ast.unparse, names), values, strict=False)
+            found += [name for name, value in pairs if DURATION.match(f"{name} =") and _is_number(value)]
+    return found
+
+
+def _is_number(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=int() | float()):
+            return True
+        case ast.Tuple(elts=parts):
+            return all(map(_is_number, parts))
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+    return False

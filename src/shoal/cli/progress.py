@@ -17,7 +17,7 @@ from shoal.worker.counters import format_counts
 if TYPE_CHECKING:
     from shoal.cli.progress_screen import RunView
 
-LINE_INTERVAL = 10.0  # seconds, without a terminal
+LINE_INTERVAL_SECONDS = 10.0  # without a terminal
 
 
 class ProgressView(AbstractContextManager["ProgressView"]):
@@ -54,7 +54,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
         self._show_pause(snapshot.run)
         if self._view:
             self._view.show(snapshot, pool)
-        elif time.monotonic() - self._last_line >= LINE_INTERVAL:
+        elif time.monotonic() - self._last_line >= LINE_INTERVAL_SECONDS:
             self._last_line = time.monotonic()
             self._line(snapshot, pool)
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from shoal.core.values import counted
 
-FINISH_TIMEOUT = 30.0  # seconds to finish the tasks in progress, then they are released
-RELEASE_TIMEOUT = 5.0  # seconds to release them, then the workers are killed
+FINISH_TIMEOUT_SECONDS = 30.0  # to finish the tasks in progress, then they are released
+RELEASE_TIMEOUT_SECONDS = 5.0  # to release them, then the workers are killed
 
 HINTS = {
     signal.SIGINT: "press Ctrl-C again",
@@ -92,10 +92,10 @@ def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
             case 1:
                 them = "it" if in_hand == 1 else "them"
                 say(f"Finishing {counted(in_hand, 'task')}; {hint} to hand {them} to other workers.")
-                loop.call_later(FINISH_TIMEOUT, stop, hint)
+                loop.call_later(FINISH_TIMEOUT_SECONDS, stop, hint)
             case 2:
                 say(f"Returning {counted(in_hand, 'task')} to the queue.")
-                loop.call_later(RELEASE_TIMEOUT, stop, hint)
+                loop.call_later(RELEASE_TIMEOUT_SECONDS, stop, hint)
             case _:
                 pass
 

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Self
 
 from shoal.demo.sections.practice import PLACES, practice_sections
 from shoal.demo.site import PRODUCTS, SEED, SHOPS, DemoSite
 
-TIMEOUT = 30.0  # seconds for the process to start, and again to stop
+TIMEOUT = timedelta(seconds=30)  # for the process to start, and again to stop
 
 
 class SiteProcess:
@@ -49,7 +50,7 @@ class SiteProcess:
 
     def __exit__(self, *_: object) -> None:
         try:
-            output = self._process.communicate(timeout=TIMEOUT)[0]
+            output = self._process.communicate(timeout=TIMEOUT.total_seconds())[0]
             self.log = json.loads(output or b"{}")
         finally:
             self._process.kill()
@@ -59,7 +60,7 @@ class SiteProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            self._process.wait(TIMEOUT)
+            self._process.wait(TIMEOUT.total_seconds())
             raise RuntimeError("The site did not start. Run this to see why: python -m shoal.demo.site")
         found: dict[str, Any] = json.loads(line)
         return found

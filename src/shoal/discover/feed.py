@@ -9,7 +9,7 @@ from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.discover.source import Found, Refusal, Source, iterate, shown
 
-YIELD_INTERVAL = 500  # results after which the event loop may run other tasks
+RESULTS_PER_YIELD = 500  # after which the event loop may run other tasks
 
 OnRefusal = Callable[[Refusal], object]
 
@@ -38,7 +38,7 @@ class Feed:
         for source in self._sources:
             self._source = source
             async for found in iterate(source):
-                if seen % YIELD_INTERVAL == 0:
+                if seen % RESULTS_PER_YIELD == 0:
                     await asyncio.sleep(0)
                 seen += 1
                 if (task := self._route(found)) is not None:

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Self
 
-CHECK_INTERVAL = 0.05  # seconds by which a timeout may be late
+CHECK_INTERVAL_SECONDS = 0.05  # by which a timeout may be late
 
 
 class Deadlines:
@@ -24,7 +24,7 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         self._watched.add(deadline)
         if self._timer is None or self._loop is not loop:
-            self._loop, self._timer = loop, loop.call_later(CHECK_INTERVAL, self._tick, loop)
+            self._loop, self._timer = loop, loop.call_later(CHECK_INTERVAL_SECONDS, self._tick, loop)
         return loop.time()
 
     def forget(self, deadline: "Deadline") -> None:
@@ -36,7 +36,7 @@ class Deadlines:
         for late in [deadline for deadline in self._watched if deadline.at <= now]:
             self._watched.discard(late)
             late.expire()
-        self._timer = loop.call_later(CHECK_INTERVAL, self._tick, loop) if self._watched else None
+        self._timer = loop.call_later(CHECK_INTERVAL_SECONDS, self._tick, loop) if self._watched else None
 
 
 class Deadline:

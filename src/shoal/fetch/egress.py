@@ -30,7 +30,7 @@ _ANY_ADDRESS = re.compile(
     r"(^|\.)(nip\.io|sslip\.io|xip\.io|traefik\.me|localtest\.me|lvh\.me|vcap\.me|lacolhost\.com|local\.gd)\.?$"
 )
 _PORT = re.compile(r"[^:]:[0-9]+$")  # behind a name, or an IPv6 address in brackets
-CHECK_TIMEOUT = 2.0  # seconds for the lookup of a name that a proxy will resolve
+CHECK_TIMEOUT = timedelta(seconds=2)  # for the lookup of a name that a proxy will resolve
 RETRY_LOOKUP_AFTER = 60.0  # seconds until a name that could not be resolved is tried again
 
 
@@ -127,7 +127,7 @@ class Egress:
         if (self._unknown.get(target.host) or 0.0) > self._clock():
             return target
         try:
-            async with asyncio.timeout(CHECK_TIMEOUT):
+            async with asyncio.timeout(CHECK_TIMEOUT.total_seconds()):
                 found = await self._resolver.resolve(target.name)
         except (DnsFailed, TimeoutError):
             self._unknown.put(target.host, self._clock() + RETRY_LOOKUP_AFTER)

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, ShoalError, UnknownScraper
 from shoal.core.model import NOTHING, Run
-from shoal.fleet.job import MODES, Job
+from shoal.fleet.job import Job
 from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.status.rows import scraper_row
 from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.named import check_fetchers
+from shoal.worker.partitions import PartitionMode
 from shoal.worker.run_settings.stored import replaced
 
 # Loading a file changes the module search path.
 _loading = Lock()
-RELOAD_INTERVAL = 10.0  # seconds between two attempts to load a broken scraper
+RELOAD_INTERVAL_SECONDS = 10.0  # between two attempts to load a broken scraper
 
 
 def load(project: Project, name: str) -> LoadedScraper:
@@ -69,7 +70,7 @@ def make_job(
 
 def is_mode(partitions: Sequence[str]) -> bool:
     """Return whether `partitions` is a sharing mode instead of names."""
-    return list(partitions) in ([mode] for mode in MODES)
+    return len(partitions) == 1 and partitions[0] in list(PartitionMode)
 
 
 def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] | None:
@@ -81,7 +82,7 @@ def read_partitions(partitions: list[str] | None, has_table: bool) -> list[str] 
             "--partition-table",
             "assigns all partitions; leave out --partitions, or set it to auto or exclusive",
         )
-    return partitions or ["auto"]
+    return partitions or [PartitionMode.AUTO]
 
 
 def project_job(
@@ -143,7 +144,7 @@ class ScraperRows:
             return known.row
         row = scraper_row(entry, self._project.folder)
         # A broken file may be fixed elsewhere: in a module that it imports.
-        until = time.monotonic() + RELOAD_INTERVAL if row["says"] else float("inf")
+        until = time.monotonic() + RELOAD_INTERVAL_SECONDS if row["says"] else float("inf")
         self._known[entry.name] = _KnownScraper(stamp, until, row)
         return row
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.errors.commands import shoal_command
-from shoal.core.model import Run, RunState
+from shoal.core.model import Run, RunState, WorkerState
 from shoal.core.tasks import repeat
 from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
@@ -32,11 +32,10 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 
-POLL_INTERVAL = 1.0  # seconds
+POLL_INTERVAL_SECONDS = 1.0
 DELAY_AFTER_FAILURE = 30.0  # seconds
 MAX_RUNS_CHECKED = 20  # runs of a scraper, the newest first
 ROLE = "coordinator"
-FILLING, WAITING, FINISHED = "filling", "waiting", "finished"
 
 
 class RoleObserver(Protocol):
@@ -78,7 +77,7 @@ async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resum
 
 async def _mark_as_coordinated(queue: WorkQueue, opened: OpenedRun) -> OpenedRun:
     """Mark a run as a coordinator's at once, so that the next coordinator finds it whatever happens."""
-    await queue.beat(new_worker_id(), run_id=opened.run.id, state="ended", info={"role": ROLE})
+    await queue.beat(new_worker_id(), run_id=opened.run.id, state=WorkerState.ENDED, info={"role": ROLE})
     return opened
 
 
@@ -96,7 +95,7 @@ async def _find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
     run = next(coordinated, None)
     if run is None or run.state.has_ended:
         return None
-    has_work_left = FINISHED not in states[run.id] or (await queue.stats(run.id)).remaining
+    has_work_left = WorkerState.FINISHED not in states[run.id] or (await queue.stats(run.id)).remaining
     return run if has_work_left else None
 
 
@@ -110,7 +109,7 @@ class Coordinator:
     observer: RoleObserver
     results: str | None = None
     lock: single.ScraperLock | None = None  # the enqueue lock, held by the creator of the run
-    _state: str = field(default=FILLING, init=False)
+    _state: str = field(default=WorkerState.FILLING, init=False)
 
     async def carry_out(self, feed: RunEnqueuer) -> Summary:
         """Return how the run ended; it can be cancelled at any time, and started again to resume."""
@@ -122,13 +121,13 @@ class Coordinator:
             writer = await stack.enter_async_context(ResultWriter(self.queue, self.run.id, self.results))
             before = (await self.queue.stats(self.run.id)).completed
             self.observer.on_join(self.run)
-            await self._send_heartbeat(me, FILLING)
+            await self._send_heartbeat(me, WorkerState.FILLING)
             await stack.enter_async_context(run_beside("The coordinator's heartbeat", self._keep_beating(me)))
             enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
-            await self._send_heartbeat(me, WAITING)
+            await self._send_heartbeat(me, WorkerState.WAITING)
             snapshot = await self._wait()
             await writer.finish(snapshot.stats.items)
-        await self._send_heartbeat(me, FINISHED)
+        await self._send_heartbeat(me, WorkerState.FINISHED)
         return Summary(
             run=self.run,
             enqueued=enqueued,
@@ -151,7 +150,7 @@ class Coordinator:
                 self.observer.on_progress(snapshot)
                 if self._is_over(snapshot):
                     return await progress.read(last=True)
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
     def _is_over(self, snapshot: Snapshot) -> bool:
         return snapshot.is_over or not snapshot.stats.tasks
@@ -251,7 +250,7 @@ class WorkerHost:
         while not self._stops:
             run = await self._next_run(job)
             if run is None:
-                await self._pause(POLL_INTERVAL)
+                await self._pause(POLL_INTERVAL_SECONDS)
             else:
                 await self._pause(await self._work_and_get_delay(job, run, endings))
 
@@ -264,7 +263,7 @@ class WorkerHost:
             if self._busy.get(name) != error.holder:
                 self._busy[name] = error.holder
                 self._observer.on_message(str(error))
-            return POLL_INTERVAL
+            return POLL_INTERVAL_SECONDS
         except (InvalidSetting, RunConflict) as error:
             self._observer.on_message(f"Could not work on run {run.id}: {error}")
             return DELAY_AFTER_FAILURE

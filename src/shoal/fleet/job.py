@@ -13,7 +13,7 @@ from shoal.fleet.telemetry.logs import LogPlan
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.ipc.calls import Listening
 from shoal.worker.ipc.protocol import WorkerConfig
-from shoal.worker.partitions import HEARTBEAT, PartitionRole
+from shoal.worker.partitions import HEARTBEAT, PartitionMode, PartitionRole
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.run_settings.stored import replaced
@@ -22,7 +22,6 @@ from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, SLOW_REQUESTS
 # The supervisor extends the leases of its worker, so a short lease works for a long step too: it is how long
 # the tasks of a lost machine wait.
 LEASE = MINUTE
-MODES = ("auto", "exclusive")
 FETCHES_PER_TASK = 4  # at most
 
 
@@ -104,9 +103,10 @@ class Job:
     def sharing(self) -> PartitionRole | None:
         """How its workers share the partitions by a plan; None without a plan."""
         word = self.partitions[0] if self.partitions and len(self.partitions) == 1 else None
-        if word not in MODES:
+        if word not in list(PartitionMode):
             return None
-        return PartitionRole(exclusive=word == "exclusive", homes=self.homes, heartbeat=self.heartbeat)
+        is_exclusive = word == PartitionMode.EXCLUSIVE
+        return PartitionRole(exclusive=is_exclusive, homes=self.homes, heartbeat=self.heartbeat)
 
     def limits(self) -> dict[str, StepLimit]:
         """Return the time limit and maximum attempts of each step; seeds may name no step."""

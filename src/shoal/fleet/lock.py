@@ -19,10 +19,9 @@ from shoal.queue.contract import SharedNotes
 from shoal.worker.background import failure_of
 from shoal.worker.process.procfs import pid_scope
 
-STATE = "launcher"  # state of the heartbeats that held this lock in earlier versions
 TOPIC = "single mode"
 FILLING, WORKING = "filling", "working"
-RENEW_INTERVAL = 3.0  # seconds
+RENEW_INTERVAL = timedelta(seconds=3)
 LOCK_TTL = timedelta(seconds=15)  # without a renewal
 
 
@@ -76,7 +75,7 @@ class ScraperLock:
         if self._renewal:
             # Not in the middle of a write: the store might have made it, and the lock could not be released.
             with suppress(TimeoutError):
-                async with asyncio.timeout(RENEW_INTERVAL), self._renew_lock:
+                async with asyncio.timeout(RENEW_INTERVAL.total_seconds()), self._renew_lock:
                     self._renewal.cancel()
             self._renewal.cancel()
             await asyncio.wait([self._renewal])
@@ -119,7 +118,7 @@ class ScraperLock:
 
     async def _keep_renewing(self) -> None:
         while True:
-            await asyncio.sleep(RENEW_INTERVAL)
+            await asyncio.sleep(RENEW_INTERVAL.total_seconds())
             with suppress(QueueError):
                 if taker := await self._renew():
                     self._lose(self._taken_by(taker))

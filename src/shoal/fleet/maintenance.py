@@ -15,8 +15,9 @@ from shoal.queue.contract import Queue
 TOPIC, KEY = "maintenance", "reclaim"
 MIN_INTERVAL = 10 * SECOND  # since the last reclaim by any machine of the fleet
 NOTE_TTL = 10 * MINUTE
-MAX_FIRST_DELAY = 5.0  # seconds
-ATTEMPT_INTERVAL = (10.0, 30.0)  # seconds between two attempts; random, so that machines do not collide
+MAX_FIRST_DELAY_SECONDS = 5.0
+# Between two attempts; random, so that machines do not collide.
+ATTEMPT_INTERVAL_SECONDS = (10.0, 30.0)
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +46,10 @@ async def reclaim_if_due(queue: Queue, *, min_interval: timedelta = MIN_INTERVAL
 
 
 async def _maintain(queue: Queue) -> None:
-    wait = random.uniform(0, MAX_FIRST_DELAY)
+    wait = random.uniform(0, MAX_FIRST_DELAY_SECONDS)
     while True:
         await asyncio.sleep(wait)
-        wait = random.uniform(*ATTEMPT_INTERVAL)
+        wait = random.uniform(*ATTEMPT_INTERVAL_SECONDS)
         try:
             await reclaim_if_due(queue)
         except QueueError as error:

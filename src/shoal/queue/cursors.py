@@ -1,12 +1,15 @@
-"""Pagination cursors: the position of a row in its list, as the text that `after` takes."""
+"""Pagination cursors: the position of a row in its list, as the text that `after` takes; and merged lists."""
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.text import shorten
 
 MAX_DIGITS = 18  # of a number, so that any store can hold it
 FIRST_PAGE, GROWTH = 64, 4  # rows of the first page, and the factor to the next
+Row = TypeVar("Row")
 
 
 def cursor_of(*parts: object) -> str:
@@ -48,3 +51,20 @@ def page_sizes(limit: int) -> Iterator[int]:
     while True:
         yield size
         size = min(size * GROWTH, limit)
+
+
+async def merge(
+    streams: Sequence[AsyncIterator[Row]], order: Callable[[Row], Any]
+) -> AsyncIterator[tuple[int, Row]]:
+    """Merge sorted streams; yield each row with the number of its stream."""
+    heap: list[tuple[Any, int, Row]] = []
+    for which, stream in enumerate(streams):
+        async for row in stream:
+            heapq.heappush(heap, (order(row), which, row))
+            break
+    while heap:
+        _, which, row = heapq.heappop(heap)
+        yield which, row
+        async for following in streams[which]:
+            heapq.heappush(heap, (order(following), which, following))
+            break

@@ -12,7 +12,7 @@ from shoal.core.model import SECOND
 RETRY_TIMEOUT = 30 * SECOND  # for each call, unless the caller sets another
 MIN_WAIT, MAX_WAIT = 0.05, 2.0  # seconds between two attempts
 REPORT_AFTER = 0.5  # seconds; a call that succeeds sooner is not worth a log line
-REPORT_INTERVAL = 60.0  # seconds, while a server is away
+REPORT_INTERVAL_SECONDS = 60.0  # while a server is away
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Outage:
         if self._since is None and now - began >= REPORT_AFTER:
             self._since, self._reported = began, now
             log.warning("Waiting for the queue at %s: %s", self.address, reason, extra=as_event(QUEUE_AWAY))
-        elif self._since is not None and now - self._reported >= REPORT_INTERVAL:
+        elif self._since is not None and now - self._reported >= REPORT_INTERVAL_SECONDS:
             self._reported = now
             values = (self.address, reason, now - self._since)
             log.warning("Waiting for the queue at %s: %s (for %.0f s)", *values, extra=as_event(QUEUE_AWAY))

@@ -9,7 +9,7 @@ from shoal.core.text import shorten
 from shoal.registry.installed import Plugin, installed
 from shoal.registry.time_limit import TooSlow, time_limit
 
-IMPORT_TIMEOUT = 10.0  # seconds for a plugin that is only listed
+IMPORT_TIMEOUT_SECONDS = 10.0  # for a plugin that is only listed
 
 T = TypeVar("T")
 
@@ -77,12 +77,12 @@ class Registry(Generic[T]):
         if conflict := self._conflict(plugin):
             return conflict
         try:
-            with time_limit(IMPORT_TIMEOUT):
+            with time_limit(IMPORT_TIMEOUT_SECONDS):
                 self._load(plugin)
         except PluginFailed as error:
             return error.reason
         except TooSlow:
-            return f"its import took longer than {IMPORT_TIMEOUT:g} s"
+            return f"its import took longer than {IMPORT_TIMEOUT_SECONDS:g} s"
         return ""
 
     def _conflict(self, plugin: Plugin) -> str:

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NoReturn, Self
 
 from shoal.core.errors import InvalidInput
@@ -27,7 +28,7 @@ from shoal.script.result import ItemDecoder, RunResult, read_result
 from shoal.script.session import ScriptRun, open_script_run
 
 MAX_AHEAD = 1_000  # items that are stored and that the program has not taken yet
-READ_INTERVAL = 0.05  # seconds
+READ_INTERVAL = timedelta(seconds=0.05)
 
 OnOpen = Callable[[ScriptRun], object]
 
@@ -248,7 +249,7 @@ class ItemCursor:
                 yield stored
             if is_last:
                 break
-            await asyncio.wait([working], timeout=READ_INTERVAL)
+            await asyncio.wait([working], timeout=READ_INTERVAL.total_seconds())
         if working.cancelled() or working.exception():
             return
         if len(self._seen) < (await queue.stats(run_id)).items:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from shoal.script.inline_pool import InlinePool
 from shoal.script.options import RunOptions
 from shoal.script.progress import ScriptProgress
 
-KILL_TIMEOUT = 5.0  # seconds for a cancelled run to hand back its tasks; then its workers are killed
+KILL_TIMEOUT = timedelta(seconds=5)  # for a cancelled run to hand back its tasks; then its workers are killed
 
 
 class ScriptRun:
@@ -112,7 +113,7 @@ class ScriptRun:
             working.cancel()
         while self.pool and self.pool.stops < 2 and not working.done():
             self.pool.stop()
-        timer = asyncio.get_running_loop().call_later(KILL_TIMEOUT, self._kill)
+        timer = asyncio.get_running_loop().call_later(KILL_TIMEOUT.total_seconds(), self._kill)
         while not working.done():
             try:
                 await asyncio.wait([working])

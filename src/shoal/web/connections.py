@@ -6,14 +6,15 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_TIMEOUT = 10.0  # seconds from the first byte, or the last response, to the end of a request's headers
+# From the first byte, or the last response, to the end of a request's headers.
+HEAD_TIMEOUT_SECONDS = 10.0
 MAX_IDLE = 256
 
 
 class IdleConnections:
     """The connections without a request in progress, the oldest first."""
 
-    def __init__(self, max_idle: int = MAX_IDLE, head_timeout: float = HEAD_TIMEOUT) -> None:
+    def __init__(self, max_idle: int = MAX_IDLE, head_timeout: float = HEAD_TIMEOUT_SECONDS) -> None:
         self._max_idle, self._head_timeout = max_idle, head_timeout
         self._timers: OrderedDict[H11Protocol, asyncio.TimerHandle] = OrderedDict()
 

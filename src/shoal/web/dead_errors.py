@@ -8,7 +8,7 @@ from shoal.queue.contract import QueueReports
 
 MAX_CLASSIFIED = 500  # letters that the counts cover
 MAX_RUNS = 50  # whose counts are kept
-MIN_AGE, MAX_AGE = 5.0, 60.0  # seconds: counts are not read again sooner, nor shown longer
+MIN_AGE_SECONDS, MAX_AGE_SECONDS = 5.0, 60.0  # counts are not read again sooner, nor shown longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class DeadErrorReader:
             return DeadErrors()
         read_at, count, found = self._known.get(run_id, (float("-inf"), -1, DeadErrors()))
         age = time.monotonic() - read_at
-        if age < MIN_AGE or (count == dead and age < MAX_AGE):
+        if age < MIN_AGE_SECONDS or (count == dead and age < MAX_AGE_SECONDS):
             return found
         found = await self._count(run_id)
         self._known[run_id] = time.monotonic(), dead, found

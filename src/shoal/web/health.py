@@ -4,6 +4,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -17,8 +18,8 @@ from shoal.web.api.action_responses import HealthResponse
 from shoal.web.api.params import ERROR_RESPONSES
 
 router = APIRouter(tags=["health"])
-CHECK_TIMEOUT = 2.0  # seconds
-CHECK_INTERVAL = 1.0  # seconds
+CHECK_TIMEOUT = timedelta(seconds=2)
+CHECK_INTERVAL_SECONDS = 1.0
 TOPIC = "web health"  # nothing is ever written under it
 
 
@@ -34,14 +35,14 @@ class QueueHealth:
     async def is_ready(self) -> bool:
         """Make a cheap query, at most once per interval."""
         async with self._lock:
-            if time.monotonic() - self._checked_at >= CHECK_INTERVAL:
+            if time.monotonic() - self._checked_at >= CHECK_INTERVAL_SECONDS:
                 self._is_ready = await self._check()
                 self._checked_at = time.monotonic()
         return self._is_ready
 
     async def _check(self) -> bool:
         with suppress(QueueError, TimeoutError):
-            async with asyncio.timeout(CHECK_TIMEOUT):
+            async with asyncio.timeout(CHECK_TIMEOUT.total_seconds()):
                 await self.queue.notes(TOPIC, ["-"])
                 return True
         return False

@@ -22,7 +22,7 @@ HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 PUBLIC_PATHS = HEALTH_PATHS | {"/login", "/static/shoal.css"}
 SAFE_METHODS = ("GET", "HEAD")
 MAX_BODY, MAX_TASKS_BODY = 1 << 20, 32 << 20
-BODY_TIMEOUT = 30.0  # seconds to wait for the next part of a body
+BODY_TIMEOUT_SECONDS = 30.0  # to wait for the next part of a body
 MAX_REQUESTS = 500  # in progress at a time; an open live page holds one
 
 POLICY = "Content-Security-Policy"
@@ -165,11 +165,11 @@ class _LimitedBody:
     async def receive(self) -> Message:
         try:
             # After the body only the disconnect follows, and that may take hours.
-            async with asyncio.timeout(None if self._is_complete else BODY_TIMEOUT):
+            async with asyncio.timeout(None if self._is_complete else BODY_TIMEOUT_SECONDS):
                 message = await self._receive()
         except TimeoutError as error:
             raise ApiError(
-                408, "TooSlow", f"No data received for {BODY_TIMEOUT:g} s. Send the request again."
+                408, "TooSlow", f"No data received for {BODY_TIMEOUT_SECONDS:g} s. Send the request again."
             ) from error
         self._is_complete = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 SAMPLE_INTERVAL = timedelta(seconds=2)
 IDLE_TIMEOUT = timedelta(seconds=30)  # without viewers; then sampling stops
-SAMPLE_TIMEOUT = 5.0  # seconds until a sample counts as failed
+SAMPLE_TIMEOUT = timedelta(seconds=5)  # until a sample counts as failed
 FLEET = ""  # key of the history of all runs combined
 MAX_HISTORIES = 50
 NEVER = datetime.fromtimestamp(0, UTC)
@@ -164,7 +164,7 @@ class Sampler:
         self._is_expired = False
         now = datetime.now(UTC)
         try:
-            async with asyncio.timeout(SAMPLE_TIMEOUT):
+            async with asyncio.timeout(SAMPLE_TIMEOUT.total_seconds()):
                 overview = await self._overview_reader.read()
                 self._latest = Sample(at=now, overview=overview, watched=await self._read_watched(overview))
             self._add_to_history()

@@ -17,7 +17,7 @@ from shoal.web.context import WebContext
 
 log = logging.getLogger(__name__)
 BACKLOG = 128  # connections that wait to be accepted
-SHUTDOWN_TIMEOUT = 1  # seconds for responses in progress when the server stops
+SHUTDOWN_TIMEOUT_SECONDS = 1  # for responses in progress when the server stops
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -51,7 +51,7 @@ def server_config(app: FastAPI, *, is_behind_https: bool, idle: IdleConnections 
         lifespan="on",
         ws="none",
         proxy_headers=is_behind_https,
-        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 
 

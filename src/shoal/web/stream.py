@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -22,10 +23,10 @@ from shoal.web.sampler import FLEET, Sample
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
 from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
 
-KEEP_ALIVE_INTERVAL = 15.0  # seconds
-STREAM_TIMEOUT = 3_600.0  # seconds; then the browser reconnects and is authenticated again
+KEEP_ALIVE_INTERVAL = timedelta(seconds=15)
+STREAM_TIMEOUT_SECONDS = 3_600.0  # then the browser reconnects and is authenticated again
 MAX_CLIENTS = 200
-READ_TIMEOUT = 3.0  # seconds to read what no sample has: the rates and the dead letters of a run
+READ_TIMEOUT = timedelta(seconds=3)  # to read what no sample has: the rates and the dead letters of a run
 RETRY_AFTER = "10"
 HEADERS = {"X-Accel-Buffering": "no"}
 
@@ -76,7 +77,7 @@ async def _stream(request: Request, run_id: str | None) -> Response:
 async def _stream_events(context: WebContext, run_id: str | None, viewer: Viewer) -> AsyncIterator[bytes]:
     """Yield changes until the client disconnects, an hour has passed or the server stops."""
     sampler, before = context.sampler, Events()
-    ends_at = time.monotonic() + STREAM_TIMEOUT
+    ends_at = time.monotonic() + STREAM_TIMEOUT_SECONDS
     sampler.clients += 1
     try:
         sample = await sampler.fresh_sample()
@@ -96,7 +97,7 @@ async def _wait_for_sample(context: WebContext, sample: Sample, run_id: str | No
     """Return when there is a newer sample or the sampler is closed; yield at every keep-alive interval."""
     while True:
         with suppress(TimeoutError):
-            async with asyncio.timeout(KEEP_ALIVE_INTERVAL):
+            async with asyncio.timeout(KEEP_ALIVE_INTERVAL.total_seconds()):
                 if run_id is not None:
                     context.sampler.keep_watched(run_id)
                 await context.sampler.next_sample(sample)
@@ -111,7 +112,7 @@ async def _history(context: WebContext, sample: Sample, run_id: str | None) -> l
         return sampled
     stored: list[tuple[float, float | None]] = []
     with suppress(QueueError, TimeoutError):
-        async with asyncio.timeout(READ_TIMEOUT):
+        async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
             stored = (await read_rates(context.app.queue, run_id)).rates()
     return merge_rates(stored, sampled, is_over=_is_over(sample, run_id))
 
@@ -132,7 +133,7 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
     values = common | run_tab_data(run_id, "Run", snapshot)
     with suppress(QueueError, TimeoutError):  # the next sample reports it
-        async with asyncio.timeout(READ_TIMEOUT):
+        async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
             values |= await run_data(context, sample, snapshot)
         events = {name: render_part(template, **values) for name, template in RUN_PARTS.items()}
         events["title"] = _json(run_title(snapshot))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from shoal.core.errors import DutyFailed
@@ -43,7 +44,7 @@ def failure_of(task: "asyncio.Task[Any]") -> BaseException | None:
 
 T = TypeVar("T")
 
-CLOSE_TIMEOUT = 5.0  # seconds for cancelled tasks to end; a step may ignore the cancellation
+CLOSE_TIMEOUT = timedelta(seconds=5)  # for cancelled tasks to end; a step may ignore the cancellation
 
 
 class Background:
@@ -100,7 +101,7 @@ class Background:
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
-    done, _ = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
+    done, _ = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT.total_seconds())
     for task in done:
         if not task.cancelled():
             task.exception()  # mark as retrieved; the first error is raised already

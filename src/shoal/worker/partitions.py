@@ -6,6 +6,7 @@ fence, so that a claim by an outdated plan gets nothing.
 
 from collections.abc import Mapping
 from datetime import timedelta
+from enum import StrEnum
 from math import inf
 
 import msgspec
@@ -20,6 +21,18 @@ HEARTBEAT = 5 * SECOND
 POLLS_PER_HEARTBEAT = 5
 
 
+class PartitionMode(StrEnum):
+    """How a plan assigns partitions: the values of `--partitions` that are no names."""
+
+    AUTO = "auto"
+    EXCLUSIVE = "exclusive"  # each to one worker
+
+    @classmethod
+    def of(cls, exclusive: bool) -> "PartitionMode":
+        """Return the mode of a plan."""
+        return cls.EXCLUSIVE if exclusive else cls.AUTO
+
+
 class PartitionRole(msgspec.Struct, kw_only=True, frozen=True):
     """How the partitions of a run are assigned to workers."""
 
@@ -28,9 +41,9 @@ class PartitionRole(msgspec.Struct, kw_only=True, frozen=True):
     heartbeat: timedelta = HEARTBEAT
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> PartitionMode:
         """The value of `--partitions`."""
-        return "exclusive" if self.exclusive else "auto"
+        return PartitionMode.of(self.exclusive)
 
     @property
     def poll_interval(self) -> timedelta:

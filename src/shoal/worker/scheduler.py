@@ -15,14 +15,15 @@ from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
-POLL_INTERVAL = 1.0  # seconds; other workers and producers may add tasks at any time
+POLL_INTERVAL_SECONDS = 1.0  # other workers and producers may add tasks at any time
 # A worker that has long found nothing polls less often each time, up to this. The polls of thousands of them
 # would otherwise be most of the store's work. One worker of a pool finds new tasks soon, and the others rest.
-MAX_POLL_INTERVAL, MAX_RESTING_INTERVAL, POLL_GROWTH = 2.0, 30.0, 1.1  # seconds, seconds, factor
-MIN_POLL_INTERVAL = 0.02  # seconds; an idle worker waits for the end of the run, which may be near
+MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS = 2.0, 30.0
+POLL_GROWTH = 1.1
+MIN_POLL_INTERVAL_SECONDS = 0.02  # an idle worker waits for the end of the run, which may be near
 MIN_WAIT = 0.001  # seconds
 MAX_GROWTHS = 100  # of the poll interval; enough to exceed any maximum
-FULL_INTERVAL_AFTER = 6  # polls: from here on the interval is POLL_INTERVAL, and grows
+FULL_INTERVAL_AFTER = 6  # polls: from here on the interval is POLL_INTERVAL_SECONDS, and grows
 CLAIM_JITTER = 0.05  # seconds
 # Idle workers that wait for the same host all claim when it is free, and one gets it. After some defeats in
 # a row a worker comes later than that, by a random time that grows with them.
@@ -98,7 +99,7 @@ class Scheduler:
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
-        self._max_interval = MAX_RESTING_INTERVAL if may_rest else MAX_POLL_INTERVAL
+        self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
         self._rest_until = 0.0
         self._idle_polls = 0  # polls in a row that found nothing while no lease was held
         self._defeats = 0  # those among them that came when a task was due, which others took
@@ -168,7 +169,8 @@ class Scheduler:
         wait = next_poll_delay(grant, self._idle_polls, self._max_interval)
         self._awaits_task = grant.next_due is not None and wait >= grant.next_due.total_seconds()
         if self._awaits_task and self._defeats > MAX_DEFEATS:
-            longest = MIN_POLL_INTERVAL * DEFEAT_GROWTH ** min(self._defeats - MAX_DEFEATS, MAX_DEFEAT_POWER)
+            power = min(self._defeats - MAX_DEFEATS, MAX_DEFEAT_POWER)
+            longest = MIN_POLL_INTERVAL_SECONDS * DEFEAT_GROWTH**power
             wait += self._uniform(0, min(longest, self._max_interval))
         return NextClaim(wait=wait, yield_for=yield_for)
 
@@ -296,18 +298,18 @@ class Scheduler:
         return self.take_prefetched()
 
 
-def next_poll_delay(grant: Grant, idle_polls: int, most: float = MAX_POLL_INTERVAL) -> float:
+def next_poll_delay(grant: Grant, idle_polls: int, most: float = MAX_POLL_INTERVAL_SECONDS) -> float:
     """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
     interval = min(_poll_interval(idle_polls), most)
-    if grant.next_due is not None and grant.next_due.total_seconds() < max(interval, POLL_INTERVAL):
+    if grant.next_due is not None and grant.next_due.total_seconds() < max(interval, POLL_INTERVAL_SECONDS):
         return max(grant.next_due.total_seconds(), MIN_WAIT)
     return interval
 
 
 def _poll_interval(idle_polls: int) -> float:
     if not idle_polls:
-        return POLL_INTERVAL
+        return POLL_INTERVAL_SECONDS
     if idle_polls <= FULL_INTERVAL_AFTER:
-        return min(MIN_POLL_INTERVAL * 2.0**idle_polls, POLL_INTERVAL)
+        return min(MIN_POLL_INTERVAL_SECONDS * 2.0**idle_polls, POLL_INTERVAL_SECONDS)
     growth = POLL_GROWTH ** min(idle_polls - FULL_INTERVAL_AFTER, MAX_GROWTHS)
-    return POLL_INTERVAL * growth
+    return POLL_INTERVAL_SECONDS * growth

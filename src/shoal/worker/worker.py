@@ -27,7 +27,7 @@ from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.run_hooks.calls import RunHookCalls
-from shoal.worker.scheduler import POLL_INTERVAL, NextClaim, NumberedLease, Scheduler, Stop
+from shoal.worker.scheduler import POLL_INTERVAL_SECONDS, NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
@@ -35,9 +35,9 @@ from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES
 from shoal.worker.task_waits import TaskWaits
 
-PROGRESS_INTERVAL = 0.5  # seconds
+PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
-HELD_INTERVAL = 0.05  # seconds until a worker that is held looks again
+HELD_INTERVAL_SECONDS = 0.05  # until a worker that is held looks again
 
 
 class Worker:
@@ -225,7 +225,7 @@ class Worker:
     async def _stand_by(self) -> ExitReason:
         while not self.is_stopping:
             self._wake.clear()
-            await self._wait_for_wake(POLL_INTERVAL)
+            await self._wait_for_wake(POLL_INTERVAL_SECONDS)
         return ExitReason.STOPPED
 
     async def _claim_until_end(self) -> ExitReason:
@@ -239,12 +239,12 @@ class Worker:
             self._host_freed.clear()
             self._release(self._scheduler.take_unreachable(loop_time()))
             if self.is_held and self.is_held():
-                await self._wait_for_wake(HELD_INTERVAL)
+                await self._wait_for_wake(HELD_INTERVAL_SECONDS)
                 continue
             await self._settle_refusals()
             size = self._scheduler.next_claim_size(loop_time())
             if not size:
-                await self._wait_for_wake(POLL_INTERVAL)
+                await self._wait_for_wake(POLL_INTERVAL_SECONDS)
                 continue
             try:
                 grant = await self._claim(size)
@@ -414,5 +414,5 @@ class Worker:
 
     async def _report_progress(self) -> None:
         while True:
-            await asyncio.sleep(PROGRESS_INTERVAL)
+            await asyncio.sleep(PROGRESS_INTERVAL.total_seconds())
             self._channel.send(WorkerProgress(self.tally, self.in_hand))

@@ -39,7 +39,7 @@ async def test_a_missing_folder_is_rejected_with_the_command_that_creates_it(tmp
 
 
 async def test_a_locked_file_is_not_waited_for_forever(sqlite, monkeypatch):
-    monkeypatch.setattr(module, "BUSY_TIMEOUT", 50)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", 50)
     await sqlite.put({"n": 1}, key=["n"])
     holder = apsw.Connection(str(sqlite.path))
     holder.execute("BEGIN IMMEDIATE")

@@ -267,7 +267,7 @@ def fill(server, number):
 @pytest.mark.long
 async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitmq_url, monkeypatch):
     run = await start(queue, *pages(3))
-    monkeypatch.setattr(broker, "CALL_TIMEOUT", 1.0)
+    monkeypatch.setattr(broker, "CALL_TIMEOUT_SECONDS", 1.0)
     rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1MB")
     try:
         with pytest.raises(QueueFull, match="short of memory"):
@@ -285,7 +285,7 @@ async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
     rabbitmq, rabbitmq_url, monkeypatch, caplog, alarm
 ):
     later = ZERO
-    monkeypatch.setattr(broker, "CALL_TIMEOUT", 1.0)
+    monkeypatch.setattr(broker, "CALL_TIMEOUT_SECONDS", 1.0)
     async with await RabbitQueue.open(rabbitmq_url, skew=lambda: later) as queue:
         run = await start(queue, *(page(n, f"h{n}.example") for n in range(3_000)))
         leases = await claim(queue, run, limit=10)
@@ -293,10 +293,10 @@ async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
             follow = [page(n, "late.example") for n in range(10)]
             # This one waits; after it the connection is known to be blocked.
             await queue.settle([Done(leases[0], follow=follow)])
-            monkeypatch.setattr(broker, "CALL_TIMEOUT", 60.0)
+            monkeypatch.setattr(broker, "CALL_TIMEOUT_SECONDS", 60.0)
             async with asyncio.timeout(30):
                 await queue.settle([Done(lease, follow=pages(3, lease.task_id)) for lease in leases[1:]])
-            monkeypatch.setattr(broker, "CALL_TIMEOUT", 1.0)
+            monkeypatch.setattr(broker, "CALL_TIMEOUT_SECONDS", 1.0)
             later = 6 * SECOND  # the bundles are overdue
             done = 10
             while new := await claim(queue, run, limit=500):

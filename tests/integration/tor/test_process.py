@@ -101,7 +101,7 @@ async def test_a_tor_that_does_not_answer_is_ended_and_started_again(opened, mon
     tor = await opened()
     await until(lambda: tor.pid)
     first = tor.pid
-    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT", 0.3)
+    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT_SECONDS", 0.3)
     os.kill(first, signal.SIGSTOP)
     assert not await tor.is_working()
     monkeypatch.undo()

@@ -134,7 +134,7 @@ async def test_the_number_of_streams_is_limited(dashboard, monkeypatch):
 
 
 async def test_an_idle_stream_sends_keep_alives(tmp_path, monkeypatch):
-    monkeypatch.setattr(stream, "KEEP_ALIVE_INTERVAL", 0.05)
+    monkeypatch.setattr(stream, "KEEP_ALIVE_INTERVAL", timedelta(seconds=0.05))
     async with (
         open_dashboard(tmp_path, interval=timedelta(hours=1)) as dashboard,
         dashboard.client() as client,
@@ -147,7 +147,7 @@ async def test_an_idle_stream_sends_keep_alives(tmp_path, monkeypatch):
 
 
 async def test_a_stream_ends_after_a_while_so_that_an_expired_session_is_noticed(dashboard, monkeypatch):
-    monkeypatch.setattr(stream, "STREAM_TIMEOUT", 0.1)
+    monkeypatch.setattr(stream, "STREAM_TIMEOUT_SECONDS", 0.1)
     async with dashboard.client() as client, asyncio.timeout(TIMEOUT):
         assert "event: runs" in (await client.get("/live")).text
 

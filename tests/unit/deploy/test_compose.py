@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 from jsonschema import Draft7Validator
 
-from shoal.cli.signals import FINISH_TIMEOUT, RELEASE_TIMEOUT
+from shoal.cli.signals import FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS
 from shoal.fleet.project.file import Project
 from shoal.queue.rabbitmq import address as rabbitmq_address
 from shoal.queue.redis import address as redis_address
@@ -34,7 +34,7 @@ def test_there_may_be_any_number_of_workers():
 def test_a_worker_has_time_to_finish_and_to_hand_back():
     assert (
         int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
-        >= FINISH_TIMEOUT + RELEASE_TIMEOUT + 10
+        >= FINISH_TIMEOUT_SECONDS + RELEASE_TIMEOUT_SECONDS + 10
     )
 
 

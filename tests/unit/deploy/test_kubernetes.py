@@ -6,7 +6,7 @@ import re
 import kubernetes_validate
 import pytest
 
-from shoal.cli.signals import FINISH_TIMEOUT, RELEASE_TIMEOUT
+from shoal.cli.signals import FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS
 from tests.unit.deploy.files import DEPLOY, documents, manifest, manifests, pods
 
 VERSIONS = ("1.30", "1.33")
@@ -78,8 +78,8 @@ def test_the_pooler_finds_its_password_where_its_script_looks():
 
 def test_a_worker_has_time_to_finish_and_to_hand_back():
     grace = pods()["shoal-worker"]["spec"]["terminationGracePeriodSeconds"]
-    assert grace >= FINISH_TIMEOUT + RELEASE_TIMEOUT + 10
-    assert TASK["stopTimeout"] >= FINISH_TIMEOUT + RELEASE_TIMEOUT + 10
+    assert grace >= FINISH_TIMEOUT_SECONDS + RELEASE_TIMEOUT_SECONDS + 10
+    assert TASK["stopTimeout"] >= FINISH_TIMEOUT_SECONDS + RELEASE_TIMEOUT_SECONDS + 10
     assert TASK["stopTimeout"] <= 120  # the most that ECS takes
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from shoal.cli.signals import FINISH_TIMEOUT
+from shoal.cli.signals import FINISH_TIMEOUT_SECONDS
 from tests.unit.deploy.files import DEPLOY, PAGE, ROOT, compose, manifest, pods, rules
 
 TEXT = PAGE.read_text()
@@ -33,7 +33,7 @@ def test_every_alert_is_listed_with_its_time():
 
 
 def test_the_numbers_are_those_of_the_files():
-    assert f"has {FINISH_TIMEOUT:g} seconds to finish" in TEXT
+    assert f"has {FINISH_TIMEOUT_SECONDS:g} seconds to finish" in TEXT
     assert f"Pods are given {pods()['shoal-worker']['spec']['terminationGracePeriodSeconds']} seconds" in TEXT
     scaler = manifest("ScaledObject", "shoal-worker")["spec"]
     wanted = int(scaler["triggers"][0]["metadata"]["targetQueryValue"])

@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from shoal.cli.project_files import write_project
-from shoal.cli.signals import FINISH_TIMEOUT, RELEASE_TIMEOUT
+from shoal.cli.signals import FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS
 from tests.unit.cli.typed import typed
 from tests.unit.deploy.files import manifest
 from tests.unit.docs.commands import parse
@@ -22,7 +22,7 @@ QUEUES = {
     "rabbitmq": "amqp://me:hidden@mq/?state=redis://:hidden@cache/0",
 }
 WORKERS = ("worker-profile.yaml", "worker-enhance.yaml")
-GRACE = FINISH_TIMEOUT + RELEASE_TIMEOUT + 10
+GRACE = FINISH_TIMEOUT_SECONDS + RELEASE_TIMEOUT_SECONDS + 10
 SCHEMA = json.loads(
     (files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json").read_text()
 )

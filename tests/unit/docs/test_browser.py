@@ -46,7 +46,7 @@ def test_every_verb_of_a_live_page_is_listed():
 def test_the_errors_and_numbers_are_those_of_the_code():
     for name in re.findall(r"^\| `([A-Z]\w+)` \|", PAGE, re.MULTILINE):
         assert issubclass(getattr(errors, name), errors.ShoalError)
-    assert (tab.IDLE_TIMEOUT, tab.TRAFFIC, browser.KILL_FACTOR) == (10, 8, 2)
+    assert (tab.IDLE_TIMEOUT_SECONDS, tab.TRAFFIC, browser.KILL_FACTOR) == (10, 8, 2)
     assert (timedelta(seconds=30), timedelta(seconds=30)) == (tab_limit.RETRY_AFTER, fetcher.RETRY_AFTER)
     assert (render_hints.HINT_TTL, live.DEFAULT_TIMEOUT, Limits().max_redirects) == (
         timedelta(hours=6),

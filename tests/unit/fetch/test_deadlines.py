@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.fetch.deadlines import CHECK_INTERVAL, Deadlines
+from shoal.fetch.deadlines import CHECK_INTERVAL_SECONDS, Deadlines
 
 SOON, LATER = timedelta(seconds=0.05), timedelta(seconds=60)
 
@@ -23,7 +23,7 @@ async def test_what_ends_in_time_is_left_alone():
     deadlines = Deadlines()
     with deadlines.within(SOON):
         await asyncio.sleep(0)
-    await asyncio.sleep(0.05 + 3 * CHECK_INTERVAL)
+    await asyncio.sleep(0.05 + 3 * CHECK_INTERVAL_SECONDS)
     assert deadlines._timer is None
 
 

@@ -42,8 +42,8 @@ def queue(clock):
 @pytest.fixture
 def hasty(monkeypatch):
     """Reclaim all the time, even right after another machine."""
-    monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY", 0.0)
-    monkeypatch.setattr(maintenance, "ATTEMPT_INTERVAL", (0.001, 0.002))
+    monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(maintenance, "ATTEMPT_INTERVAL_SECONDS", (0.001, 0.002))
     monkeypatch.setattr(reclaim_if_due, "__kwdefaults__", {"min_interval": 0 * SECOND})
 
 

@@ -49,7 +49,7 @@ async def test_an_outage_and_its_end_are_logged_once_however_many_calls_wait(out
 
 
 async def test_a_long_outage_is_logged_again_at_intervals_with_its_length(outage, caplog, monkeypatch):
-    monkeypatch.setattr(retry, "REPORT_INTERVAL", 0.2)
+    monkeypatch.setattr(retry, "REPORT_INTERVAL_SECONDS", 0.2)
     back = asyncio.Event()
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         for _ in range(5):

@@ -51,9 +51,9 @@ def test_the_allowed_settings_are_listed():
 def test_the_numbers_are_those_of_the_code():
     assert f"at least {context.MIN_TOKEN_LENGTH} characters" in SERVE
     assert f"for {credentials.SESSION.total_seconds() / 3600:g} hours" in SERVE
-    assert tickets.TICKET_TTL == 600 and "within ten minutes" in SERVE
+    assert tickets.TICKET_TTL_SECONDS == 600 and "within ten minutes" in SERVE
     assert f"After {throttle.MAX_FAILURES_PER_ADDRESS} wrong tokens in a minute" in SERVE
-    assert f"or {throttle.MAX_FAILURES} from all" in SERVE and throttle.LOCK_TIMEOUT == 60
+    assert f"or {throttle.MAX_FAILURES} from all" in SERVE and throttle.LOCK_TIMEOUT_SECONDS == 60
     assert f"for {audit.AUDIT_TTL.days} days" in SERVE
     assert f"`limit` is {paging.DEFAULT_LIMIT}, and {paging.MAX_LIMIT:,} at most" in API
     assert f"{paging.MAX_SCANNED:,} rows at most" in API

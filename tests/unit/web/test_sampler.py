@@ -97,7 +97,7 @@ async def test_an_unavailable_queue_is_reported_and_the_last_state_stays(queue, 
 
 
 async def test_a_queue_that_never_responds_is_reported_too(queue, monkeypatch):
-    monkeypatch.setattr(sampling, "SAMPLE_TIMEOUT", 0.01)
+    monkeypatch.setattr(sampling, "SAMPLE_TIMEOUT", timedelta(seconds=0.01))
 
     async def silent() -> None:
         await asyncio.Event().wait()

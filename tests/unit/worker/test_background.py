@@ -1,4 +1,5 @@
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -46,7 +47,7 @@ async def test_a_task_that_is_cancelled_is_no_failure():
 
 
 async def test_a_task_that_ignores_its_cancellation_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr(background, "CLOSE_TIMEOUT", 0.01)
+    monkeypatch.setattr(background, "CLOSE_TIMEOUT", timedelta(seconds=0.01))
     released = asyncio.Event()
 
     async def stubborn():

@@ -11,9 +11,9 @@ from shoal.worker.scheduler import (
     FULL_INTERVAL_AFTER,
     MAX_CALLS_PER_SLOT,
     MAX_DEFEATS,
-    MAX_POLL_INTERVAL,
-    MAX_RESTING_INTERVAL,
-    POLL_INTERVAL,
+    MAX_POLL_INTERVAL_SECONDS,
+    MAX_RESTING_INTERVAL_SECONDS,
+    POLL_INTERVAL_SECONDS,
     Scheduler,
     Stop,
     next_poll_delay,
@@ -162,7 +162,7 @@ def test_a_worker_with_prefetched_leases_lets_others_claim_first():
 def test_an_idle_worker_backs_off_and_begins_again_after_it_had_a_task():
     desk = Desk()
     waits = [desk.scheduler.after_claim(Grant()).wait for _ in range(6)]
-    assert waits == sorted(waits) and waits[0] < 0.05 and waits[-1] == POLL_INTERVAL
+    assert waits == sorted(waits) and waits[0] < 0.05 and waits[-1] == POLL_INTERVAL_SECONDS
     desk.scheduler.after_claim(Grant(leases=[lease(1)]))
     assert desk.scheduler.after_claim(Grant()).wait == waits[0]
 
@@ -170,7 +170,7 @@ def test_an_idle_worker_backs_off_and_begins_again_after_it_had_a_task():
 def test_a_worker_that_waits_for_settlements_polls_rarely_because_they_wake_it():
     desk = Desk()
     desk.claim(1)
-    assert desk.scheduler.after_claim(Grant()).wait == POLL_INTERVAL
+    assert desk.scheduler.after_claim(Grant()).wait == POLL_INTERVAL_SECONDS
 
 
 @pytest.mark.parametrize("idle", [0, 1, 50])
@@ -180,21 +180,23 @@ def test_a_worker_waits_for_a_task_that_is_due_soon(idle):
 
 @pytest.mark.parametrize("grant", [Grant(), LATE])
 def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant):
-    waits = [next_poll_delay(grant, idle, MAX_RESTING_INTERVAL) for idle in range(1, 100)]
+    waits = [next_poll_delay(grant, idle, MAX_RESTING_INTERVAL_SECONDS) for idle in range(1, 100)]
     assert waits[0] < 0.05
     assert waits == sorted(waits)
-    assert waits[4] < POLL_INTERVAL == waits[5]
-    assert waits[-1] == MAX_RESTING_INTERVAL
+    assert waits[4] < POLL_INTERVAL_SECONDS == waits[5]
+    assert waits[-1] == MAX_RESTING_INTERVAL_SECONDS
     # It never waits for more than a fifth of the time for which it has found nothing.
-    assert all(wait <= 0.2 * sum(waits[:at]) for at, wait in enumerate(waits) if wait > 2 * POLL_INTERVAL)
+    assert all(
+        wait <= 0.2 * sum(waits[:at]) for at, wait in enumerate(waits) if wait > 2 * POLL_INTERVAL_SECONDS
+    )
 
 
 def test_a_worker_that_has_long_found_nothing_still_comes_when_a_task_is_due():
-    assert next_poll_delay(Grant(next_due=timedelta(seconds=9)), 99, MAX_RESTING_INTERVAL) == 9
+    assert next_poll_delay(Grant(next_due=timedelta(seconds=9)), 99, MAX_RESTING_INTERVAL_SECONDS) == 9
 
 
 def test_a_worker_that_may_not_rest_finds_a_new_task_within_seconds_however_long_it_was_idle():
-    for may_rest, longest in ((False, MAX_POLL_INTERVAL), (True, MAX_RESTING_INTERVAL)):
+    for may_rest, longest in ((False, MAX_POLL_INTERVAL_SECONDS), (True, MAX_RESTING_INTERVAL_SECONDS)):
         desk = Desk(may_rest=may_rest)
         assert max(desk.scheduler.after_claim(Grant()).wait for _ in range(200)) == longest
 
@@ -208,7 +210,7 @@ def test_a_worker_rests_after_many_polls_until_it_has_a_task_or_is_woken():
     assert desk.scheduler.is_resting
     desk.scheduler.poll_soon()
     assert not desk.scheduler.is_resting
-    assert desk.scheduler.after_claim(Grant()).wait < POLL_INTERVAL
+    assert desk.scheduler.after_claim(Grant()).wait < POLL_INTERVAL_SECONDS
 
 
 def test_an_idle_worker_that_always_loses_the_race_for_a_host_comes_later_and_later():
@@ -216,7 +218,7 @@ def test_an_idle_worker_that_always_loses_the_race_for_a_host_comes_later_and_la
     waits = [desk.scheduler.after_claim(SOON).wait for _ in range(60)]
     assert set(waits[: MAX_DEFEATS + 1]) == {0.25}, "a few defeats are chance"
     assert waits == sorted(waits)
-    assert waits[-1] == MAX_POLL_INTERVAL + 0.25
+    assert waits[-1] == MAX_POLL_INTERVAL_SECONDS + 0.25
 
 
 def test_a_worker_that_holds_leases_never_comes_late_for_a_host():
@@ -226,7 +228,7 @@ def test_a_worker_that_holds_leases_never_comes_late_for_a_host():
 
 
 def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
-    assert next_poll_delay(LATE, 0) == POLL_INTERVAL
+    assert next_poll_delay(LATE, 0) == POLL_INTERVAL_SECONDS
 
 
 def test_a_worker_does_not_spin_over_a_task_that_is_due_already():

@@ -14,7 +14,7 @@ from shoal.core.errors import QueueError
 from shoal.core.model import Grant, Release, Run
 from shoal.fleet.job import LEASE
 from shoal.fleet.lock import ScraperLock
-from shoal.fleet.run.pool import MIN_RESTART_DELAY, PoolExit, WorkerPool
+from shoal.fleet.run.pool import MIN_RESTART_DELAY_SECONDS, PoolExit, WorkerPool
 from shoal.fleet.status.progress import ProgressReader, follow_progress
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
@@ -159,7 +159,7 @@ class SimulatedPool(WorkerPool):
                 await self._run_simulated(number)
             except* QueueError:
                 self._counts.failures += 1
-            await asyncio.sleep(MIN_RESTART_DELAY)
+            await asyncio.sleep(MIN_RESTART_DELAY_SECONDS)
 
     async def _run_simulated(self, number: int) -> None:
         config = self._config_of(number)

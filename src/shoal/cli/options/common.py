@@ -50,7 +50,7 @@ RunOption = Annotated[
     typer.Option("--run", help="Only this run: its id, the start of it, or newest.", metavar="RUN|newest"),
 ]
 Wide = Annotated[
-    bool, typer.Option("--wide", help="Show every column, and each row on one line, whatever the width.")
+    bool, typer.Option("--wide", help="Show all columns, one line per row, even if the terminal is narrower.")
 ]
 Scraper = Annotated[
     str,
@@ -268,8 +268,8 @@ Fetch = Annotated[
     str | None,
     typer.Option(
         "--fetch",
-        help="Default fetcher for steps that don't set one: http, browser, or auto (HTTP first, a browser if "
-        "the page needs JavaScript), or a plugin's.",
+        help="Default fetcher for steps that don't set one: http, browser, auto (HTTP first, a browser if "
+        "the page needs JavaScript), or the fetcher of a plugin.",
         metavar="http|browser|auto|NAME",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Parquet files, with pyarrow."""
+"""Writes items as rows of a Parquet file, with pyarrow."""
 
 import logging
 from collections.abc import Sequence

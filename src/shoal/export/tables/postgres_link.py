@@ -8,7 +8,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.export.tables.address import TableAddress
 from shoal.export.tables.loopthread import LoopThread
 
-CONNECT_TIMEOUT, COMMAND_TIMEOUT, CLOSE_TIMEOUT = 10, 300, 5  # seconds
+CONNECT_TIMEOUT_SECONDS, COMMAND_TIMEOUT_SECONDS, CLOSE_TIMEOUT_SECONDS = 10, 300, 5
 SET_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '10s'"  # report the conflict instead of waiting forever
 
 
@@ -76,7 +76,10 @@ class PostgresLink:
     async def _connect(self) -> Any:
         # Behind a pooler the next statement may run in another server process, without the prepared ones.
         return await self.driver.connect(
-            self._url, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT, statement_cache_size=0
+            self._url,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=COMMAND_TIMEOUT_SECONDS,
+            statement_cache_size=0,
         )
 
     async def _fetch(self, query: str, *args: Any) -> list[Any]:
@@ -115,6 +118,6 @@ class PostgresLink:
 
 async def _close_connection(connection: Any) -> None:
     try:
-        await connection.close(timeout=CLOSE_TIMEOUT)
+        await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
     except Exception:
         connection.terminate()

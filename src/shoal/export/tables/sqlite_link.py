@@ -11,7 +11,7 @@ from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.export.target import check_path
 
 QUEUE_APPLICATION_ID = 0x53686F6C  # in the header of queue files; never write to those
-BUSY_TIMEOUT = 10_000  # milliseconds to wait for another program's lock
+BUSY_TIMEOUT_MS = 10_000  # to wait for another program's lock
 
 BUSY = "Another program is writing to the file; wait for it, then export again"
 DISK_FULL = "The table is unchanged; free disk space, then export again"
@@ -34,7 +34,7 @@ class SqliteLink:
         """The connection to the file; raises InvalidSetting if the file is a queue."""
         if self._open is None:
             self._open = apsw.Connection(self._path)
-            self._open.set_busy_timeout(BUSY_TIMEOUT)
+            self._open.set_busy_timeout(BUSY_TIMEOUT_MS)
             if self._open.pragma("application_id") == QUEUE_APPLICATION_ID:
                 raise InvalidSetting(self._path, "is a Shoal queue. Use another file")
         return self._open

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import BrowserLost
@@ -19,12 +20,12 @@ from shoal.fetch.browser.proxy.credentials import ProxyCredential, ProxyCredenti
 from shoal.fetch.browser.tab import Tab
 from shoal.fetch.singleflight import SingleFlight
 
-MEMORY_CHECK_INTERVAL = 1.0  # seconds between two checks of its memory
+MEMORY_CHECK_INTERVAL = timedelta(seconds=1)  # between two checks of its memory
 KILL_FACTOR = 2  # times its memory limit: then it is killed at once
 MAX_CONTEXTS = 64  # of sessions and proxies that are open at a time
-CLOSE_TIMEOUT = 5.0  # seconds for a tab to close
+CLOSE_TIMEOUT = timedelta(seconds=5)  # for a tab to close
 OPEN_ATTEMPTS = 3  # to open one
-CLOSE_INTERVAL = 0.5  # seconds after which a tab that is still open is closed once more
+CLOSE_INTERVAL = timedelta(seconds=0.5)  # after which a tab that is still open is closed once more
 
 Key = tuple[str, str]
 OnLost = Callable[[str], None]  # called with the URL of each page that was open when the browser ended
@@ -185,7 +186,7 @@ class Browser:
             return
         self._closing_count += 1
         try:
-            async with asyncio.timeout(CLOSE_TIMEOUT):
+            async with asyncio.timeout(CLOSE_TIMEOUT.total_seconds()):
                 if self._settings.context == "session" and not tab.is_broken and not self.is_retired:
                     await tab.blank()
                     context.idle.append(tab)
@@ -250,7 +251,7 @@ class Browser:
             with suppress(CdpError):  # it is closed already
                 while not closed.done():
                     await self._chromium.cdp.call("Target.closeTarget", targetId=tab.frame)
-                    await asyncio.wait([closed], timeout=CLOSE_INTERVAL)
+                    await asyncio.wait([closed], timeout=CLOSE_INTERVAL.total_seconds())
         finally:
             del self._closing[tab.session]
 
@@ -287,7 +288,7 @@ class Browser:
                 with suppress(Exception):
                     await self._chromium.kill()
                 return
-            await asyncio.sleep(MEMORY_CHECK_INTERVAL)
+            await asyncio.sleep(MEMORY_CHECK_INTERVAL.total_seconds())
 
     def _kill_largest_page(self) -> bool:
         """Kill the process of a page that alone exceeds the memory limit; False where none does."""

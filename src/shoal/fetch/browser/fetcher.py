@@ -37,7 +37,7 @@ from shoal.fetch.singleflight import LruCache, SingleFlight
 
 log = logging.getLogger(__name__)
 DEFAULT_SETTINGS = BrowserSettings()
-OPEN_TIMEOUT = 30.0  # seconds for a tab to open
+OPEN_TIMEOUT = timedelta(seconds=30)  # for a tab to open
 RETRY_AFTER = timedelta(seconds=30)  # after a browser that does not start
 MAX_SUSPECTS = 10_000
 FLAGS = {"Secure": "secure", "HttpOnly": "httpOnly"}
@@ -188,7 +188,7 @@ class BrowserFetcher:
             browser = await self._starting.do("", self._start)
         opening = asyncio.ensure_future(browser.open(request.proxy, request.identity))
         try:
-            async with asyncio.timeout(OPEN_TIMEOUT):
+            async with asyncio.timeout(OPEN_TIMEOUT.total_seconds()):
                 return browser, await asyncio.shield(opening)
         except (CdpError, TimeoutError) as error:
             self._retired.discard(browser)

@@ -8,6 +8,7 @@ import signal
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 from shoal.core.browser_settings import BrowserSettings
@@ -28,8 +29,8 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 PLAYWRIGHTS = ("chromium_headless_shell-*/*/*headless*shell", "chromium-*/*/chrome")
 FOLDER = "shoal-browser-"
 NO_NETWORK = "http://127.0.0.1:1"  # the proxy of a browser that must not reach the network
-START_TIMEOUT = 30.0  # seconds
-STOP_TIMEOUT = 5.0  # seconds
+START_TIMEOUT = timedelta(seconds=30)
+STOP_TIMEOUT = timedelta(seconds=5)
 # The only shell command: it moves the pipes to the descriptors that Chromium expects.
 REMAP = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
 PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH")
@@ -133,7 +134,7 @@ class Chromium:
 
     async def wait_until_ready(self) -> None:
         """Wait until it replies; raises CdpError or TimeoutError."""
-        async with asyncio.timeout(START_TIMEOUT):
+        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
             facts = await self.cdp.call("Browser.getVersion")
         self.version, self.user_agent = facts["product"], facts["userAgent"]
 
@@ -146,7 +147,7 @@ class Chromium:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(one, signal.SIGKILL)
         with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_TIMEOUT):
+            async with asyncio.timeout(STOP_TIMEOUT.total_seconds()):
                 await asyncio.shield(self.cdp.exited)
         self._transport.close()
         await asyncio.to_thread(remove, self._folder)

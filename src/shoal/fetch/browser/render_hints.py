@@ -11,7 +11,7 @@ from shoal.fetch.shared_state import SharedState
 
 TOPIC = "pages that need a browser"
 HINT_TTL = timedelta(hours=6)  # then a site may have changed, and is tried by HTTP again
-READ_INTERVAL = 5.0  # seconds
+READ_INTERVAL_SECONDS = 5.0
 MAX_BYTES = 4 << 20
 MAX_KNOWN = 10_000
 _NUMBERED = re.compile(r"\d|^.{25,}$")
@@ -41,7 +41,7 @@ class RenderHints:
         now = self._clock()
         if self._until.get(kind, now) > now:
             return True
-        if now - self._read_at < READ_INTERVAL:
+        if now - self._read_at < READ_INTERVAL_SECONDS:
             return False
         self._read_at = now
         with suppress(ShoalError):

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 from shoal.core.browser_settings import BrowserSettings
@@ -17,8 +18,8 @@ from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
 from shoal.fetch.browser.proxy.credentials import ProxyCredential
 
 STAGES = {"dom": "DOMContentLoaded", "load": "load", "idle": "networkIdle"}
-IDLE_TIMEOUT = 10.0  # seconds that the network may take to become idle after the page has loaded
-CRASH_REPORT_TIMEOUT = 0.5  # seconds
+IDLE_TIMEOUT_SECONDS = 10.0  # that the network may take to become idle after the page has loaded
+CRASH_REPORT_TIMEOUT = timedelta(seconds=0.5)
 TRAFFIC = 8  # a page and all it loads may have this many times the body limit, compressed and not
 MAX_EVENTS = 50_000  # of one page; one with more never ends
 # Reports the decompressed size of bodies; the browser buffers none of them for us.
@@ -105,7 +106,7 @@ class Tab:
     async def _raise_if_crashed(self, navigation: Navigation, failure: str) -> None:
         """Raise PageCrashed where a navigation was aborted by a crash, which is reported a moment later."""
         if "ERR_ABORTED" in failure:
-            await asyncio.wait([navigation.failed], timeout=CRASH_REPORT_TIMEOUT)
+            await asyncio.wait([navigation.failed], timeout=CRASH_REPORT_TIMEOUT.total_seconds())
             if navigation.failed.done():
                 await navigation.failed
 
@@ -174,7 +175,7 @@ class Tab:
         if self._settings.wait == "idle":
             # A page whose network never becomes idle is used as it is.
             with suppress(TimeoutError):
-                async with asyncio.timeout(IDLE_TIMEOUT):
+                async with asyncio.timeout(IDLE_TIMEOUT_SECONDS):
                     await self._wait_for_stage("idle")
         return None
 

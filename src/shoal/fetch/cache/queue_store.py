@@ -10,7 +10,7 @@ from shoal.fetch.cache.store import StoredEntry
 from shoal.fetch.shared_state import SharedState
 
 TOPIC = "cache"
-BATCH_DELAY = 0.02  # seconds in which writes are batched
+BATCH_DELAY = timedelta(seconds=0.02)  # in which writes are batched
 MAX_PENDING = 16 << 20  # bytes that may wait to be written
 MAX_BATCH = 32 << 20  # bytes of one write; a queue accepts twice as many
 TRIM_AFTER = 16  # a trim follows after 1/16 of the maximum size was written
@@ -79,7 +79,7 @@ class QueueCacheStore:
                 future.set_result(StoredEntry(note.value, note.age) if note else None)
 
     async def _write(self) -> None:
-        await asyncio.sleep(BATCH_DELAY)
+        await asyncio.sleep(BATCH_DELAY.total_seconds())
         values, self._pending = self._pending, {}
         self._being_written.append(values)
         self._written += self._pending_bytes

@@ -34,11 +34,11 @@ from shoal.fetch.status import accepted
 from shoal.fetch.task_context import current
 
 QUICK = 0.25  # seconds in which a request may still be sent without coming too close to the next one
-HOLD_TIMEOUT = 15.0  # seconds that a task waits here when no proxy is left, before it is postponed
+HOLD_TIMEOUT_SECONDS = 15.0  # that a task waits here when no proxy is left, before it is postponed
 MAX_WAIT = timedelta(seconds=30)
 MAX_FREE = 3  # responses for one URL that are blamed on proxies
 MAX_URLS = 10_000
-WARN_INTERVAL = 60.0  # seconds between two warnings
+WARN_INTERVAL_SECONDS = 60.0  # between two warnings
 MOMENT = 0.05  # seconds
 # Statuses of a host that rejects a client, and statuses of a proxy that responds in place of a host.
 REJECTED, PROXY_STATUSES = frozenset({403, 429}), frozenset({502, 503, 504})
@@ -151,7 +151,7 @@ class ProxiesFetcher:
     async def _postpone(self) -> None:
         self._warn(self._pool.back_in)
         if self._sync:
-            await self._wait_for_change(min(HOLD_TIMEOUT, self._pool.back_in + MOMENT))
+            await self._wait_for_change(min(HOLD_TIMEOUT_SECONDS, self._pool.back_in + MOMENT))
         # Postponed even if one has returned: many tasks have waited, and must not start all at once.
         wait = min(timedelta(seconds=self._pool.back_in), MAX_WAIT)
         raise NoProxyLeft("every proxy is benched", wait)
@@ -264,7 +264,7 @@ class ProxiesFetcher:
 
     def _warn(self, seconds: float) -> None:
         now = time.monotonic()
-        if now - self._warned_at > WARN_INTERVAL:
+        if now - self._warned_at > WARN_INTERVAL_SECONDS:
             self._warned_at = now
             log.warning(
                 "No proxy is left: all are benched, the next one returns in %d s. Tasks wait. "

@@ -3,7 +3,7 @@
 from shoal.fetch.proxies.per_exit_rate import Clock
 from shoal.fetch.singleflight import LruCache
 
-UP_PERIOD = 60.0  # seconds; a host that returned a page through any proxy since then is up
+UP_PERIOD_SECONDS = 60.0  # a host that returned a page through any proxy since then is up
 MAX_HOSTS = 10_000
 
 
@@ -36,4 +36,4 @@ class HostProxies:
     def is_up(self, host: str) -> bool:
         """Tell whether a host has recently returned a page through any proxy."""
         known = self._known.get(host)
-        return known is not None and known.since + UP_PERIOD > self._clock()
+        return known is not None and known.since + UP_PERIOD_SECONDS > self._clock()

@@ -11,8 +11,8 @@ from shoal.core.http import Proxy
 from shoal.core.proxies import MAX_PROXIES, Provider, ProxyRules, read_file, read_proxy_list
 from shoal.core.text import shorten
 
-CHECK_INTERVAL = 2.0  # seconds between two checks of a file
-PROVIDER_TIMEOUT = 30.0  # seconds that a provider may take
+CHECK_INTERVAL_SECONDS = 2.0  # between two checks of a file
+PROVIDER_TIMEOUT_SECONDS = 30.0  # that a provider may take
 log = logging.getLogger("shoal.proxies")
 
 
@@ -50,11 +50,11 @@ class ProxySource:
     def _interval(self) -> float:
         if self._rules.provider:
             return self._rules.refresh.total_seconds()
-        return CHECK_INTERVAL if self._rules.file else float(1 << 30)
+        return CHECK_INTERVAL_SECONDS if self._rules.file else float(1 << 30)
 
     async def _call_provider(self, provider: Provider) -> Sequence[Proxy]:
         try:
-            async with asyncio.timeout(PROVIDER_TIMEOUT):
+            async with asyncio.timeout(PROVIDER_TIMEOUT_SECONDS):
                 if inspect.iscoroutinefunction(provider):
                     found = await provider()
                 else:
@@ -62,7 +62,7 @@ class ProxySource:
                     found = await found if inspect.isawaitable(found) else found
         except TimeoutError:
             raise InvalidSetting(
-                "proxies", f"function did not return within {PROVIDER_TIMEOUT:g} s"
+                "proxies", f"function did not return within {PROVIDER_TIMEOUT_SECONDS:g} s"
             ) from None
         except Exception as error:
             # Its text may contain an address with a password.

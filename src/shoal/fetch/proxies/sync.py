@@ -21,8 +21,8 @@ from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.shared_state import SharedState
 
-SYNC_INTERVAL = 3.0  # seconds between two exchanges
-BATCH_DELAY = 0.03  # seconds in which failures are batched
+SYNC_INTERVAL_SECONDS = 3.0  # between two exchanges
+BATCH_DELAY = timedelta(seconds=0.03)  # in which failures are batched
 STALE = timedelta(seconds=15)  # a worker that has published nothing for this long counts as gone
 RECENT = timedelta(seconds=30)  # a proxy that served another worker since then is not dead for all
 STATS_TTL = timedelta(days=1)
@@ -74,9 +74,9 @@ class ProxySync:
             with suppress(ShoalError):
                 await self.exchange()
             with suppress(TimeoutError):
-                async with asyncio.timeout(SYNC_INTERVAL):
+                async with asyncio.timeout(SYNC_INTERVAL_SECONDS):
                     await self._pool.has_failures.wait()
-            await asyncio.sleep(BATCH_DELAY)
+            await asyncio.sleep(BATCH_DELAY.total_seconds())
 
     async def exchange(self) -> None:
         """Exchange state once."""
@@ -102,7 +102,7 @@ class ProxySync:
     async def publish_stats(self, *, now: bool = False) -> None:
         """Publish the statistics, unless that was just done or nothing has changed."""
         moment = time.monotonic()
-        if not now and moment - self._stats_at < SYNC_INTERVAL:
+        if not now and moment - self._stats_at < SYNC_INTERVAL_SECONDS:
             return
         written = msgspec.msgpack.encode(self._stats())
         if written != self._stats_published:

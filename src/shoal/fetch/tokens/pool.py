@@ -24,16 +24,17 @@ from shoal.fetch.tokens.token import Token, TokenSource, make_tokens
 log = logging.getLogger("shoal.tokens")
 
 SALT = "tokens"  # the key of the secret that token names are derived from
-MAINTENANCE_INTERVAL = 0.1  # seconds
-IDLE_TIMEOUT = 0.2  # seconds after which reserved requests are returned
+MAINTENANCE_INTERVAL = timedelta(seconds=0.1)
+IDLE_TIMEOUT_SECONDS = 0.2  # after which reserved requests are returned
 RESET_SOON = 1.0  # seconds before the end of an epoch
-READ_INTERVAL = 5.0  # seconds until a token that cannot be used is read again, unless it resets sooner
+# Until a token that cannot be used is read again, unless it resets sooner.
+READ_INTERVAL_SECONDS = 5.0
 MAX_RESET_WAIT = 0.3  # seconds that a request waits for a reset instead of being postponed
 MIN_POLL, MAX_POLL = 0.01, 0.3  # seconds between two reads while another worker probes a token
-PROBE_TIMEOUT = 5.0  # seconds
+PROBE_TIMEOUT_SECONDS = 5.0
 NO_TOKEN_WAIT = timedelta(seconds=15)
 LONG_REST = 30.0  # seconds of a pause that is worth a warning
-WARN_INTERVAL = 60.0  # seconds
+WARN_INTERVAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ class TokenPool:
                 wait, began = MIN_POLL, self._clock()
                 continue
             budgets_now = [quota.budget() for quota in self._quotas.values()]
-            if any(one.is_probed for one in budgets_now) and self._clock() - began < PROBE_TIMEOUT:
+            if any(one.is_probed for one in budgets_now) and self._clock() - began < PROBE_TIMEOUT_SECONDS:
                 await self._wait_for_news(wait)
                 wait = min(2 * wait, MAX_POLL)
             elif not await self._wait_for_reset(budgets_now):
@@ -228,7 +229,7 @@ class TokenPool:
     def _should_read(self, quota: LocalQuota) -> bool:
         budget = quota.budget()
         is_settled = budget.is_known or budget.retired
-        return not (quota.is_read and is_settled) or quota.age > READ_INTERVAL
+        return not (quota.is_read and is_settled) or quota.age > READ_INTERVAL_SECONDS
 
     # Waiting
 
@@ -261,7 +262,7 @@ class TokenPool:
                 future.exception()  # retrieved, though its caller may have been cancelled
 
     def _warn(self, text: str) -> None:
-        if self._clock() > self._warned_at + WARN_INTERVAL:
+        if self._clock() > self._warned_at + WARN_INTERVAL_SECONDS:
             self._warned_at = self._clock()
             log.warning(text)
 
@@ -270,7 +271,7 @@ class TokenPool:
     async def _maintain(self) -> None:
         """Return idle reservations, and read the tokens again where they may change."""
         while True:
-            await asyncio.sleep(MAINTENANCE_INTERVAL)
+            await asyncio.sleep(MAINTENANCE_INTERVAL.total_seconds())
             for quota in list(self._quotas.values()):
                 if self._should_report(quota):
                     await self.shared.report(quota)
@@ -278,7 +279,7 @@ class TokenPool:
                 await self._read_again()
 
     def _should_report(self, quota: LocalQuota) -> bool:
-        if quota.published <= quota.in_flight or self._clock() - quota.last_used < IDLE_TIMEOUT:
+        if quota.published <= quota.in_flight or self._clock() - quota.last_used < IDLE_TIMEOUT_SECONDS:
             return False
         # Ended requests matter at the end of an epoch; until then the next reservation publishes them.
         return bool(quota.units or not quota.in_flight or quota.budget().resets_in < RESET_SOON)

@@ -14,7 +14,7 @@ from shoal.fetch.tokens.local_quota import TOPIC, LocalQuota
 from shoal.fetch.tokens.rate_limit_headers import RateLimit
 
 ATTEMPTS = 50  # of a compare-and-swap that other workers compete for
-HOLD_TIMEOUT = 70.0  # seconds after which a reserved request has ended
+HOLD_TIMEOUT_SECONDS = 70.0  # after which a reserved request has ended
 
 
 class SharedQuota:
@@ -22,7 +22,7 @@ class SharedQuota:
 
     def __init__(self, queue: SharedState, run_id: str) -> None:
         self._queue, self._run, self._me = queue, run_id, secrets.token_hex(6)
-        self.hold = HOLD_TIMEOUT
+        self.hold = HOLD_TIMEOUT_SECONDS
 
     async def read(self, quotas: Sequence[LocalQuota]) -> None:
         """Read the shared budgets of these tokens."""

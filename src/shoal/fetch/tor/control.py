@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from shoal.core.tasks import watched
 
-REPLY_TIMEOUT = 5.0  # seconds for a reply
+REPLY_TIMEOUT_SECONDS = 5.0  # for a reply
 MAX_LINES = 10_000  # of one reply
 EVENT = "650"
 
@@ -55,10 +55,10 @@ class Control:
         self._waiting.append(future)
         self._writer.write(f"{line}\r\n".encode())
         try:
-            async with asyncio.timeout(REPLY_TIMEOUT):
+            async with asyncio.timeout(REPLY_TIMEOUT_SECONDS):
                 reply = await future
         except TimeoutError as error:
-            raise ControlFailed(f"Tor did not reply to {verb} in {REPLY_TIMEOUT:g} s") from error
+            raise ControlFailed(f"Tor did not reply to {verb} in {REPLY_TIMEOUT_SECONDS:g} s") from error
         if not reply.code.startswith("2"):
             raise ControlFailed(f"Tor rejected {verb}: {reply.code} {reply.lines[-1]}")
         return reply.lines

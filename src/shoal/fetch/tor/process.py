@@ -7,6 +7,7 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
@@ -14,9 +15,9 @@ from shoal.core.tasks import watched
 from shoal.fetch.tor.control import Control, ControlFailed
 from shoal.fetch.tor.program import failure_reason
 
-START_TIMEOUT = 30.0  # seconds until Tor opens its control socket
-STOP_TIMEOUT = 5.0  # seconds until it exits on request
-CONNECT_INTERVAL = 0.02  # seconds
+START_TIMEOUT = timedelta(seconds=30)  # until Tor opens its control socket
+STOP_TIMEOUT = timedelta(seconds=5)  # until it exits on request
+CONNECT_INTERVAL = timedelta(seconds=0.02)
 MAX_WARNINGS = 20  # of one process that are logged
 MAX_LINE = 1 << 16
 _PROGRESS = re.compile(r'BOOTSTRAP PROGRESS=(\d+)(?:.*?SUMMARY="([^"]*)")?(?:.*?WARNING="([^"]*)")?')
@@ -111,7 +112,7 @@ class TorProcess:
             with suppress(ProcessLookupError):
                 self._process.terminate()
         try:
-            async with asyncio.timeout(STOP_TIMEOUT):
+            async with asyncio.timeout(STOP_TIMEOUT.total_seconds()):
                 await self._process.wait()
         except TimeoutError:
             self.kill()
@@ -121,7 +122,7 @@ class TorProcess:
         return self._process.returncode
 
     async def _take_ownership(self, socket: Path, cookie: Path) -> None:
-        async with asyncio.timeout(START_TIMEOUT):
+        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
             self._control = await self._connect(socket, cookie)
         await self._control.send_command("TAKEOWNERSHIP")
         listeners = await self._control.info("net/listeners/socks")
@@ -138,7 +139,7 @@ class TorProcess:
             try:
                 return await Control.open(socket, cookie, self._on_event)
             except (FileNotFoundError, ConnectionRefusedError):
-                await asyncio.sleep(CONNECT_INTERVAL)
+                await asyncio.sleep(CONNECT_INTERVAL.total_seconds())
 
     def _on_event(self, event: str) -> None:
         was_up = self.is_up

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from datetime import timedelta
 from pathlib import Path
 
 from shoal.core.errors import InvalidSetting
@@ -12,7 +13,7 @@ from shoal.core.text import shorten
 
 # Debian installs daemons where an ordinary user's PATH does not look.
 _SBIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-CHECK_TIMEOUT = 30.0  # seconds for a program that only checks its configuration
+CHECK_TIMEOUT = timedelta(seconds=30)  # for a program that only checks its configuration
 _COMPLAINT = re.compile(r"\[(?:warn|err)\] (.*)")
 
 
@@ -81,7 +82,7 @@ def failure_reason(output: str) -> str:
 async def _output(*command_line: str | Path) -> str:
     process = await asyncio.create_subprocess_exec(*command_line, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     try:
-        async with asyncio.timeout(CHECK_TIMEOUT):
+        async with asyncio.timeout(CHECK_TIMEOUT.total_seconds()):
             output, _ = await process.communicate()
     except TimeoutError:
         process.kill()

@@ -20,7 +20,7 @@ MAX_PAUSE = MINUTE  # before a Tor that keeps dying is restarted
 STEADY_UPTIME = MINUTE  # uptime after which the next death counts as the first one
 MIN_WAIT, MAX_WAIT = SECOND, 30 * SECOND  # of a task, for Tor
 WARN_AFTER = MINUTE / 2  # downtime until a warning is logged
-TRIAL_INTERVAL = 10.0  # seconds, while Tor has no circuits and may build one only for a request
+TRIAL_INTERVAL_SECONDS = 10.0  # while Tor has no circuits and may build one only for a request
 
 log = logging.getLogger("shoal.fetch.tor")
 
@@ -124,7 +124,7 @@ class Tor:
         now = self._loop.time()
         if process.progress < 100 or now < self._next_trial:
             return False
-        self._next_trial = now + TRIAL_INTERVAL
+        self._next_trial = now + TRIAL_INTERVAL_SECONDS
         return True
 
     async def _supervise(self) -> None:

@@ -18,7 +18,7 @@ from shoal.queue.contract import SharedNotes
 from shoal.worker.ipc.calls import ListenerHealth, ListenerRecord, read_listener, topic_of
 
 HEALTH_INTERVAL = 2 * SECOND
-HEALTH_TIMEOUT = 1.0  # seconds
+HEALTH_TIMEOUT = timedelta(seconds=1)
 MAX_FAILURES = 3  # failed health checks in a row; then the worker's tasks go to others
 
 
@@ -137,7 +137,7 @@ class WorkerDirectory:
 
     async def _check(self, member: ListeningWorker) -> None:
         try:
-            async with asyncio.timeout(HEALTH_TIMEOUT):
+            async with asyncio.timeout(HEALTH_TIMEOUT.total_seconds()):
                 member.mark_healthy(await self._client.health(member.listed))
         except (CallNotAccepted, CallLost) as error:
             member.mark_failed(str(error))

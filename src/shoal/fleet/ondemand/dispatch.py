@@ -21,7 +21,7 @@ from shoal.queue.contract import Queue
 from shoal.worker.ipc.calls import CallFate, CallRequest, CallResult, FollowedLink
 
 LEASE = MINUTE  # extended by the supervisor of the worker that has it
-CLAIM_INTERVAL = 0.25  # seconds between two claims, at most
+CLAIM_INTERVAL_SECONDS = 0.25  # between two claims, at most
 MAX_LEASES = 50  # in one claim
 
 
@@ -106,8 +106,8 @@ class Dispatch:
             return
         if not grant.leases:
             self.next_due = grant.next_due
-            due = grant.next_due.total_seconds() if grant.next_due else CLAIM_INTERVAL
-            await self._sleep(min(max(due, 0.001), CLAIM_INTERVAL))
+            due = grant.next_due.total_seconds() if grant.next_due else CLAIM_INTERVAL_SECONDS
+            await self._sleep(min(max(due, 0.001), CLAIM_INTERVAL_SECONDS))
 
     async def _claim(self, wanted: list[PendingCall]) -> Grant:
         self._woken.clear()

@@ -16,7 +16,7 @@ from shoal.worker.ipc.calls import ListenerRecord, Listening, read_listener, top
 
 ANY_PORT = f"{HERE}:0"
 ALL_INTERFACES = ("0.0.0.0", "::")
-POLL_INTERVAL = 0.02  # seconds
+POLL_INTERVAL = timedelta(seconds=0.02)
 
 
 def listening_job(job: Job, at: str = ANY_PORT, announce: str | None = None) -> Job:
@@ -43,7 +43,7 @@ async def until_listening(
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             while len(notes := await queue.notes(topic_of(scraper))) < count:
-                await asyncio.sleep(POLL_INTERVAL)
+                await asyncio.sleep(POLL_INTERVAL.total_seconds())
             return [read_listener(note.value) for note in notes.values()]
     except TimeoutError as error:
         raise NobodyListens(scraper) from error

@@ -14,7 +14,7 @@ from typing import Self
 import msgspec
 
 from shoal.core.errors import QueueError, RunConflict
-from shoal.core.model import Note
+from shoal.core.model import Note, WorkerState
 from shoal.fleet.partitions.rebalance import is_same, next_plan
 from shoal.fleet.partitions.table import check_table
 from shoal.queue.contract import Queue, QueueReports
@@ -23,18 +23,18 @@ from shoal.worker.partitions import (
     MEMBER,
     PLAN,
     POLLS_PER_HEARTBEAT,
+    PartitionMode,
     PartitionPlan,
     PartitionRole,
     read_plan,
     topic_of,
 )
-from shoal.worker.process.supervisor import FROZEN, RUNNING
 
 # A worker that is not renewed for this part of a heartbeat is dead: one missed renewal, one late one, and one
 # spare. The rest of the heartbeat is for the launcher that notices.
 MEMBER_TTL = 3 / POLLS_PER_HEARTBEAT
 # Seconds to the next poll while a partition is being handed over to this launcher; it doubles each time.
-MIN_POLL_INTERVAL = 0.05  # seconds
+MIN_POLL_INTERVAL_SECONDS = 0.05
 MAX_TRIES = 10
 # So that the plans of old runs do not stay forever.
 PLAN_TTL = timedelta(days=30)
@@ -51,7 +51,7 @@ class Membership:
         self._gone: set[str] = set()
         self._retired = self._is_closing = False
         self._awaited = False  # whether a partition is being handed over to a worker of this launcher
-        self._interval = MIN_POLL_INTERVAL
+        self._interval = MIN_POLL_INTERVAL_SECONDS
         self._changed = asyncio.Event()
         self._background = AsyncExitStack()
 
@@ -101,7 +101,7 @@ class Membership:
     @property
     def _pause(self) -> float:
         longest = self._sharing.poll_interval.total_seconds()
-        self._interval = min(2 * self._interval, longest) if self._awaited else MIN_POLL_INTERVAL
+        self._interval = min(2 * self._interval, longest) if self._awaited else MIN_POLL_INTERVAL_SECONDS
         return self._interval if self._awaited else longest
 
     async def _register(self) -> None:
@@ -176,7 +176,7 @@ async def admit(queue: Queue, run_id: str, sharing: PartitionRole | None) -> Non
         _refuse_if(plan.exclusive, run_id, "is assigned by partitions; join it with --partitions exclusive")
         return
     if is_at_work:
-        mode = "exclusive" if plan.exclusive else "auto"
+        mode = PartitionMode.of(plan.exclusive)
         is_other = plan.exclusive != sharing.exclusive
         _refuse_if(is_other, run_id, f"is assigned by partitions; join it with --partitions {mode}")
     if sharing.homes:
@@ -194,8 +194,9 @@ def _refuse_if(is_so: bool, run_id: str, reason: str) -> None:
 
 async def _refuse_workers_without_plan(queue: QueueReports, run_id: str) -> None:
     for worker in await queue.workers(run_id):
-        is_alive = worker.state in (RUNNING, FROZEN) and worker.last_beat < MAX_SILENCE
-        if is_alive and "sharing" not in worker.info and "role" not in worker.info:
+        has_plan = "sharing" in worker.info or worker.is_coordinator
+        is_alive = worker.state in (WorkerState.RUNNING, WorkerState.FROZEN)
+        if is_alive and worker.last_beat < MAX_SILENCE and not has_plan:
             raise RunConflict(
                 run_id,
                 f"is worked on by {worker.worker_id}, which follows no plan; stop it, or join without "

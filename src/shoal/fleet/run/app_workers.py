@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
@@ -20,7 +21,7 @@ from shoal.worker.background import failure_of
 from shoal.worker.secrets import all_secrets
 
 log = logging.getLogger(__name__)
-END_TIMEOUT = 10.0  # seconds
+END_TIMEOUT = timedelta(seconds=10)
 DUTY = "Supervising the workers"
 
 
@@ -113,7 +114,7 @@ class AppWorkers:
         if self._task is None or self._task.done() or self._job.scraper.name != scraper:
             return
         if not (await self._queue.stats(self._run.id)).remaining:
-            await asyncio.wait([self._task], timeout=END_TIMEOUT)
+            await asyncio.wait([self._task], timeout=END_TIMEOUT.total_seconds())
 
     def _log_failure(self, task: asyncio.Task[Any]) -> None:
         if error := failure_of(task):

@@ -31,7 +31,7 @@ from shoal.worker.run_settings.stored import read_note
 from shoal.worker.settling.release import release_leases
 
 MAX_RESTARTS = 5  # in a row, with no task settled in between
-MIN_RESTART_DELAY, MAX_RESTART_DELAY = 0.5, 30.0  # seconds
+MIN_RESTART_DELAY_SECONDS, MAX_RESTART_DELAY_SECONDS = 0.5, 30.0
 LATE_CLAIM_DELAYS = (1.0, 5.0)  # seconds after a worker died: its last claim may be granted after its end
 
 
@@ -221,7 +221,9 @@ class WorkerPool:
         """Return the delay before the next worker starts; it doubles while no task is completed."""
         if last.killers:
             deaths = self._breaker.deaths - 1  # a single task that kills its worker causes no delay
-        return min(MIN_RESTART_DELAY * 2 ** (deaths - 1), MAX_RESTART_DELAY) if deaths else 0.0
+        if not deaths:
+            return 0.0
+        return min(MIN_RESTART_DELAY_SECONDS * 2.0 ** (deaths - 1), MAX_RESTART_DELAY_SECONDS)
 
     def _give_up(self, number: int, last: WorkerExit, ending: PoolExit, crash_loop: str | None) -> None:
         self._log.log_given_up(number, last, crash_loop)

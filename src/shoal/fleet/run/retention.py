@@ -10,12 +10,12 @@ from typing import Any
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
 from shoal.core.errors.commands import shoal_command
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import ZERO, Run, RunState, Stats
+from shoal.core.model import ZERO, Run, RunState, Stats, WorkerState
 from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot, snapshot_of
-from shoal.fleet.status.stale import FINAL_STATES, LATE, state_of
+from shoal.fleet.status.stale import FINAL_STATES, state_of
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
 
@@ -171,7 +171,7 @@ async def _judge(
     age = min([now - run.started_at, *(worker.last_beat for worker in workers)])
     if age < rule.older:
         return None
-    if any(state_of(worker) not in (*FINAL_STATES, LATE) for worker in workers):
+    if any(state_of(worker) not in (*FINAL_STATES, WorkerState.LATE) for worker in workers):
         report.in_use += 1
         return None
     stats = await queue.stats(run.id)

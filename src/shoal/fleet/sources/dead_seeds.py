@@ -10,7 +10,7 @@ from shoal.queue.contract import WorkQueue
 from shoal.scrape.scraper import INVALID_SEED
 
 BATCH = 500
-TRIES, RETRY_DELAY = 20, 0.05  # seconds; a broker takes a moment to hand out what was just enqueued
+TRIES, RETRY_DELAY_SECONDS = 20, 0.05  # a broker takes a moment to hand out what was just enqueued
 
 
 class DeadSeeds:
@@ -47,7 +47,7 @@ class DeadSeeds:
                 left -= len(found)
             if not left:
                 return
-            await asyncio.sleep(RETRY_DELAY)
+            await asyncio.sleep(RETRY_DELAY_SECONDS)
 
     async def _claim(self, run_id: str) -> list[Bury]:
         grant = await self._queue.claim(

@@ -19,7 +19,7 @@ def is_live(worker: WorkerStatus) -> bool:
 
 def is_at_work(worker: WorkerStatus) -> bool:
     """Return whether a worker is alive, on time, and takes tasks: a coordinator takes none."""
-    return is_live(worker) and worker.last_beat <= MAX_SILENCE and "role" not in worker.info
+    return is_live(worker) and worker.last_beat <= MAX_SILENCE and not worker.is_coordinator
 
 
 async def runs_at_work(queue: QueueReports) -> set[str]:

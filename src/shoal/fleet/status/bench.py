@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import ZERO, Done, Lease, Run, RunSettings, Task
@@ -14,7 +15,7 @@ ROUND_TRIPS = 50
 HOSTS = 1_000
 # `.invalid` is reserved for names that do not exist.
 URL = "http://host-{host}.invalid/catalogue/page-{number}.html"
-IDLE_DELAY = 0.05  # seconds after an empty claim
+IDLE_DELAY = timedelta(seconds=0.05)  # after an empty claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class _Claimer:
 
     async def _settle(self, leases: Sequence[Lease]) -> None:
         if not leases:
-            await asyncio.sleep(IDLE_DELAY)
+            await asyncio.sleep(IDLE_DELAY.total_seconds())
             return
         await self._queue.settle([Done(lease, items=[{"url": lease.task.url}]) for lease in leases])
 

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from shoal.core.model import ZERO, HostStatus, Run, WorkerStatus
-from shoal.fleet.lock import STATE as LAUNCHER
+from shoal.core.model import ZERO, HostStatus, Run, WorkerState, WorkerStatus
 from shoal.fleet.status.at_work import RECENT, is_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json, snapshot_of
-from shoal.fleet.status.stale import LATE, state_of
+from shoal.fleet.status.stale import state_of
 from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
-from shoal.worker.process.supervisor import FROZEN, RUNNING
 
 MAX_RUNS = 20  # that are read, the newest first
 MAX_HOSTS = 200
-SIZE_INTERVAL = 30.0  # seconds between two reads of the store's size
-_WORKING = (LATE, FROZEN, RUNNING)  # the most urgent first
+SIZE_INTERVAL_SECONDS = 30.0  # between two reads of the store's size
+_WORKING = (WorkerState.LATE, WorkerState.FROZEN, WorkerState.RUNNING)  # the most urgent first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ class OverviewReader:
         )
 
     async def _read_size(self) -> StoreSize:
-        if self._size is None or time.monotonic() > self._size_at + SIZE_INTERVAL:
+        if self._size is None or time.monotonic() > self._size_at + SIZE_INTERVAL_SECONDS:
             self._size, self._size_at = await self._queue.size(), time.monotonic()
         return self._size
 
@@ -130,7 +128,7 @@ def _run_row(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _is_shown(worker: WorkerStatus) -> bool:
-    is_worker = worker.state != LAUNCHER and "role" not in worker.info
+    is_worker = worker.state != WorkerState.LAUNCHER and not worker.is_coordinator
     return is_worker and (worker.last_beat <= RECENT or bool(worker.leased))
 
 

@@ -22,11 +22,12 @@ from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 FINISHED = "finished"
 STOPPED = "stopped"
-POLL_INTERVAL, MAX_POLL_INTERVAL = 0.5, 10.0  # seconds; the longer one while nothing changes
+POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured
 MAX_HOSTS = 1_000
-HOSTS_INTERVAL = 5.0  # seconds between two reads of hosts, links and workers
-IDLE_HOSTS_INTERVAL = 30.0  # the same while the counts of the run do not change, and no host is paused
+HOSTS_INTERVAL_SECONDS = 5.0  # between two reads of hosts, links and workers
+# The same while the counts of the run do not change, and no host is paused.
+IDLE_HOSTS_INTERVAL_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +261,14 @@ class ProgressReader:
         from shoal.fleet.status.at_work import has_workers  # imports the worker, which rows do not need
 
         # Not on every read: there may be thousands. But a run that is started must not seem stopped.
-        if last or not self._at_work or now >= self._at_work_at + HOSTS_INTERVAL:
+        if last or not self._at_work or now >= self._at_work_at + HOSTS_INTERVAL_SECONDS:
             self._at_work, self._at_work_at = await has_workers(self._queue, self._run_id), now
         return self._at_work
 
     async def _read_details(self, now: float, stats: Stats, *, last: bool) -> None:
         """Read hosts and links, but not every time: there may be a million hosts."""
         is_idle = stats == self._stats and not self._paused
-        interval = IDLE_HOSTS_INTERVAL if is_idle else HOSTS_INTERVAL
+        interval = IDLE_HOSTS_INTERVAL_SECONDS if is_idle else HOSTS_INTERVAL_SECONDS
         is_due = now >= self._hosts_at + interval
         if self._with_hosts and (is_due or not self._hosts):
             await self._read_hosts()
@@ -302,11 +303,12 @@ async def follow_progress(
     `is_at_work` says whether a worker of the caller works on it: then it does not read all that do, which in
     a large fleet are many, for each of its launchers.
     """
-    wait, before = POLL_INTERVAL, None
+    wait, before = POLL_INTERVAL_SECONDS, None
     while True:
         with suppress(QueueError):
             snapshot = await progress.read(at_work=is_at_work() or None)
             report(snapshot)
-            wait = POLL_INTERVAL if snapshot.stats != before else min(2 * wait, MAX_POLL_INTERVAL)
+            is_changed = snapshot.stats != before
+            wait = POLL_INTERVAL_SECONDS if is_changed else min(2 * wait, MAX_POLL_INTERVAL_SECONDS)
             before = snapshot.stats
         await asyncio.sleep(wait)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import ShoalError
@@ -15,7 +16,7 @@ from shoal.fetch.proxies.sync import ProxyBan, ProxyStats, left_of, read_ban, re
 from shoal.queue.contract import Queue
 
 MAX_CONCURRENT = 50
-CONNECT_TIMEOUT = 5.0  # seconds
+CONNECT_TIMEOUT = timedelta(seconds=5)
 TROUBLED = ("benched", "blocked", "failing")  # states of proxies that return no pages
 
 
@@ -96,7 +97,7 @@ async def find_unreachable(rules: ProxyRules) -> tuple[Sequence[Proxy], list[Pro
 async def _is_reachable(proxy: Proxy, limit: asyncio.Semaphore) -> bool:
     host, port = endpoint(proxy)
     with suppress(OSError):
-        async with limit, asyncio.timeout(CONNECT_TIMEOUT):
+        async with limit, asyncio.timeout(CONNECT_TIMEOUT.total_seconds()):
             _, writer = await asyncio.open_connection(host, port)
             writer.transport.abort()
             return True

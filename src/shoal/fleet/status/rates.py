@@ -19,12 +19,12 @@ from shoal.queue.contract import Queue, SharedNotes
 
 TOPIC = "run rates"  # a note for each run
 RATES_TTL = timedelta(days=365)
-FIRST_INTERVAL = 2.0  # seconds between two points; it doubles whenever there are MAX_POINTS
+FIRST_INTERVAL_SECONDS = 2.0  # between two points; it doubles whenever there are MAX_POINTS
 MAX_POINTS = 240
 GAP = 3  # intervals without a point that a chart shows as a gap
 MIN_GAP = 20.0  # seconds
 MIN_SPAN = 5.0  # seconds over which the current rate is computed, at least
-END_TIMEOUT = 2.0  # seconds for the last point
+END_TIMEOUT = timedelta(seconds=2)  # for the last point
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class RateHistory(msgspec.Struct):
     """How many tasks had ended at points in time."""
 
-    interval: float = FIRST_INTERVAL
+    interval: float = FIRST_INTERVAL_SECONDS
     points: list[tuple[float, int]] = []  # Unix time in seconds, and tasks that have ended
 
     def add(self, at: float, ended: int) -> None:
@@ -112,14 +112,14 @@ async def recorded_rates(queue: Queue, run_id: str) -> AsyncIterator[None]:
         recording.cancel()
         await asyncio.wait([recording])
         try:
-            async with asyncio.timeout(END_TIMEOUT):
+            async with asyncio.timeout(END_TIMEOUT.total_seconds()):
                 await add_rate(queue, run_id, is_last=True)
         except (QueueError, TimeoutError) as error:
             log.debug("The last rate of run %s is not stored: %s", run_id, error)
 
 
 async def _record(queue: Queue, run_id: str) -> None:
-    interval = FIRST_INTERVAL
+    interval = FIRST_INTERVAL_SECONDS
     while True:
         try:
             interval = await add_rate(queue, run_id)

@@ -5,17 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerStatus
+from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerState, WorkerStatus
 from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
 from shoal.queue.contract import Queue, QueueReports
-from shoal.worker.process.supervisor import FROZEN
 from shoal.worker.settling.release import release_leases
 
 OLD = 10 * MINUTE
-LATE = "late"
-ENDINGS = ("ended", "died")
-FINAL_STATES = (*ENDINGS, "finished")  # after which no heartbeat follows
+ENDINGS = (WorkerState.ENDED, WorkerState.DIED)
+FINAL_STATES = (*ENDINGS, WorkerState.FINISHED)  # after which no heartbeat follows
 MAX_SHOWN = 100  # tasks per holder
 
 
@@ -49,7 +47,7 @@ class StaleHolder:
 def state_of(worker: WorkerStatus) -> str:
     """Return a worker's last reported state; `late` if its heartbeats are missing."""
     if worker.state not in FINAL_STATES and worker.last_beat > MAX_SILENCE:
-        return LATE
+        return WorkerState.LATE
     return worker.state
 
 
@@ -128,7 +126,7 @@ def _why_gone(worker: WorkerStatus | None) -> str | None:
 def _why_old(worker: WorkerStatus | None) -> str:
     if worker is None:
         return "held for long by a worker without heartbeats"
-    return "its process is frozen" if worker.state == FROZEN else "held for long"
+    return "its process is frozen" if worker.state == WorkerState.FROZEN else "held for long"
 
 
 async def _busy(queue: QueueReports) -> list[Run]:

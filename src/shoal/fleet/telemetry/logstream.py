@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TextIO
 
 MAX_BUFFERED = 8 << 20  # bytes that wait for a slow reader
-CLOSE_TIMEOUT = 5.0  # seconds for the reader to take the last lines
+CLOSE_TIMEOUT_SECONDS = 5.0  # for the reader to take the last lines
 PIECE = select.PIPE_BUF  # a writable pipe takes this much without blocking
 
 
@@ -54,7 +54,7 @@ class LogStream:
 
     def close(self) -> None:
         """Write the buffered lines, if the reader takes them in time; the stream stays open."""
-        ends = time.monotonic() + CLOSE_TIMEOUT
+        ends = time.monotonic() + CLOSE_TIMEOUT_SECONDS
         while self._buffer and (left := ends - time.monotonic()) > 0 and self._flush(left):
             pass
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.errors import InvalidInput
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import Counts, Run, RunState, WorkerStatus
+from shoal.core.model import Counts, Run, RunState, WorkerState, WorkerStatus
 from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import ENDINGS, state_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_ERROR_CLASSES = 50  # users may define any number of them
 MAX_RUNS = 100  # that are read, the newest first
-CACHE_TTL = 1.0  # seconds; a scrape within it gets the same text again
+CACHE_TTL_SECONDS = 1.0  # a scrape within it gets the same text again
 OTHER = "other"
 STATES = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped")
 
@@ -91,7 +91,7 @@ class QueueMetrics:
 
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format, as of the last second."""
-        if not self._text or time.monotonic() - self._read_at >= CACHE_TTL:
+        if not self._text or time.monotonic() - self._read_at >= CACHE_TTL_SECONDS:
             self._text = exposition(await self.collect())
             self._read_at = time.monotonic()
         return self._text
@@ -173,10 +173,10 @@ def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":
     recent = [one for one in workers if one.last_beat.total_seconds() < HOUR or one.leased]
     states = Counter(state_of(one) for one in recent)
     family = GaugeMetricFamily("shoal_workers", "Workers, by state.", labels=("state",))
-    for state in ("running", "frozen", "late", *ENDINGS, "launcher"):
+    for state in (WorkerState.RUNNING, WorkerState.FROZEN, WorkerState.LATE, *ENDINGS, WorkerState.LAUNCHER):
         family.add_metric((state,), states[state])
     yield family
-    living = [one for one in recent if state_of(one) == "running"]
+    living = [one for one in recent if state_of(one) == WorkerState.RUNNING]
     memory = sum(int(one.info.get("memory") or 0) for one in living)
     yield GaugeMetricFamily("shoal_worker_memory_bytes", "Memory of all workers.", value=memory)
     leased = sum(one.leased for one in recent)

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Self
 
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.worker.ipc.http_server import HttpReply, HttpRequest, SmallHttpServer
 
-RENDER_TIMEOUT = 5.0  # seconds
+RENDER_TIMEOUT = timedelta(seconds=5)
 MAX_CONNECTIONS = 16
 HERE = "127.0.0.1"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,7 +48,7 @@ class MetricsServer:
         if is_check and (problem := self._find_problem()):
             return HttpReply(503, f"{problem}\n".encode())
         try:
-            async with asyncio.timeout(RENDER_TIMEOUT):
+            async with asyncio.timeout(RENDER_TIMEOUT.total_seconds()):
                 text = await self._render()
                 return HttpReply(200, b"ok\n" if is_check else text, {"content-type": TEXT})
         except ShoalError as error:

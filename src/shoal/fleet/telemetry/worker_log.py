@@ -22,7 +22,7 @@ from shoal.queue import retry
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
 
-OUTAGE_LOG_INTERVAL = 60.0  # seconds
+OUTAGE_LOG_INTERVAL_SECONDS = 60.0
 STOPS = {1: "finishing", 2: "handing back"}
 
 
@@ -50,7 +50,7 @@ class WorkerLifecycleLog:
         # The launcher reports its own wait for the queue, and the workers wait for the same one.
         if (
             event.fields.get("logger") == retry.__name__
-            or event.at - self._outage_shown_at < OUTAGE_LOG_INTERVAL
+            or event.at - self._outage_shown_at < OUTAGE_LOG_INTERVAL_SECONDS
         ):
             return False
         self._outage_shown_at = event.at

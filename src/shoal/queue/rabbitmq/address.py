@@ -9,7 +9,7 @@ from shoal.core.redact import shown_address
 from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.redis import address as redis_address
 
-HEARTBEAT_INTERVAL = 15  # seconds; after twice that the broker requeues the bundle of a frozen worker
+HEARTBEAT_INTERVAL_SECONDS = 15  # after twice that the broker requeues the bundle of a frozen worker
 EXAMPLE = "amqp://user:password@localhost/?state=redis://localhost:6379/0"
 _STATE = re.compile("(?:^|&)state=([^&]*)")
 FILE_OPTIONS = ("cafile", "certfile", "keyfile")
@@ -60,7 +60,7 @@ def read(url: str) -> RabbitAddress:
         raise InvalidSetting(
             "queue", "keeps its state in one Redis, not in a cluster. Write redis://host:6379/0"
         )
-    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT_INTERVAL}))
+    bare = parts._replace(query=urlencode({**options, "heartbeat": HEARTBEAT_INTERVAL_SECONDS}))
     urls = tuple(bare._replace(netloc=f"{user}{at}{node}").geturl() for node in nodes)
     return RabbitAddress(urls, shown, with_namespace(state, namespace), namespace)
 

@@ -36,8 +36,8 @@ from shoal.queue.rabbitmq.translate import (
 from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
 from shoal.queue.tls import check_files, handshake_problem
 
-CALL_TIMEOUT = 10.0  # seconds; after that the connection is given up, and the call repeated
-CLOSE_TIMEOUT = 1.0  # seconds
+CALL_TIMEOUT_SECONDS = 10.0  # after that the connection is given up, and the call repeated
+CLOSE_TIMEOUT = timedelta(seconds=1)
 PERSISTENT = 2
 
 Result = TypeVar("Result")
@@ -88,10 +88,10 @@ class BrokerConnection:
                 raise QueueError("This queue is closed. Open it again with: open_queue(url)")
             if self._connection is None or self._connection.is_closed:
                 self._channel = None
-                async with asyncio.timeout(CALL_TIMEOUT):
+                async with asyncio.timeout(CALL_TIMEOUT_SECONDS):
                     self._connection = await _connect(self._urls[self._node % len(self._urls)])
             if self._channel is None or self._channel.is_closed:
-                self._channel = await self._connection.channel(timeout=CALL_TIMEOUT)
+                self._channel = await self._connection.channel(timeout=CALL_TIMEOUT_SECONDS)
             self.was_open = True
             return self._channel
 
@@ -125,7 +125,7 @@ class BrokerConnection:
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*ERRORS):
-                async with asyncio.timeout(CLOSE_TIMEOUT):
+                async with asyncio.timeout(CLOSE_TIMEOUT.total_seconds()):
                     await connection.close()
 
 
@@ -228,7 +228,7 @@ class Broker:
         channel = await self._in.channel()
         await self._declare(channel, queue)
         try:
-            message = await channel.basic_get(queue.name, timeout=CALL_TIMEOUT)
+            message = await channel.basic_get(queue.name, timeout=CALL_TIMEOUT_SECONDS)
         except ChannelNotFoundEntity as error:
             raise _QueueMissing(reason_of(error)) from error
         except TimeoutError as error:
@@ -249,7 +249,7 @@ class Broker:
 
     async def _delete(self, name: str) -> None:
         channel = await self._in.channel()
-        await channel.queue_delete(name, timeout=CALL_TIMEOUT)
+        await channel.queue_delete(name, timeout=CALL_TIMEOUT_SECONDS)
         self._declared.discard(name)
 
     async def _declare(self, channel: AbstractChannel, queue: QueueName) -> None:
@@ -259,7 +259,7 @@ class Broker:
             await self._declare(channel, queue.dead_letter_target)
         try:
             await channel.queue_declare(
-                queue.name, durable=True, arguments=queue.arguments, timeout=CALL_TIMEOUT
+                queue.name, durable=True, arguments=queue.arguments, timeout=CALL_TIMEOUT_SECONDS
             )
         except ChannelPreconditionFailed as error:
             raise translate_error(self.address, error, queue.name) from error
@@ -322,5 +322,5 @@ async def _send(channel: AbstractChannel, message: BrokerMessage) -> Any:
         routing_key=message.queue.name,
         properties=message.properties,
         mandatory=True,
-        timeout=CALL_TIMEOUT,
+        timeout=CALL_TIMEOUT_SECONDS,
     )

@@ -9,7 +9,7 @@ from shoal.core.errors import QueueError
 from shoal.core.tasks import watched
 from shoal.queue.rabbitmq.state import ONLY, StateStore
 
-REPORT_INTERVAL = 1.0  # seconds between two reports on one route
+REPORT_INTERVAL_SECONDS = 1.0  # between two reports on one route
 MICROSECONDS = 1_000_000
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class LostBundles:
         now = asyncio.get_running_loop().time()
         if now < self._next_report.get((number, route), 0.0):
             return
-        self._next_report[number, route] = now + REPORT_INTERVAL
+        self._next_report[number, route] = now + REPORT_INTERVAL_SECONDS
         wait = await self._report(run_id, number, route)
         if wait is not None and (number, route) not in self._checks:
             check = self._check_again(run_id, number, route, wait)

@@ -1,6 +1,5 @@
 """Reports on the queue: counts, and streams that are read a page at a time."""
 
-import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.core.urls import host_of
-from shoal.queue.cursors import cursor_of, numbers_of, page_sizes, parts_of
+from shoal.queue.cursors import cursor_of, merge, numbers_of, page_sizes, parts_of
 from shoal.queue.intake import decode
 from shoal.queue.redis.records import LetterRecord, Stored
 from shoal.queue.redis.server import RedisServer
@@ -288,17 +287,8 @@ class RedisReader:
             async for row in streams[0]:
                 yield row
             return
-        heap: list[tuple[Any, int, Row]] = []
-        for which, stream in enumerate(streams):
-            async for row in stream:
-                heapq.heappush(heap, (order(row), which, row))
-                break
-        while heap:
-            _, which, row = heapq.heappop(heap)
+        async for _, row in merge(streams, order):
             yield row
-            async for following in streams[which]:
-                heapq.heappush(heap, (order(following), which, following))
-                break
 
 
 class SectionNames:

@@ -12,8 +12,8 @@ from shoal.queue.intake import Intake, QueuedTask
 
 # How long a call waits for the other servers once one has replied. Those that have not are left out of calls
 # that can do without them.
-STALL_TIMEOUT = 2.0  # seconds
-AWAY_TIMEOUT = 0.1  # seconds for a server that did not reply before either
+STALL_TIMEOUT_SECONDS = 2.0
+AWAY_TIMEOUT_SECONDS = 0.1  # for a server that did not reply before either
 TRANSIENT = (QueueUnavailable, QueueFull, QueueReadOnly)  # the other servers can still be used
 MAX_OWNERS = 100_000  # hosts whose owner is remembered
 _INTAKE = Intake("", RunSettings())
@@ -164,10 +164,10 @@ async def wait_for_most(
 
     With `may_fail`, the wait also ends while none replies, if all are known to be away.
     """
-    stall = STALL_TIMEOUT if stall is None else stall
+    stall = STALL_TIMEOUT_SECONDS if stall is None else stall
     loop, pending, until = asyncio.get_running_loop(), set(tasks), None
     if may_fail and all(member.is_away for member in tasks.values()):
-        until = loop.time() + AWAY_TIMEOUT
+        until = loop.time() + AWAY_TIMEOUT_SECONDS
     while pending:
         timeout = stall if until is None else max(0.0, until - loop.time())
         done, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

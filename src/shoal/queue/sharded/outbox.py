@@ -29,9 +29,9 @@ FORWARDER = OUTBOX_STEP  # the worker id of those that send parcels; it has no h
 BATCH = 100  # parcels at a time
 PARCEL_LEASE = 30 * SECOND
 # Seconds: a server that does not respond must not hold up the settlements of the others.
-DELIVERY_TIMEOUT, SEND_TIMEOUT = 3.0, 6.0
+DELIVERY_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS = 3.0, 6.0
 RETRY_AFTER = 2 * SECOND  # a parcel for a server that is away
-SWEEP_INTERVAL = 10.0  # seconds between two searches of one process for parcels that were left
+SWEEP_INTERVAL_SECONDS = 10.0  # between two searches of one process for parcels that were left
 
 Mail = Sequence[tuple[Member, Task]]  # tasks in their order, with their owners
 
@@ -51,7 +51,7 @@ class Outbox:
         if origin.is_away:
             return
         try:
-            async with asyncio.timeout(SEND_TIMEOUT):
+            async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                 await self._send(run_id, origin, mail, keys)
         except TimeoutError:
             origin.is_away = True  # an owner that does not respond is given up sooner
@@ -76,7 +76,7 @@ class Outbox:
     def should_sweep(self, run_id: str) -> bool:
         """Return whether it is time to look for parcels that were left; the answer is yes only once."""
         now = asyncio.get_running_loop().time()
-        if self._swept.setdefault(run_id, now) + SWEEP_INTERVAL > now:
+        if self._swept.setdefault(run_id, now) + SWEEP_INTERVAL_SECONDS > now:
             return False
         self._swept[run_id] = now
         return True
@@ -84,7 +84,7 @@ class Outbox:
     async def rescue(self, run_id: str, origin: Member) -> None:
         """Send the parcels of a server, also those whose forwarders died until their attempts were used."""
         try:
-            async with asyncio.timeout(SEND_TIMEOUT):
+            async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                 await origin.call(lambda queue: queue.replay(run_id, where=DeadFilter(step=OUTBOX_STEP)))
                 await self.forward(run_id, origin)
         except QueueError:
@@ -136,7 +136,7 @@ class Outbox:
         if owner.is_away:
             return False
         try:
-            async with asyncio.timeout(DELIVERY_TIMEOUT):
+            async with asyncio.timeout(DELIVERY_TIMEOUT_SECONDS):
                 await self._runs.on(owner, run_id, lambda queue: queue.enqueue(run_id, tasks))
         except UnknownRun:
             return True  # it was purged meanwhile, and its parcels with it

@@ -22,17 +22,10 @@ from shoal.core.model import (
 )
 from shoal.queue.addresses import MAX_SERVERS
 from shoal.queue.contract import Queue, QueueReports, ServerStatus, StoreSize
-from shoal.queue.cursors import check_keys
+from shoal.queue.cursors import check_keys, merge
 from shoal.queue.sharded.base import ShardedBase
 from shoal.queue.sharded.stats import add_stats
-from shoal.queue.sharded.streams import (
-    cursor_at,
-    if_known,
-    join_cursor,
-    merge,
-    place_of,
-    split_cursor,
-)
+from shoal.queue.sharded.streams import cursor_at, if_known, join_cursor, place_of, split_cursor
 
 Stored = TypeVar("Stored", StoredItem, StoredReject)
 Listed = TypeVar("Listed", ExpiredTask, TaskStatus, HostStatus)

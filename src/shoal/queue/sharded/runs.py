@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import TypeVar
 
 from shoal.core.errors import QueueError, QueueUnavailable, UnknownRun
@@ -11,7 +12,7 @@ from shoal.queue.contract import Queue
 from shoal.queue.sharded.layout import RunServers
 from shoal.queue.sharded.members import Call, Member, Members, gather
 
-REPAIR_TIMEOUT = 3.0  # seconds
+REPAIR_TIMEOUT = timedelta(seconds=3)
 Result = TypeVar("Result")
 
 
@@ -93,7 +94,7 @@ class ShardedRuns:
             return
         # A server that does not respond is repaired the next time.
         with suppress(QueueError, TimeoutError):
-            async with asyncio.timeout(REPAIR_TIMEOUT):
+            async with asyncio.timeout(REPAIR_TIMEOUT.total_seconds()):
                 run = await self._members.home.call(lambda queue: queue.run(run_id))
                 await gather(self.introduce(one, run) for one in self._members.others if not one.is_away)
 

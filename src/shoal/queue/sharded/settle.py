@@ -17,7 +17,7 @@ from shoal.queue.sharded.members import Member, Members, cancel, gather, wait_fo
 from shoal.queue.sharded.outbox import Outbox
 from shoal.queue.sharded.parcels import check_step, parcels
 
-SETTLE_TIMEOUT = 5.0  # seconds: a large settlement takes longer than a claim
+SETTLE_TIMEOUT_SECONDS = 5.0  # a large settlement takes longer than a claim
 Key = tuple[str, int]
 
 
@@ -110,7 +110,7 @@ class ShardedSettlements:
         calls = self._start(parts, positions)
         tasks = {task: parts[position].member for position, (task, _) in calls.items()}
         try:
-            await wait_for_most(tasks, may_fail=True, stall=SETTLE_TIMEOUT)
+            await wait_for_most(tasks, may_fail=True, stall=SETTLE_TIMEOUT_SECONDS)
         except BaseException:
             await cancel(tasks)
             raise

@@ -1,9 +1,8 @@
 """Lists of several servers as one: merged by an order, or one server after the other; and their cursors."""
 
-import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from shoal.core.errors import UnknownRun
@@ -20,23 +19,6 @@ async def if_known(stream: AsyncIterator[Row]) -> AsyncIterator[Row]:
     with suppress(UnknownRun):
         async for row in stream:
             yield row
-
-
-async def merge(
-    streams: Sequence[AsyncIterator[Row]], order: Callable[[Row], Any]
-) -> AsyncIterator[tuple[int, Row]]:
-    """Merge sorted streams; yield each row with the number of its stream."""
-    heap: list[tuple[Any, int, Row]] = []
-    for which, stream in enumerate(streams):
-        async for row in stream:
-            heapq.heappush(heap, (order(row), which, row))
-            break
-    while heap:
-        _, which, row = heapq.heappop(heap)
-        yield which, row
-        async for following in streams[which]:
-            heapq.heappush(heap, (order(following), which, following))
-            break
 
 
 def split_cursor(after: str | None, count: int) -> list[str | None]:

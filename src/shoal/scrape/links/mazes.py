@@ -19,7 +19,7 @@ from shoal.scrape.links.shape import UrlParts
 WINDOW = 100  # visited pages that are judged together
 MIN_BRANCHING = 0.95  # share of pages with at least two new links; an ordinary section ends somewhere
 MAX_CROSS_LINKS = 0.005  # share of found pages that a second page links to
-SAMPLE_INTERVAL = 4  # pages of a suspect section of which one has a link that is visited early
+PAGES_PER_SAMPLE = 4  # of a suspect section of which one has a link that is visited early
 MAX_SECTIONS = 500
 MAX_FOLDERS = 100  # per host that are tracked separately
 
@@ -85,7 +85,7 @@ class SectionVisits:
                     tasks[index] = replace(task, priority=self._priority)
         self._until_sample -= not is_sample
         if new and raised <= HIGHEST_PRIORITY and (is_sample or self._until_sample <= 0):
-            self._until_sample = self._until_sample if is_sample else SAMPLE_INTERVAL
+            self._until_sample = self._until_sample if is_sample else PAGES_PER_SAMPLE
             index = chance.choice(new)
             tasks[index] = replace(tasks[index], priority=max(tasks[index].priority, raised))
 

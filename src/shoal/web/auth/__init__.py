@@ -1,1 +1,1 @@
-"""Who may use the control room: tokens, tickets, cookies."""
+"""Who may use the control room: login tokens, one-time tickets, session cookies."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-LOCK_TIMEOUT = 60.0  # seconds: how long a failure counts, and how long a lock lasts
+LOCK_TIMEOUT_SECONDS = 60.0  # how long a failure counts, and how long a lock lasts
 MAX_FAILURES_PER_ADDRESS, MAX_FAILURES = 10, 100
 ALL = ""  # key that stands for every address
 
@@ -25,14 +25,14 @@ class Throttle:
         """Count a wrong token."""
         now = self._clock()
         self._failures.append((now, address))
-        recent = [origin for at, origin in self._failures if at > now - LOCK_TIMEOUT]
+        recent = [origin for at, origin in self._failures if at > now - LOCK_TIMEOUT_SECONDS]
         if recent.count(address) >= MAX_FAILURES_PER_ADDRESS:
-            self._locked[address] = now + LOCK_TIMEOUT
+            self._locked[address] = now + LOCK_TIMEOUT_SECONDS
             log.warning(
                 "Too many wrong tokens from %s; login locked for this address for one minute.", address
             )
         if len(recent) >= MAX_FAILURES:
-            self._locked[ALL] = now + LOCK_TIMEOUT
+            self._locked[ALL] = now + LOCK_TIMEOUT_SECONDS
             log.warning("Too many wrong tokens; login locked for every address for one minute.")
 
     def wait_seconds(self, address: str) -> int:

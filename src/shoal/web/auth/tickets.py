@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
-TICKET_TTL = 600.0  # seconds
+TICKET_TTL_SECONDS = 600.0
 MAX_TICKETS = 100
 
 
@@ -19,7 +19,7 @@ class Tickets:
     def issue(self) -> str:
         """Create a ticket."""
         ticket = secrets.token_urlsafe(24)
-        self._ends[_digest(ticket)] = self._clock() + TICKET_TTL
+        self._ends[_digest(ticket)] = self._clock() + TICKET_TTL_SECONDS
         for oldest in list(self._ends)[:-MAX_TICKETS]:
             del self._ends[oldest]
         return ticket

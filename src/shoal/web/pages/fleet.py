@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.model import WorkerState
 from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import worker_row
-from shoal.fleet.status.stale import LATE
 from shoal.web.api.params import Operator, Text
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
@@ -41,7 +41,7 @@ async def workers(request: Request, run: Text = "", after: str | None = None) ->
         workers=rows,
         with_run=True,
         no_workers="No workers yet.",
-        is_any_late=any(row["state"] == LATE for row in rows),
+        is_any_late=any(row["state"] == WorkerState.LATE for row in rows),
         **page_links(request, found.next, {"run": run}),
     )
 

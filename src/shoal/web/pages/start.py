@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
 log = logging.getLogger(__name__)
 router = APIRouter()
-START_TIMEOUT = 8.0  # seconds to wait for a start; then it continues in the background
+START_TIMEOUT = timedelta(seconds=8)  # to wait for a start; then it continues in the background
 SHOWN_URLS = 3  # in a command; more are shown as a file
 MAX_SHOWN = 5  # URLs, and lines that are none, on the page that asks for confirmation
 MAX_FORM = 1 << 20  # bytes
@@ -175,7 +175,7 @@ async def start(request: Request, actions: Operator) -> Response:
     starting = asyncio.create_task(_start(actions, given, run_id))
     context.starts[run_id] = starting
     starting.add_done_callback(partial(_end_start, context, run_id))
-    await asyncio.wait([starting], timeout=START_TIMEOUT)
+    await asyncio.wait([starting], timeout=START_TIMEOUT.total_seconds())
     if not starting.done():
         return redirect_after(request, path_of_run(run_id), "starting")
     try:

@@ -4,15 +4,14 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from shoal.core.model import Counts, HostStatus, Run
+from shoal.core.model import Counts, HostStatus, RunState, WorkerState
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.stale import LATE, state_of
+from shoal.fleet.status.stale import state_of
 from shoal.web.context import WebContext
 from shoal.web.dead_errors import DeadErrors
 from shoal.web.sampler import Sample, Sampler, errors_of_run
-from shoal.worker.process.supervisor import FROZEN, RUNNING
 from shoal.worker.run_settings.private_hosts import options_for
 
 RECENT = timedelta(minutes=5)
@@ -38,7 +37,7 @@ async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> d
     """Return the data of a run page, except its hosts."""
     dead = await context.dead_errors.read(snapshot.run.id, snapshot.stats.dead)
     workers = worker_data(context, sample, snapshot) | {"are_listed": True}
-    return _run_data(sample, snapshot) | _dead_data(snapshot.run, dead) | workers
+    return _run_data(sample, snapshot) | _dead_data(dead) | workers
 
 
 def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
@@ -49,12 +48,12 @@ def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict
     here = local.count(run.id)
     return {
         "are_listed": False,  # whether the page lists the workers too
-        "working": max(states.count(RUNNING), here),
+        "working": max(states.count(WorkerState.RUNNING), here),
         "here": here,
         "is_stopping": local.is_stopping(run.id),
         "failure": context.redact(local.failure(run.id)),
         "is_starting": run.id in context.starts,
-        "needs_workers": bool(snapshot.stats.remaining) and run.state != "cancelled",
+        "needs_workers": bool(snapshot.stats.remaining) and run.state is not RunState.CANCELLED,
         "can_work": name is not None and context.settings.max_workers > 0,
         "max_workers": max(context.settings.max_workers - local.count(), 0),
         "worker_command": worker_command(context, snapshot),
@@ -69,7 +68,7 @@ def worker_command(context: WebContext, snapshot: Snapshot) -> str:
     return joined([*words, *queue_option(context.app.queue_url)])
 
 
-def _dead_data(run: Run, dead: DeadErrors) -> dict[str, Any]:
+def _dead_data(dead: DeadErrors) -> dict[str, Any]:
     classes = [(name, count, urlencode({"error": name})) for name, count in dead.classes[:MAX_ERRORS]]
     return {"dead_classes": classes, "dead_cut": dead.is_cut}
 
@@ -107,7 +106,7 @@ def overview_title(seen: Overview) -> str:
 
 def run_title(snapshot: Snapshot) -> str:
     """Return the page title of a run."""
-    how = "" if snapshot.state == "running" else f" · {snapshot.state}"
+    how = "" if snapshot.state == RunState.RUNNING else f" · {snapshot.state}"
     return f"{snapshot.stats.completed:,} of {snapshot.stats.tasks:,} · {snapshot.run.scraper}{how}"
 
 
@@ -116,8 +115,8 @@ def _totals(seen: Overview, errors: int) -> dict[str, Any]:
     return {
         "rate": float(sum(snapshot.rate for snapshot in seen.runs)),
         "remaining": sum(snapshot.stats.remaining for snapshot in seen.runs),
-        "workers": states.count(RUNNING),
-        "late": states.count(LATE) + states.count(FROZEN),
+        "workers": states.count(WorkerState.RUNNING),
+        "late": states.count(WorkerState.LATE) + states.count(WorkerState.FROZEN),
         "errors": errors,
         "store": seen.store,
     }

@@ -23,7 +23,7 @@ from shoal.web.views.format import FILTERS
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 STATIC = Path(__file__).parent.parent / "static"
-QUEUE_TIMEOUT = 8.0  # seconds that a page waits for the queue
+QUEUE_TIMEOUT_SECONDS = 8.0  # that a page waits for the queue
 PAGES = (
     ("Overview", "/"),
     ("Runs", "/runs"),
@@ -144,10 +144,12 @@ def queue_of(context: WebContext) -> str:
 async def queue_timeout(context: WebContext) -> AsyncIterator[None]:
     """Raise QueueUnavailable if the queue takes longer than a user waits for a page."""
     try:
-        async with asyncio.timeout(QUEUE_TIMEOUT):
+        async with asyncio.timeout(QUEUE_TIMEOUT_SECONDS):
             yield
     except TimeoutError as error:
-        raise QueueUnavailable(queue_of(context), f"no response within {QUEUE_TIMEOUT:g} s") from error
+        raise QueueUnavailable(
+            queue_of(context), f"no response within {QUEUE_TIMEOUT_SECONDS:g} s"
+        ) from error
 
 
 def _notice(request: Request) -> str:

@@ -17,7 +17,8 @@ from shoal.worker.files.store import FileStore, Spool
 INCOMPLETE = ".incomplete"
 PART = ".part"
 SUFFIX_LENGTH = 8  # characters of a checksum
-MAX_AGE = 24 * 3600.0  # seconds after which a file without a lock is a leftover where locks do not work
+# After that a file without a lock is a leftover where locks do not work.
+MAX_AGE_SECONDS = 24 * 3600.0
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 CHOOSE = "Allow this user to write there, or choose another folder with --files"
 
@@ -154,7 +155,7 @@ def _remove_if_left(path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        if time.time() - os.fstat(handle).st_mtime < MAX_AGE:
+        if time.time() - os.fstat(handle).st_mtime < MAX_AGE_SECONDS:
             return False
     else:
         path.unlink(missing_ok=True)  # while it is locked: see `open_spool`

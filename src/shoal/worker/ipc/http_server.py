@@ -10,8 +10,8 @@ from typing import NamedTuple
 from shoal.core.errors import InvalidSetting
 from shoal.core.lazy.dataclasses import dataclass
 
-REQUEST_TIMEOUT = 10.0  # seconds to receive a request, and to send its response
-IDLE_TIMEOUT = 60.0  # seconds that a client may wait before its next request, if it may send another
+REQUEST_TIMEOUT_SECONDS = 10.0  # to receive a request, and to send its response
+IDLE_TIMEOUT_SECONDS = 60.0  # that a client may wait before its next request, if it may send another
 MAX_HEAD_BYTES = 8_192
 MAX_BODY_BYTES = 8 * 1024 * 1024
 
@@ -80,7 +80,7 @@ class SmallHttpServer:
         assert self._server is not None
         self._server.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(REQUEST_TIMEOUT):
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                 while self._busy:
                     await asyncio.sleep(0.01)
         for connection in self._connections:
@@ -92,9 +92,9 @@ class SmallHttpServer:
         self._connections.add(connection)
         try:
             if len(self._connections) <= self._max_connections:
-                keep_alive = await self._serve_one(reader, writer, REQUEST_TIMEOUT)
+                keep_alive = await self._serve_one(reader, writer, REQUEST_TIMEOUT_SECONDS)
                 while keep_alive:
-                    keep_alive = await self._serve_one(reader, writer, IDLE_TIMEOUT)
+                    keep_alive = await self._serve_one(reader, writer, IDLE_TIMEOUT_SECONDS)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a client that violates the protocol is disconnected without a response
         except asyncio.CancelledError:
@@ -113,7 +113,7 @@ class SmallHttpServer:
         try:
             reply, is_head = await self._reply(first, reader)
             writer.write(_encode(reply, is_head))
-            async with asyncio.timeout(REQUEST_TIMEOUT):
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                 await writer.drain()
         finally:
             self._busy -= 1
@@ -121,7 +121,7 @@ class SmallHttpServer:
 
     async def _reply(self, first: bytes, reader: asyncio.StreamReader) -> tuple[HttpReply, bool]:
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                 request = _parse_head(first + await reader.readuntil(b"\r\n\r\n"), reader)
             return await self._respond(request), request.method == "HEAD"
         except BadRequest as error:
@@ -143,7 +143,7 @@ def _parse_head(head: bytes, reader: asyncio.StreamReader) -> HttpRequest:
         raise BadRequest("Send the body with Content-Length.")
 
     async def read_body() -> bytes:
-        async with asyncio.timeout(REQUEST_TIMEOUT):
+        async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
             return await reader.readexactly(_content_length(fields))
 
     return HttpRequest(words[0], words[1], fields, read_body)

@@ -5,6 +5,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from shoal.core.events import LOOP_BLOCKED, Event, Level
 from shoal.core.failures import TRACEBACK
@@ -18,7 +19,7 @@ from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.ipc.step_markers import StepMarkers
 
 LIMIT = 1.0  # seconds that a step may block the loop unnoticed
-POLL_INTERVAL = 0.5  # seconds
+POLL_INTERVAL = timedelta(seconds=0.5)
 CALLERS = (step.__file__, hooks_module.__file__, hook_calls.__file__)  # the files that call the user's code
 
 
@@ -71,7 +72,7 @@ class BlockedLoopWatch:
         self._report(_event(lease, hook, now - marker.since, "\n".join(stack)))
 
     def _run(self) -> None:
-        while not self._over.wait(POLL_INTERVAL):
+        while not self._over.wait(POLL_INTERVAL.total_seconds()):
             self.look(time.monotonic())
 
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from shoal.core.errors import QueueError
 from shoal.core.failures import message_of
-from shoal.core.model import Lease, Release
+from shoal.core.model import Lease, Release, WorkerState
 from shoal.fetch.singleflight import LruCache
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
@@ -42,7 +42,7 @@ from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
 MAX_SHOWN = 10_000  # tasks that are remembered as printed
-RENEW_INTERVAL = 5.0  # seconds between two heartbeats, and two extensions of leases
+RENEW_INTERVAL_SECONDS = 5.0  # between two heartbeats, and two extensions of leases
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class DebugSession:
         """Work until the run is drained, a step fails, or Ctrl-C, which raises KeyboardInterrupt."""
         steps = self._scraper.steps
         once = [name for name, step in steps.items() if self._scraper.at_most_once(step)]
-        renewer = LeaseRenewer(self._config, once)
+        renewer = ThreadedLeaseRenewer(self._config, once)
         before = signal.signal(signal.SIGINT, _interrupt)
         renewer.start()
         try:
@@ -76,7 +76,7 @@ class DebugSession:
             signal.signal(signal.SIGINT, before)
             renewer.stop()
 
-    async def _work(self, renewer: "LeaseRenewer") -> None:
+    async def _work(self, renewer: "ThreadedLeaseRenewer") -> None:
         file = make_file()
         markers = StepMarkers(file)
         os.close(file)
@@ -170,7 +170,7 @@ class InlineExecutor(Executor):
         return future
 
 
-class LeaseRenewer(SupervisorChannel):
+class ThreadedLeaseRenewer(SupervisorChannel):
     """Extends the worker's leases from another thread: the event loop stops while one is in the debugger."""
 
     def __init__(self, config: WorkerConfig, once: Collection[str] = ()) -> None:
@@ -207,14 +207,14 @@ class LeaseRenewer(SupervisorChannel):
 
     async def _keep(self) -> None:
         config, heartbeat = self._config, Heartbeat(self._config)
-        interval = min(RENEW_INTERVAL, config.lease.total_seconds() / 3)
+        interval = min(RENEW_INTERVAL_SECONDS, config.lease.total_seconds() / 3)
         async with open_queue(config.queue) as queue:
             is_over = False
             while True:
                 with suppress(QueueError):
                     held = list(self._held.values())
                     info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
-                    state = "ended" if is_over else "running"
+                    state = WorkerState.ENDED if is_over else WorkerState.RUNNING
                     info["pid_scope"] = pid_scope()
                     await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
                     await queue.extend(held, lease=config.lease)

@@ -10,7 +10,7 @@ from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
 
 HOUR = 3600.0  # seconds
-SAMPLE_INTERVAL = 60.0  # seconds
+SAMPLE_INTERVAL_SECONDS = 60.0
 SPAN = 300.0  # seconds; a heartbeat reports the last hour in spans of this length, so readers can age it
 MAX_ERRORS = 20  # error classes in a heartbeat
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -50,7 +50,7 @@ class Heartbeat:
         """Return the number of pages done in the hour before `now`, to the minute."""
         if not self._samples:
             self._samples.append((now, 0))
-        elif now - self._samples[-1][0] >= SAMPLE_INTERVAL:
+        elif now - self._samples[-1][0] >= SAMPLE_INTERVAL_SECONDS:
             self._samples.append((now, pages))
         while len(self._samples) > 1 and self._samples[1][0] <= now - HOUR:
             self._samples.popleft()

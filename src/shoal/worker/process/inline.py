@@ -17,7 +17,7 @@ from shoal.worker.fetchers.chain import open_egress
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
-from shoal.worker.process.debug import LeaseRenewer
+from shoal.worker.process.debug import ThreadedLeaseRenewer
 from shoal.worker.process.main import open_worker
 from shoal.worker.run_settings.follow import SettingsFollower
 from shoal.worker.run_settings.stored import read_note
@@ -51,7 +51,7 @@ class InlineWorker:
         self._is_cancelled = False  # by the caller
         self.quit: BdbQuit | None = None  # the user has left the debugger
         once = [name for name, step in scraper.steps.items() if scraper.at_most_once(step)]
-        self._renewer = LeaseRenewer(config, once)
+        self._renewer = ThreadedLeaseRenewer(config, once)
 
     @property
     def tally(self) -> WorkerCounters:

@@ -9,9 +9,9 @@ from math import inf
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.worker.ipc.step_markers import StepMarker
 
-SAMPLE_INTERVAL = 0.5  # seconds
+SAMPLE_INTERVAL_SECONDS = 0.5
 # A supervisor whose sample is later than this was stalled itself, as on a suspended machine: it saw nothing.
-MAX_GAP = 5 * SAMPLE_INTERVAL
+MAX_GAP = 5 * SAMPLE_INTERVAL_SECONDS
 MIN_LIMIT = 5.0  # seconds; a busy machine may stall a healthy loop for longer than a very short lease
 START_LIMIT = 300.0  # seconds that loading the scraper may take; nothing is leased meanwhile
 MAX_LOST_THREADS = 8
@@ -84,7 +84,7 @@ class Liveness:
 
     def _is_late(self, marker: StepMarker, seconds: float) -> bool:
         # The worker itself cancels a step in a thread at its limit, and needs a moment to report it.
-        return seconds > self.step_limit(marker.number) + 2 * SAMPLE_INTERVAL
+        return seconds > self.step_limit(marker.number) + 2 * SAMPLE_INTERVAL_SECONDS
 
     def _gap(self, sample: LivenessSample) -> float:
         gap = sample.at - self._last.at if self._last else inf
@@ -101,7 +101,7 @@ class Liveness:
             return True
         # The worker itself gives up a step in a thread, if its loop runs; the thread is lost, and a few may
         # be. A step that holds the GIL keeps the loop from running.
-        return len(late) > MAX_LOST_THREADS or bool(late and self.silence >= 2 * SAMPLE_INTERVAL)
+        return len(late) > MAX_LOST_THREADS or bool(late and self.silence >= 2 * SAMPLE_INTERVAL_SECONDS)
 
 
 def _on_loop(sample: LivenessSample) -> StepMarker | None:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
@@ -71,7 +72,7 @@ from shoal.worker.worker import Worker
 log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"
 FILE_TABLE_SIZE = 4_096
-BEAT_INTERVAL = 0.5  # seconds
+BEAT_INTERVAL = timedelta(seconds=0.5)
 GARBAGE = (700, 10, 10)  # Python's thresholds: the tree of a page may be large, and is freed soon
 
 
@@ -280,7 +281,7 @@ def report_warning(channel: SupervisorChannel, text: str) -> None:
 def beat_forever(markers: StepMarkers) -> None:
     """Signal to the supervisor periodically that the event loop runs."""
     markers.beat()
-    asyncio.get_running_loop().call_later(BEAT_INTERVAL, beat_forever, markers)
+    asyncio.get_running_loop().call_later(BEAT_INTERVAL.total_seconds(), beat_forever, markers)
 
 
 def _exit_on_sigterm(channel: SupervisorChannel) -> None:

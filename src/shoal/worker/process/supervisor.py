@@ -1,7 +1,8 @@
 """The supervisor of one worker, in another process: it renews its leases, and releases them if it dies.
 
-A step may block its process for an hour, crash it, or take all its memory. So the heartbeats come from here,
-and here the task that caused a death is charged an attempt, while all others go back as if never claimed.
+Renewing is `extend` in the queue's contract. A step may block its process for an hour, crash it, or take all
+its memory. So the heartbeats come from here, and here the task that caused a death is charged an attempt,
+while all others go back as if never claimed.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from typing import Any
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import SECOND, Bury, Fate, Lease, Retry
+from shoal.core.model import SECOND, Bury, Fate, Lease, Retry, WorkerState
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
@@ -43,16 +44,15 @@ from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
 from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
 from shoal.worker.process.heartbeat import Heartbeat
-from shoal.worker.process.liveness import SAMPLE_INTERVAL, Liveness, LivenessProblem, LivenessSample
+from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
 from shoal.worker.settling.release import release_leases
 
-RUNNING, FROZEN, ENDED, DIED = "running", "frozen", "ended", "died"  # states in heartbeats
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
-CLOSE_TIMEOUT = 10.0  # seconds that a worker has to close its resources, once all its leases are settled
-KILL_TIMEOUT = 5.0  # seconds; a process may be unkillable while its disk does not respond
+CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its leases are settled
+KILL_TIMEOUT_SECONDS = 5.0  # a process may be unkillable while its disk does not respond
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class WorkerSupervisor:
         """Wait for the worker's end; a background task that fails ends it, because it needs all of them."""
         pending = set(tasks)
         while listening in pending:
-            timeout = KILL_TIMEOUT if self._is_killed.is_set() else None
+            timeout = KILL_TIMEOUT_SECONDS if self._is_killed.is_set() else None
             ended, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not ended:
                 return  # a process that cannot be killed cannot settle anything either
@@ -213,7 +213,7 @@ class WorkerSupervisor:
         """Kill a worker that has reported its end and does not exit; return when it was killed."""
         await self._is_ending.wait()
         with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_TIMEOUT):
+            async with asyncio.timeout(CLOSE_TIMEOUT.total_seconds()):
                 await self._is_killed.wait()
         self.kill()
 
@@ -225,7 +225,7 @@ class WorkerSupervisor:
     async def _wait_for_exit_code(self) -> int | None:
         assert self._process
         with suppress(TimeoutError):
-            async with asyncio.timeout(KILL_TIMEOUT):
+            async with asyncio.timeout(KILL_TIMEOUT_SECONDS):
                 return await self._process.wait()
         return None
 
@@ -293,7 +293,7 @@ class WorkerSupervisor:
     async def _beat(self) -> None:
         while True:
             self._state_changed.clear()
-            await self._beat_once(FROZEN if self.is_frozen else RUNNING)
+            await self._beat_once(WorkerState.FROZEN if self.is_frozen else WorkerState.RUNNING)
             with suppress(TimeoutError):
                 interval = HEARTBEAT_INTERVAL if self.in_hand else IDLE_HEARTBEAT_INTERVAL
                 async with asyncio.timeout(interval.total_seconds()):
@@ -321,7 +321,7 @@ class WorkerSupervisor:
                 return
             if self._liveness.is_silent != was_silent:
                 self._state_changed.set()
-            await asyncio.sleep(SAMPLE_INTERVAL)
+            await asyncio.sleep(SAMPLE_INTERVAL_SECONDS)
 
     def _find_stuck(self) -> list[int]:
         """Return the leases that exceed their time, if none was settled for as long."""
@@ -361,11 +361,11 @@ class WorkerSupervisor:
                 )
         with suppress(QueueError):
             # Leases that it claimed and could not report any more.
-            how = ending.message or ENDED
+            how = ending.message or WorkerState.ENDED
             await release_leases(self._queue, self.config.worker_id, once=self._once, how=how)
         ending.tally, ending.settled = self.tally, self._settled
         ending.last_lines = list(self._last_lines)
-        await self._beat_once(ENDED if self._exit else DIED)
+        await self._beat_once(WorkerState.ENDED if self._exit else WorkerState.DIED)
         return ending
 
     def _find_guilty(self, markers: StepMarkers) -> set[int]:

@@ -184,7 +184,7 @@ async def test_a_worker_that_dies_on_start_is_given_up_while_the_others_drain_th
     bench, origin, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("SHOAL_TEST_PLACE", str(tmp_path / "taken"))
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     origin.answer = lambda path: Answer(after=0.1)
     urls = [f"{origin.url}/{number}" for number in range(150)]
     summary = await bench.run(ONE_IS_WELL, urls, workers=2, at_once=4, batch=4)
@@ -200,7 +200,7 @@ async def test_a_worker_that_dies_on_start_is_given_up_while_the_others_drain_th
 async def test_a_stop_does_not_wait_for_the_next_try(bench, origin, monkeypatch, tmp_path):
     (tmp_path / "taken").touch()
     monkeypatch.setenv("SHOAL_TEST_PLACE", str(tmp_path / "taken"))
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 1_000.0)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 1_000.0)
 
     def stop(snapshot, pool):
         if pool.restarts and not stopped:

@@ -260,7 +260,7 @@ async def test_workers_that_are_killed_instead_ask_for_pages_twice(bench, origin
 
 
 async def test_a_worker_that_cannot_work_is_not_started_again_and_again(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     monkeypatch.setattr("shoal.fleet.run.pool.MAX_RESTARTS", 1)
     said = []
     async with staffed(bench, origin, 10) as (_, _, workers):

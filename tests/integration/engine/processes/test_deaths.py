@@ -145,7 +145,7 @@ async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(b
 
 
 async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     code = """
     import os, sys
     if sys.argv[0] == "shoal.worker.process.main":
@@ -169,7 +169,7 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
     bench, origin, monkeypatch
 ):
     """A worker says twice a second how far it has come; these die before they have said it once."""
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     origin.answer = lambda path: Answer(after=0.02)
     code = """
     import os, signal, threading
@@ -195,7 +195,7 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
 async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_buries_no_run(
     bench, origin, monkeypatch, workers
 ):
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     code = scraper("os.abort()").replace("retries=1", "retries=9")
     urls = [f"{origin.url}/bad{number}" for number in range(60)]
     async with asyncio.timeout(120):
@@ -209,7 +209,7 @@ async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_b
 
 @pytest.mark.long
 async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(40)]
     code = scraper("os.abort()").replace("retries=1", "retries=0")
     async with asyncio.timeout(90):

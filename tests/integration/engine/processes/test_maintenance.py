@@ -28,7 +28,7 @@ async def direct(postgres_url):
 async def test_workers_clear_old_receipts_and_fold_counts_while_they_work(
     tmp_path, postgres_url, direct, origin, monkeypatch
 ):
-    monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY", 0.0)
+    monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY_SECONDS", 0.0)
     origin.answer = lambda path: Answer(path, after=0.1)
     bench = Bench(tmp_path, postgres_url)
     await direct.execute(

@@ -80,7 +80,7 @@ async def test_what_a_refused_one_had_taken_already_is_given_back(queue):
 
 
 async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_its_lock(queue, monkeypatch):
-    monkeypatch.setattr(single, "RENEW_INTERVAL", 0.05)
+    monkeypatch.setattr(single, "RENEW_INTERVAL", timedelta(seconds=0.05))
     lost: asyncio.Queue[str] = asyncio.Queue()
     lock = ScraperLock(queue, "pages", [WORKING])
     lock.when_lost(lost.put_nowait)
@@ -97,7 +97,7 @@ async def test_a_process_that_was_silent_for_too_long_learns_that_another_has_it
 async def test_a_queue_that_was_away_for_a_while_does_not_make_another_process_of_this_one(
     queue, monkeypatch, seconds
 ):
-    monkeypatch.setattr(single, "RENEW_INTERVAL", 0.02)
+    monkeypatch.setattr(single, "RENEW_INTERVAL", timedelta(seconds=0.02))
     monkeypatch.setattr(single, "LOCK_TTL", timedelta(seconds=0.1))
     faulty, lost = FaultyQueue(queue), []
     lock = ScraperLock(faulty, "pages", [WORKING])
@@ -118,7 +118,7 @@ async def test_a_queue_that_was_away_for_a_while_does_not_make_another_process_o
 
 
 async def test_a_renewal_that_fails_is_said_by_its_name_and_no_other_process_is_blamed(queue, monkeypatch):
-    monkeypatch.setattr(single, "RENEW_INTERVAL", 0.02)
+    monkeypatch.setattr(single, "RENEW_INTERVAL", timedelta(seconds=0.02))
     faulty = FaultyQueue(queue)
     lost: asyncio.Queue[str] = asyncio.Queue()
     lock = ScraperLock(faulty, "pages", [WORKING])
@@ -206,7 +206,7 @@ async def test_a_late_check_finds_that_the_lock_was_lost(queue, monkeypatch):
     async def broken(self):
         raise TypeError("an unknown fault")
 
-    monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", 0.01)
+    monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", timedelta(seconds=0.01))
     monkeypatch.setattr(ScraperLock, "_renew", broken)
     told = []
     with pytest.raises(DutyFailed, match="an unknown fault"):

@@ -5,6 +5,7 @@ import os
 import runpy
 import signal
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -156,7 +157,7 @@ async def test_a_function_for_proxies_that_hangs_keeps_no_run_from_ending(bench,
 
 
 async def test_a_worker_that_hangs_when_all_is_done_is_ended_and_has_ended_well(bench, origin, monkeypatch):
-    monkeypatch.setattr(supervisor, "CLOSE_TIMEOUT", 0.5)
+    monkeypatch.setattr(supervisor, "CLOSE_TIMEOUT", timedelta(seconds=0.5))
     code = (
         SCRAPER.format(settings="")
         + """
@@ -176,7 +177,7 @@ if __import__("sys").argv[0] == "shoal.worker.process.main":
 @pytest.mark.long
 async def test_no_healthy_worker_is_ended_however_often_its_steps_are_resumed(bench, monkeypatch):
     """Each resumption writes a marker, and the supervisors here read the markers all the time."""
-    monkeypatch.setattr(supervisor, "SAMPLE_INTERVAL", 0.0005)
+    monkeypatch.setattr(supervisor, "SAMPLE_INTERVAL_SECONDS", 0.0005)
     code = """
     import asyncio
     busy = Scraper("busy", rate=None, fetch=None, retries=0)
@@ -229,7 +230,7 @@ async def test_a_duty_of_a_supervisor_that_fails_is_reported_and_another_worker_
 
 
 async def test_a_duty_that_fails_every_time_ends_the_pool_with_its_reason(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY", 0.01)
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     fail(monkeypatch, "_watch", 1_000)
     async with asyncio.timeout(60):
         summary = await bench.run(SCRAPER.format(settings=""), urls(origin, 3))
@@ -252,7 +253,7 @@ async def test_a_plan_of_partitions_that_cannot_be_kept_ends_the_pool_with_its_r
 
 
 async def test_a_lock_that_can_no_longer_be_held_stops_its_pool_and_is_reported(bench, origin, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", 0.1)
+    monkeypatch.setattr("shoal.fleet.lock.RENEW_INTERVAL", timedelta(seconds=0.1))
     monkeypatch.setattr("shoal.fleet.lock.ScraperLock._renew", broken)
     origin.answer = lambda path: Answer(after=0.1)
     with pytest.raises(DutyFailed, match="the scraper's lock failed: TypeError: an unknown fault"):

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Note
-from shoal.fetch.browser.render_hints import HINT_TTL, READ_INTERVAL, TOPIC, RenderHints, shape
+from shoal.fetch.browser.render_hints import HINT_TTL, READ_INTERVAL_SECONDS, TOPIC, RenderHints, shape
 
 
 class Notes:
@@ -70,7 +70,7 @@ async def test_what_one_worker_learns_all_know():
     assert await one.need_browser("shop.test/p/*")
     assert queue.kept == {(TOPIC, "shop.test/p/*"): b"1"}
     assert not await other.need_browser("shop.test/p/*")
-    clock.now += READ_INTERVAL
+    clock.now += READ_INTERVAL_SECONDS
     assert await other.need_browser("shop.test/p/*")
     assert not await other.need_browser("shop.test/c/*")
 
@@ -93,7 +93,7 @@ async def test_the_fleet_is_asked_now_and_then_and_need_not_answer():
         await sites.need_browser("shop.test/p/*")
     assert queue.reads == 1
     queue.broken = True
-    clock.now += READ_INTERVAL
+    clock.now += READ_INTERVAL_SECONDS
     assert not await sites.need_browser("shop.test/p/*")
     await sites.learn("shop.test/p/*")
     assert await sites.need_browser("shop.test/p/*")

@@ -269,7 +269,7 @@ async def test_a_missing_page_is_a_good_answer():
 async def test_with_no_proxy_left_tasks_wait_and_it_is_reported_and_nothing_is_sent_directly(
     monkeypatch, caplog
 ):
-    monkeypatch.setattr(fetchers, "HOLD_TIMEOUT", 0.01)
+    monkeypatch.setattr(fetchers, "HOLD_TIMEOUT_SECONDS", 0.01)
     made, inner = pool(2), Inner()
     bench_all(made)
     fetcher = ProxiesFetcher(inner, made)
@@ -321,7 +321,7 @@ async def test_where_all_are_on_trial_and_at_work_a_task_waits_a_moment_and_then
 
 
 async def test_a_robots_txt_that_no_proxy_can_fetch_is_not_held_against_its_host(monkeypatch):
-    monkeypatch.setattr(fetchers, "HOLD_TIMEOUT", 0.01)
+    monkeypatch.setattr(fetchers, "HOLD_TIMEOUT_SECONDS", 0.01)
     made = pool(1)
     robots = Robots(ProxiesFetcher(Inner(lambda request: 404), made), "shoal")
     bench_all(made)

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.proxies import ProxyRules
 from shoal.fetch.proxies.health import MAX_STREAK, ProxyFault
-from shoal.fetch.proxies.hosts import UP_PERIOD
+from shoal.fetch.proxies.hosts import UP_PERIOD_SECONDS
 from shoal.fetch.proxies.per_exit_rate import RECHECK, SETTLING
 from shoal.fetch.proxies.pool import MAX_BLOCKS, MAX_STREAKS, ProxyPool, ProxyShortage
 from tests.unit.fetch.proxies.making import Clock, named, number_of, pool, proxies
@@ -182,7 +182,7 @@ def test_a_host_is_well_while_it_lately_gave_a_page():
     made.record_page(named(made, 0), HOST, 0.1)
     assert made.hosts.is_up(HOST) and made.hosts.has_accepted("http://p0.test:80", HOST)
     assert not made.hosts.has_accepted("http://p1.test:80", HOST)
-    clock.now += UP_PERIOD
+    clock.now += UP_PERIOD_SECONDS
     assert not made.hosts.is_up(HOST)
 
 

@@ -28,7 +28,7 @@ async def test_a_list_is_read():
 async def test_a_file_is_read_again_when_it_changes_and_the_old_list_stays_while_it_is_broken(
     tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(sources, "CHECK_INTERVAL", 0.01)
+    monkeypatch.setattr(sources, "CHECK_INTERVAL_SECONDS", 0.01)
     file = tmp_path / "proxies.txt"
     file.write_text("p.test:80\n")
     source = ProxySource(ProxyRules(file=file))
@@ -77,7 +77,7 @@ async def test_a_function_that_fails_is_named_without_its_words():
 
 
 async def test_a_function_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr(sources, "PROVIDER_TIMEOUT", 0.02)
+    monkeypatch.setattr(sources, "PROVIDER_TIMEOUT_SECONDS", 0.02)
 
     async def hang():
         await asyncio.sleep(60)

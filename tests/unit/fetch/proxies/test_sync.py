@@ -48,7 +48,7 @@ class Fleet:
 
 @pytest.fixture(autouse=True)
 def _always_due(monkeypatch):
-    monkeypatch.setattr(boards, "SYNC_INTERVAL", 0.0)
+    monkeypatch.setattr(boards, "SYNC_INTERVAL_SECONDS", 0.0)
 
 
 async def test_failures_of_all_workers_are_added_up_and_all_obey():

@@ -100,7 +100,7 @@ async def test_questions_at_once_get_their_own_answers(tor, control):
 
 
 async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(tor, control, monkeypatch):
-    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT", 0.05)
+    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT_SECONDS", 0.05)
     with pytest.raises(ControlFailed, match="did not reply to SLOW"):
         await control.send_command("SLOW")
     monkeypatch.undo()
@@ -123,7 +123,7 @@ async def test_when_tor_closes_the_connection_waiting_calls_fail_and_so_does_the
 
 @pytest.mark.parametrize("junk", ["\r\n", "250\r\n", "x" * 70_000 + "\r\n", "250-more\r\n" * 10_001])
 async def test_junk_ends_in_an_error_and_never_hangs(tor, control, junk, monkeypatch):
-    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT", 5)
+    monkeypatch.setattr("shoal.fetch.tor.control.REPLY_TIMEOUT_SECONDS", 5)
     tor.answers["PING"] = junk
     with suppress(ControlFailed):
         await control.send_command("PING")

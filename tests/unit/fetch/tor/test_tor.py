@@ -82,7 +82,7 @@ async def test_one_request_may_try_a_tor_that_has_lost_its_circuits(tor, lives):
     for _ in range(5):
         with pytest.raises(TorDown, match="100 %"):
             tor.proxy("a")
-    tor._next_trial -= keeping.TRIAL_INTERVAL
+    tor._next_trial -= keeping.TRIAL_INTERVAL_SECONDS
     assert tor.proxy("a")
 
 

@@ -7,7 +7,13 @@ import pytest
 
 from shoal.core.model import MINUTE
 from shoal.fleet.run import pool as module
-from shoal.fleet.run.pool import MAX_RESTART_DELAY, MAX_RESTARTS, MIN_RESTART_DELAY, PoolExit, WorkerPool
+from shoal.fleet.run.pool import (
+    MAX_RESTART_DELAY_SECONDS,
+    MAX_RESTARTS,
+    MIN_RESTART_DELAY_SECONDS,
+    PoolExit,
+    WorkerPool,
+)
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.supervisor import WorkerExit
@@ -54,7 +60,8 @@ async def test_workers_that_keep_dying_are_replaced_later_and_later_and_then_no_
     ending = await pool.end()
     assert pool.started == MAX_RESTARTS + 1 and ending.failed
     delays = pool.waits[1:]  # the first is for its staggered start
-    assert delays[0] == MIN_RESTART_DELAY and delays == sorted(delays) and delays[-1] <= MAX_RESTART_DELAY
+    assert delays[0] == MIN_RESTART_DELAY_SECONDS and delays == sorted(delays)
+    assert delays[-1] <= MAX_RESTART_DELAY_SECONDS
 
 
 async def test_a_worker_that_settled_a_task_resets_the_count():
@@ -97,7 +104,7 @@ async def test_a_drained_run_ends_the_slots_that_have_not_started():
 
 @pytest.mark.parametrize("deaths", [1, 3, 50])
 def test_the_restart_delay_has_a_limit(deaths):
-    assert Slots()._restart_delay(DEAD, deaths) <= module.MAX_RESTART_DELAY
+    assert Slots()._restart_delay(DEAD, deaths) <= module.MAX_RESTART_DELAY_SECONDS
 
 
 class Idle:

@@ -8,7 +8,7 @@ from shoal.core.model import Done, Task
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.status import rates
 from shoal.fleet.status.rates import (
-    FIRST_INTERVAL,
+    FIRST_INTERVAL_SECONDS,
     MAX_POINTS,
     RateHistory,
     add_rate,
@@ -68,11 +68,11 @@ async def test_many_pools_add_one_point_in_an_interval_by_the_clock_of_the_store
     run = await make_run(queue)
     for _ in range(3):
         await add_rate(queue, run.id)
-    await clock.forward(timedelta(seconds=FIRST_INTERVAL))
+    await clock.forward(timedelta(seconds=FIRST_INTERVAL_SECONDS))
     for _ in range(3):
         await add_rate(queue, run.id)
     (first, _), (second, _) = (await read_rates(queue, run.id)).points
-    assert second - first == pytest.approx(FIRST_INTERVAL)
+    assert second - first == pytest.approx(FIRST_INTERVAL_SECONDS)
 
 
 async def test_a_purged_run_leaves_no_rates(queue):

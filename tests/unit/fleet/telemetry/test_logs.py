@@ -193,7 +193,7 @@ def stream_into(file, monkeypatch):
 
 def test_a_slow_reader_loses_lines_and_does_not_block_the_writer(pipe, monkeypatch):
     monkeypatch.setattr(logstream, "MAX_BUFFERED", 100_000)
-    monkeypatch.setattr(logstream, "CLOSE_TIMEOUT", 0.01)
+    monkeypatch.setattr(logstream, "CLOSE_TIMEOUT_SECONDS", 0.01)
     reader, file = pipe
     stream = stream_into(file, monkeypatch)
     for number in range(3_000):

@@ -40,7 +40,7 @@ async def test_without_any_server_a_claim_fails(queue):
 
 
 async def test_what_the_other_server_settled_is_reported_and_the_rest_may_be_sent_again(queue, monkeypatch):
-    monkeypatch.setattr(members, "AWAY_TIMEOUT", 60.0)
+    monkeypatch.setattr(members, "AWAY_TIMEOUT_SECONDS", 60.0)
     run = await fill(queue)
     leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
     server(queue, "two").is_off = True
@@ -56,7 +56,7 @@ async def test_what_the_other_server_settled_is_reported_and_the_rest_may_be_sen
 async def test_an_outcome_whose_call_is_late_is_not_sent_twice(queue, monkeypatch):
     run = await fill(queue)
     leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
-    monkeypatch.setattr(settle, "SETTLE_TIMEOUT", 0.01)
+    monkeypatch.setattr(settle, "SETTLE_TIMEOUT_SECONDS", 0.01)
     two, back = server(queue, "two"), asyncio.Event()
     call = two.call
 
@@ -68,15 +68,15 @@ async def test_an_outcome_whose_call_is_late_is_not_sent_twice(queue, monkeypatc
     with pytest.raises(PartlySettled) as caught:
         await queue.settle([Done(lease) for lease in leases])
     rest = [lease for lease, fate in zip(leases, caught.value.fates, strict=True) if fate is None]
-    monkeypatch.setattr(settle, "SETTLE_TIMEOUT", 60.0)
-    monkeypatch.setattr(members, "AWAY_TIMEOUT", 60.0)
+    monkeypatch.setattr(settle, "SETTLE_TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr(members, "AWAY_TIMEOUT_SECONDS", 60.0)
     back.set()
     assert set(await queue.settle([Done(lease) for lease in rest])) == {Fate.ACCEPTED}
     assert (await queue.stats(run.id)).completed == len(NAMES)
 
 
 async def test_leases_that_arrive_after_the_claim_has_returned_are_given_back(queue, monkeypatch):
-    monkeypatch.setattr(members, "STALL_TIMEOUT", 0.01)
+    monkeypatch.setattr(members, "STALL_TIMEOUT_SECONDS", 0.01)
     run = await fill(queue)
     two, back = server(queue, "two"), asyncio.Event()
     store = await two.stream_from()
@@ -107,7 +107,7 @@ async def test_leases_of_the_other_server_are_extended_before_the_error(queue):
 
 
 async def test_a_server_that_missed_a_pause_is_told_when_it_is_back(queue, monkeypatch):
-    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 0.0)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 0.0)
     run = await fill(queue)
     await queue.claim("me", run_id=run.id, limit=1)
     two = server(queue, "two")

@@ -13,7 +13,7 @@ from tests.unit.queue.sharded.hosts import NO_DELAY, every, hosts_of, page, serv
 
 @pytest.fixture(autouse=True)
 def sweep_at_once(monkeypatch):
-    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 0.0)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 0.0)
 
 
 async def settle_with_link(queue, run, monkeypatch=None):
@@ -73,7 +73,7 @@ async def test_a_process_that_dies_while_it_sends_loses_no_link(site, queue, mon
 
 async def test_a_run_with_a_link_on_its_way_is_not_drained(queue, monkeypatch):
     run = await queue.start_run("books", settings=NO_DELAY)
-    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 1e9)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 1e9)
     with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
         crash(patch, "_complete")
         await settle_with_link(queue, run)
@@ -134,7 +134,7 @@ async def test_the_step_of_parcels_is_reserved(queue):
 
 async def test_a_link_that_moves_between_two_reads_keeps_the_run_from_being_drained(site, queue, monkeypatch):
     run = await queue.start_run("books", settings=NO_DELAY)
-    monkeypatch.setattr(outbox, "SWEEP_INTERVAL", 1e9)
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 1e9)
     with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
         crash(patch, "send")
         await settle_with_link(queue, run)
@@ -172,7 +172,7 @@ async def test_a_server_that_hangs_after_it_has_settled_holds_up_no_worker(site,
         return await claim(worker_id, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(outbox, "SEND_TIMEOUT", 0.01)
+        patch.setattr(outbox, "SEND_TIMEOUT_SECONDS", 0.01)
         patch.setattr(one, "claim", hang)
         async with asyncio.timeout(60):
             await settle_with_link(queue, run)

@@ -264,7 +264,7 @@ async def test_a_websocket_is_rejected(dashboard):
 
 
 async def test_a_slow_body_times_out(dashboard, monkeypatch):
-    monkeypatch.setattr("shoal.web.middleware.BODY_TIMEOUT", 0.05)
+    monkeypatch.setattr("shoal.web.middleware.BODY_TIMEOUT_SECONDS", 0.05)
 
     async def slow():
         yield b"{"

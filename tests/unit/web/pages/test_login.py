@@ -6,7 +6,7 @@ import pytest
 
 from shoal.web.auth.credentials import Credentials
 from shoal.web.auth.throttle import MAX_FAILURES, MAX_FAILURES_PER_ADDRESS, Throttle
-from shoal.web.auth.tickets import TICKET_TTL, Tickets
+from shoal.web.auth.tickets import TICKET_TTL_SECONDS, Tickets
 from shoal.web.context import WebSettings
 from shoal.web.pages.login import own_path
 from tests.unit.web.tokens import HERE, OPERATOR, READER
@@ -93,7 +93,7 @@ def test_a_ticket_is_valid_for_ten_minutes():
     clock = Clock()
     tickets = Tickets(clock)
     early, late = tickets.issue(), tickets.issue()
-    clock.now += TICKET_TTL - 1
+    clock.now += TICKET_TTL_SECONDS - 1
     assert tickets.redeem(early)
     clock.now += 1
     assert not tickets.redeem(late)

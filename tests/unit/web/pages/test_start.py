@@ -2,6 +2,7 @@
 
 import asyncio
 import html
+from datetime import timedelta
 
 import pytest
 
@@ -140,7 +141,7 @@ async def test_a_source_that_takes_long_is_read_in_the_background(dashboard, ope
         return await real(*args, **named)
 
     monkeypatch.setattr(actions, "fill", slow_fill)
-    monkeypatch.setattr(start, "START_TIMEOUT", 0.01)
+    monkeypatch.setattr(start, "START_TIMEOUT", timedelta(seconds=0.01))
     form = {"scraper": "books", "urls": URL, "workers": "0"}
     response = await operator.post("/start/run", data=form)
     (run_id,) = context.starts

@@ -103,7 +103,7 @@ async def test_an_endless_head_closes_the_connection(server):
 
 
 async def test_a_slow_client_is_disconnected(server, signer, monkeypatch):
-    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.address.rpartition(":")[2]))
     writer.write(signed_request(signer)[0][:-1])
     assert await asyncio.wait_for(reader.read(), 5) == b""

@@ -11,7 +11,7 @@ from shoal.core.model import RunSettings, Task
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, WorkerConfig
 from shoal.worker.process import debug
-from shoal.worker.process.debug import LeaseRenewer
+from shoal.worker.process.debug import ThreadedLeaseRenewer
 
 LEASE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -20,7 +20,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def extended_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a queue has extended leases for the second time."""
-    monkeypatch.setattr(debug, "RENEW_INTERVAL", 0.01)
+    monkeypatch.setattr(debug, "RENEW_INTERVAL_SECONDS", 0.01)
     event, extend, calls = threading.Event(), SqliteQueue.extend, []
 
     async def extend_and_tell(self, leases, **options):
@@ -52,7 +52,7 @@ async def test_leases_do_not_expire_while_the_event_loop_stands_still_and_are_re
             lease=LEASE,
             memory=1,
         )
-        renewer = LeaseRenewer(config)
+        renewer = ThreadedLeaseRenewer(config)
         renewer.send(LeasesClaimed(1, [held, settled]))
         renewer.send(LeasesSettled([2]))
         renewer.start()

@@ -9,7 +9,7 @@ from shoal.worker.process.liveness import (
     MAX_GAP,
     MAX_LOST_THREADS,
     MIN_LIMIT,
-    SAMPLE_INTERVAL,
+    SAMPLE_INTERVAL_SECONDS,
     START_LIMIT,
     Liveness,
     LivenessProblem,
@@ -26,7 +26,7 @@ class ObservedWorker:
         self.liveness = Liveness(limit, lambda number: step)
         self.now, self.beats = 1_000.0, 0
 
-    def sample(self, *markers, turns=False, stopped=False, gap=SAMPLE_INTERVAL):
+    def sample(self, *markers, turns=False, stopped=False, gap=SAMPLE_INTERVAL_SECONDS):
         self.now += gap
         self.beats += turns
         return self.liveness.judge(LivenessSample(self.now, self.beats, markers, stopped))
@@ -64,12 +64,12 @@ def test_a_step_may_block_the_loop_up_to_its_time_limit(worker):
     assert worker.sample_for(STEP, blocking)[0] is None
     assert not worker.liveness.is_silent
     problem, seconds = worker.sample_for(STEP, blocking)
-    assert problem is LivenessProblem.HUNG and seconds <= 4 * SAMPLE_INTERVAL
+    assert problem is LivenessProblem.HUNG and seconds <= 4 * SAMPLE_INTERVAL_SECONDS
 
 
 def test_a_step_in_a_thread_that_holds_the_gil_is_hung_at_its_limit(worker):
     problem, seconds = worker.sample_for(2 * STEP, StepMarker(1, 1_000.0, cell=3))
-    assert problem is LivenessProblem.HUNG and STEP < seconds <= STEP + 6 * SAMPLE_INTERVAL
+    assert problem is LivenessProblem.HUNG and STEP < seconds <= STEP + 6 * SAMPLE_INTERVAL_SECONDS
 
 
 def test_a_few_lost_threads_are_tolerated_while_the_loop_runs(worker):
@@ -86,7 +86,7 @@ def test_a_lost_thread_does_not_hide_that_the_loop_is_frozen(worker):
 
 def test_a_stopped_process_is_frozen_though_a_step_is_marked(worker):
     problem, seconds = worker.sample_for(STEP, StepMarker(1, 1_000.0), stopped=True)
-    assert problem is LivenessProblem.FROZEN and seconds <= LIMIT + SAMPLE_INTERVAL
+    assert problem is LivenessProblem.FROZEN and seconds <= LIMIT + SAMPLE_INTERVAL_SECONDS
 
 
 def test_many_short_steps_on_the_loop_show_that_it_runs(worker):

@@ -19,7 +19,7 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import StepMarker
 from shoal.worker.process import supervisor as module
 from shoal.worker.process.dead_worker import StepLimit
-from shoal.worker.process.liveness import SAMPLE_INTERVAL, LivenessSample
+from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, LivenessSample
 from shoal.worker.process.supervisor import WorkerSupervisor
 
 LIMITS = {"page": StepLimit(MINUTE, 3, timedelta(seconds=100))}
@@ -90,7 +90,8 @@ async def test_every_lease_of_the_worker_is_extended_only_while_its_loop_is_sile
     assert (queue.extended, queue.extended_workers) == (1, [])
     last = supervisor._liveness._last
     busy = [StepMarker(1, 7.0)]
-    for late in (SAMPLE_INTERVAL, 2 * SAMPLE_INTERVAL):  # the step blocks the loop, and its time is not over
+    # The step blocks the loop, and its time is not over.
+    for late in (SAMPLE_INTERVAL_SECONDS, 2 * SAMPLE_INTERVAL_SECONDS):
         supervisor._liveness.judge(LivenessSample(last.at + late, last.beats, busy))
     await supervisor._extend_once()
     assert (queue.extended, queue.extended_workers) == (2, [("w", timedelta(seconds=30))])
@@ -154,10 +155,10 @@ def test_only_a_full_claim_shows_that_there_is_work_for_others():
 
 def observe(supervisor, seconds):
     """Let the supervisor take samples while the loop runs."""
-    for _ in range(round(seconds / SAMPLE_INTERVAL)):
+    for _ in range(round(seconds / SAMPLE_INTERVAL_SECONDS)):
         last = supervisor._liveness._last
         now, beats = (last.at, last.beats) if last else (0.0, 0)
-        supervisor._liveness.judge(LivenessSample(now + SAMPLE_INTERVAL, beats + 1, []))
+        supervisor._liveness.judge(LivenessSample(now + SAMPLE_INTERVAL_SECONDS, beats + 1, []))
 
 
 def test_a_task_that_does_not_end_while_the_loop_runs_is_stuck_when_nothing_else_is_settled():

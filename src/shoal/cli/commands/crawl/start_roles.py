@@ -15,7 +15,7 @@ from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options.job import read_job
-from shoal.cli.progress import LINE_INTERVAL, put_message, put_progress
+from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_message, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
@@ -38,7 +38,7 @@ class RolePrinter:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._next_line = time.monotonic() + LINE_INTERVAL
+        self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
 
     def on_join(self, run: Run) -> None:
         """Print which run was joined."""
@@ -49,7 +49,7 @@ class RolePrinter:
         """Print the progress of a run if the interval has passed."""
         if time.monotonic() < self._next_line:
             return
-        self._next_line = time.monotonic() + LINE_INTERVAL
+        self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
         if self._as_json:
             put_progress(snapshot)
         else:

@@ -17,6 +17,7 @@ from shoal.cli.left_out import (
 )
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.core.model import WorkerState
 from shoal.fleet.command_hints import command_on
 from shoal.queue.namespace import shown_queue
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from shoal.fleet.status.progress import Snapshot
     from shoal.queue.contract import Queue, ServerStatus, StoreSize
-
-LATE, RUNNING, GONE = "late", "running", "gone"  # states of workers
 
 
 def status(
@@ -161,9 +160,9 @@ def workers(
         return
     if gone and not everyone:
         say(f"{counted(len(gone), 'worker')} of the last day ended or vanished. To list them too, add --all")
-    if any(row["state"] in (LATE, GONE) and row["leased"] for row in (*live, *gone)):
+    if any(row["state"] in (WorkerState.LATE, WorkerState.GONE) and row["leased"] for row in (*live, *gone)):
         say(f"Workers that send no heartbeats hold tasks. To see them, run:  {command_on(queue, 'stale')}")
-    if any(row["state"] == "frozen" for row in rows):
+    if any(row["state"] == WorkerState.FROZEN for row in rows):
         say("Frozen workers do not respond; their supervisor kills them when their lease expires.")
 
 
@@ -238,7 +237,8 @@ async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[dict[str, A
     found = await queue.workers(await id_of(queue, run_id))
     live = [worker_row(worker) for worker in found if is_live(worker)]
     gone = [worker_row(one) for one in found if not is_live(one) and one.last_beat <= GONE_SHOWN]
-    return live, [row | {"state": GONE} if row["state"] in (LATE, RUNNING) else row for row in gone]
+    silent = (WorkerState.LATE, WorkerState.RUNNING)
+    return live, [row | {"state": WorkerState.GONE} if row["state"] in silent else row for row in gone]
 
 
 def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shoal.queue.contract import Queue
 
-FIRST_INTERVAL = 0.5  # seconds between the first two samples: a rate needs two
+FIRST_INTERVAL_SECONDS = 0.5  # between the first two samples: a rate needs two
 FILE_HEIGHT = 60  # lines of a screen that is written to a file
 
 
@@ -60,7 +60,7 @@ async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> Non
     reader = OverviewReader(queue)
     if once:
         await reader.read()
-        await asyncio.sleep(FIRST_INTERVAL)
+        await asyncio.sleep(FIRST_INTERVAL_SECONDS)
     with reader_gone(sys.stdout) as gone:
         while not gone.is_set():
             put_json((await reader.read()).as_json() | {"queue": url})
@@ -97,7 +97,7 @@ async def _write_once(queue: "Queue", url: str, console: "Console") -> None:
 
     reader = OverviewReader(queue)
     await reader.read()
-    await asyncio.sleep(FIRST_INTERVAL)
+    await asyncio.sleep(FIRST_INTERVAL_SECONDS)
     height = console.size.height if console.is_terminal else FILE_HEIGHT
     console.print(screen(await reader.read(), url, width=console.size.width, height=height))
 
@@ -111,7 +111,7 @@ async def _live(queue: "Queue", url: str, every: float, console: "Console") -> N
 
     reader, seen, trouble = OverviewReader(queue), Overview(), ""
     with _quit_event() as leave, Live(console=console, screen=True, auto_refresh=False) as live:
-        wait = FIRST_INTERVAL
+        wait = FIRST_INTERVAL_SECONDS
         while not leave.is_set():
             try:
                 seen, trouble = await reader.read(), ""

@@ -9,12 +9,11 @@ from rich.text import Text
 
 from shoal.cli.console import counted, duration
 from shoal.core.errors.commands import shoal_command
-from shoal.core.model import HostStatus, WorkerStatus
+from shoal.core.model import HostStatus, WorkerState, WorkerStatus
 from shoal.core.text import printable
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.stale import LATE, state_of
-from shoal.worker.process.supervisor import FROZEN, RUNNING
+from shoal.fleet.status.stale import state_of
 
 FIXED = 10  # lines that are not table rows: headers, gaps, title, errors
 STATES = {
@@ -24,10 +23,10 @@ STATES = {
     "stopped": "yellow",
     "partial": "yellow",
     "cancelled": "dim",
-    LATE: "bold red",
-    FROZEN: "bold red",
+    WorkerState.LATE: "bold red",
+    WorkerState.FROZEN: "bold red",
 }
-STATES |= {"died": "red", "ended": "dim"}
+STATES |= {WorkerState.DIED: "red", WorkerState.ENDED: "dim"}
 MEGABYTE = 1 << 20
 WIDE = 110  # characters; below, a few columns are left out
 
@@ -48,7 +47,8 @@ def screen(seen: Overview, url: str, *, width: int, height: int, trouble: str = 
 
 def _title(seen: Overview, url: str) -> Text:
     states = [state_of(worker) for worker in seen.workers]
-    late, frozen, running = (states.count(state) for state in (LATE, FROZEN, RUNNING))
+    shown = (WorkerState.LATE, WorkerState.FROZEN, WorkerState.RUNNING)
+    late, frozen, running = (states.count(state) for state in shown)
     rate = sum(snapshot.rate for snapshot in seen.runs)
     text = Text("shoal top", style="bold", no_wrap=True, overflow="ellipsis")
     text.append(f"   {counted(running, 'worker')}, {rate:,.1f} tasks/s", style="cyan")

@@ -75,7 +75,7 @@ def export(
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
-    """Export a run's items to a file or a database table. It appears only once it is complete.
+    """Export a run's items to a file or a database table. A file appears only once it is complete.
 
     Example: shoal export 20260215_120000_ab12 --to books.csv
 

@@ -29,7 +29,10 @@ NEXT = {
 
 
 def deploy(
-    kind: Annotated[DeploymentKind, typer.Argument(help="Docker Compose, Kubernetes or Amazon ECS.")],
+    kind: Annotated[
+        DeploymentKind,
+        typer.Argument(metavar="compose|kubernetes|ecs", help="Docker Compose, Kubernetes or Amazon ECS."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Folder for the files; by default deploy/KIND.", metavar="DIR"),
@@ -38,8 +41,8 @@ def deploy(
 ) -> None:
     """Write the files that deploy this project, filled in from its shoal.toml.
 
-    A service for each entry of [deploy.services], by default one for all scrapers; the servers of its queue;
-    secrets by their names. The paths of the files are printed.
+    They define a service for each entry of [deploy.services] (by default one for all scrapers) and the
+    servers of the queue. Secrets are referred to by name. The paths of the files are printed.
 
     Example: shoal deploy compose
     """

@@ -31,10 +31,10 @@ def new(
         typer.Argument(metavar="NAME", help="Folder to create; its name is also the name of the scraper."),
     ],
     template: Annotated[
-        ProjectTemplate, typer.Option("--template", "-t", help="Template to start from, see above.")
+        ProjectTemplate, typer.Option("--template", "-t", help="Template to start from; listed above.")
     ] = ProjectTemplate.SHOP,
 ) -> None:
-    """Create a project: a scraper that works at once, its tests, shoal.toml, README and Dockerfile.
+    """Create a project: a scraper that runs as it is, its tests, shoal.toml, README and Dockerfile.
 
     \b
     shop      categories, their pages, each product; items are validated
@@ -45,7 +45,7 @@ def new(
     listings  states x cities x categories, divided among workers
     stages    records that move through three stages, each with its workers
 
-    Each of them scrapes the site of `shoal demo --serve`.
+    Every template scrapes the site that `shoal demo --serve` serves.
 
     Example: shoal new prices --template shop
     """

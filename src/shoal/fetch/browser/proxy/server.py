@@ -9,6 +9,7 @@ import re
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 
 from shoal.core.errors import FetchError, OutOfScope, ProxyRefused, ShoalError
 from shoal.core.urls import host_of
@@ -18,7 +19,7 @@ from shoal.fetch.egress import AllowedTarget, Egress
 
 HOST = "127.0.0.1"
 CHUNK = 64 << 10
-HEAD_TIMEOUT = 60.0  # seconds for a request head to arrive
+HEAD_TIMEOUT = timedelta(seconds=60)  # for a request head to arrive
 REALM = b'Proxy-Authenticate: Basic realm="shoal"\r\n'
 _END = b"\r\n\r\n"
 _HEAD = re.compile(rb"([A-Z]{1,20}) ([!-~\x80-\xff]{1,65536}) HTTP/1\.[01]")
@@ -88,7 +89,7 @@ class BrowserProxy:
 
     async def _handle(self, browser: Connection) -> None:
         while True:
-            async with asyncio.timeout(HEAD_TIMEOUT):
+            async with asyncio.timeout(HEAD_TIMEOUT.total_seconds()):
                 head = await browser[0].readuntil(_END)
             found = _HEAD.match(head)
             if found is None:

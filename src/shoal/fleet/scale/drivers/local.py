@@ -21,8 +21,8 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.process.forkserver import ForkServer
 
 # Seconds for a stopped worker to finish its running tasks, and then to release them.
-FINISH_TIMEOUT, RELEASE_TIMEOUT = 30.0, 5.0
-MIN_START_DELAY, MAX_START_DELAY = 15.0, 300.0  # seconds after a worker that failed for good
+FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS = 30.0, 5.0
+MIN_START_DELAY_SECONDS, MAX_START_DELAY_SECONDS = 15.0, 300.0  # after a worker that failed for good
 
 
 class SharedForkServer(ForkServer):
@@ -74,7 +74,7 @@ class LocalWorkers:
         self._slots: set[_WorkerSlot] = set()
         self._past = WorkerCounters()
         self._stops = 0
-        self._delay, self._no_start_before = MIN_START_DELAY, 0.0
+        self._delay, self._no_start_before = MIN_START_DELAY_SECONDS, 0.0
 
     async def __aenter__(self) -> Self:
         await self._lock.__aenter__()
@@ -170,18 +170,18 @@ class LocalWorkers:
         elif failures := task.result().failures:
             self._delay_next_start(failures[-1])
         else:
-            self._delay, self._no_start_before = MIN_START_DELAY, 0.0
+            self._delay, self._no_start_before = MIN_START_DELAY_SECONDS, 0.0
 
     def _delay_next_start(self, why: str) -> None:
         """Start no worker for a while: one that cannot run would only fail again."""
         self._no_start_before = time.monotonic() + self._delay
         for line in (f"A worker failed; the next one starts in {self._delay:g} s:", *why.splitlines()):
             self._on_event(line)
-        self._delay = min(2 * self._delay, MAX_START_DELAY)
+        self._delay = min(2 * self._delay, MAX_START_DELAY_SECONDS)
 
     async def _stop_slot(self, slot: _WorkerSlot) -> None:
         """Tell a worker to finish its tasks, then to release them, then kill it."""
-        for grace in (FINISH_TIMEOUT, RELEASE_TIMEOUT, None):
+        for grace in (FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS, None):
             slot.pool.stop()
             with suppress(QueueError):
                 done, _ = await asyncio.wait([slot.task], timeout=grace)

@@ -18,7 +18,7 @@ from shoal.queue.sqlite.thread import ConnectionThread
 from shoal.queue.sqlite.work import known
 
 BATCH = 5_000  # tasks; fewer cause more page writes per task, more block other writers for longer
-YIELD_INTERVAL = 128  # tasks
+TASKS_PER_YIELD = 128
 
 
 def yield_gil(tasks: Tasks) -> Tasks:
@@ -31,7 +31,7 @@ def yield_gil(tasks: Tasks) -> Tasks:
 
 def _yield_gil(tasks: Iterable[Task]) -> Iterator[Task]:
     for count, task in enumerate(tasks):
-        if not count % YIELD_INTERVAL:
+        if not count % TASKS_PER_YIELD:
             time.sleep(0)
         yield task
 

@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import Task
-from shoal.queue.sqlite.work.enqueue import BATCH, YIELD_INTERVAL, yield_gil
+from shoal.queue.sqlite.work.enqueue import BATCH, TASKS_PER_YIELD, yield_gil
 
 
 def pages(count):
@@ -17,7 +17,7 @@ def breaks_down(after):
 
 
 def test_breaks_change_nothing_of_the_tasks():
-    tasks = list(pages(2 * YIELD_INTERVAL + 1))
+    tasks = list(pages(2 * TASKS_PER_YIELD + 1))
     assert list(yield_gil(tasks)) == tasks
 
 
