@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 from shoal.queue.contract import Queue
@@ -36,7 +37,7 @@ CLOCKS = {
 }
 SHOWN = 5  # complaints of one rule
 WITH_REPLICA = ("postgresql", "redis")
-PATIENCE = "120"  # seconds: a standby is promoted within them on a machine that has much else to do
+PATIENCE = timedelta(minutes=2)  # a standby is promoted within it on a machine that has much else to do
 
 
 def main() -> int:
@@ -53,7 +54,6 @@ def main() -> int:
 
 
 def _play_with_failovers(name: str, options: argparse.Namespace) -> bool:
-    os.environ["SHOAL_PATIENCE"] = PATIENCE
     with ExitStack() as stack:
         thread = stack.enter_context(ThreadPoolExecutor(1))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -83,7 +83,7 @@ def _play_for(
 
 
 async def _open(url: str) -> Queue:
-    return await open_queue(url)
+    return await open_queue(url, patience=PATIENCE)
 
 
 def _report(name: str, seed: int, counted: Figures, found: dict[str, list[str]], *, as_json: bool) -> None:
