@@ -66,7 +66,8 @@ def _timeline(record: Record, line: _Line) -> Timeline:
     doubtful: set[str] = set()
     holdings = [view for one in record.holdings if (view := _view(one, line, doubtful))]
     entries = [(one, _entry(one, line)) for one in record.entered]
-    known = {one.task_id for one, has in entries if has}
+    # What was granted for certain has entered.
+    known = {one.task_id for one, has in entries if has} | {one.lease.task_id for one in holdings}
     doubtful |= {one.task_id for one, has in entries if has is None} - known
     told = replace(
         record,

@@ -89,6 +89,12 @@ def test_what_may_have_been_lost_or_not_accuses_nobody(moment):
     assert [line.left_out for line in timelines(told)][-1] == {"a"}
 
 
+def test_what_was_granted_for_certain_has_entered_and_is_judged():
+    entered = [Entered("r", "a", at(10.4), at(10.6))]
+    twice = settled(done("a", 25), Done, 27)
+    assert after_failover(twice, entered=entered) == ["misjudged"]
+
+
 def test_a_task_may_have_entered_before_it_entered_for_certain():
     entered = [Entered("r", "a", at(10.4), at(10.6)), Entered("r", "a", at(30), at(30.1))]
     assert after_failover(done("a", 25), entered=entered) == []
