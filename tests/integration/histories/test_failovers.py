@@ -1,4 +1,4 @@
-"""Random histories in which a stale replica takes over: those that hold, and one that the judge must convict."""
+"""Histories in which a stale replica takes over: those that hold, and one that the judge must convict."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
