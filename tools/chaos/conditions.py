@@ -143,13 +143,27 @@ class Failover:
 
     def _has_synced(self) -> bool:
         give_up = time.monotonic() + SYNC_TIMEOUT
-        while time.monotonic() < give_up:
-            with suppress(ServerFailed):
-                info = self.replica.cli("INFO", "replication")
-                if "role:slave" in info and "master_link_status:up" in info:
+        with suppress(ServerFailed):
+            now = int(_replication(self.primary())["master_repl_offset"])
+            while time.monotonic() < give_up:
+                if _offset(self.replica) >= now:
                     return True
-            time.sleep(0.05)
+                time.sleep(0.05)
         return False
+
+
+def _offset(replica: RedisServer) -> int:
+    """Return how much of its primary's data a replica has; -1 if it is about to receive all of it anew."""
+    with suppress(ServerFailed):  # it loads what its primary has sent
+        told = _replication(replica)
+        if told["role"] == "slave" and told["master_link_status"] == "up":
+            return int(told["slave_repl_offset"])
+    return -1
+
+
+def _replication(server: RedisServer) -> dict[str, str]:
+    lines = server.cli("INFO", "replication").splitlines()
+    return dict(line.strip().split(":", 1) for line in lines if ":" in line)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -53,6 +54,7 @@ class Store:
     servers: list[Server] = field(default_factory=list)
     proxies: dict[str, Servant] = field(default_factory=dict)  # by the name of the server behind
     conditions: dict[str, Condition] = field(default_factory=dict)  # by the kind of fault
+    moved_at: datetime | None = None  # just before its address was led to another primary
 
     @property
     def settling(self) -> float:
@@ -117,6 +119,7 @@ def _leading(store: Store, kind: type[Primary]) -> tuple[Callable[[], Primary], 
 
     def lead_to(server: Primary) -> None:
         store.servers[0] = server
+        store.moved_at = datetime.now(UTC)
         store.order(server.name, f"{LEAD} {server.port}")
 
     return primary, lead_to

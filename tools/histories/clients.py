@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from itertools import count
 
-from shoal.core.model import SECOND, ZERO, Bury, Done, Lease, Outcome, Release, Retry, Task, TaskState
+from shoal.core.model import SECOND, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Task, TaskState
 from shoal.queue.contract import Queue
 from tools.histories.record import Entered, Extension, Holding, Record, Settlement
 
@@ -105,6 +105,7 @@ class Client:
                 grant.claimed_at,
                 earliest,
                 latest,
+                answered,
                 slack,
             )
             for lease in grant.leases
@@ -184,7 +185,7 @@ class Client:
             await asyncio.sleep(LEASE.total_seconds() * self.chance.uniform(0.3, 1.05))
             sent = now()
             (fate,) = await self.queues[0].extend([one.lease], lease=LEASE)
-            one.extensions.append(Extension(sent, LEASE, fate))
+            one.extensions.append(Extension(sent, now(), LEASE, fate))
         await self._settle(one, self._done(one))
 
     async def _abandon(self) -> None:
@@ -208,14 +209,17 @@ class Client:
         (fate,) = await (queue or self.queues[0]).settle([outcome])
         told = Settlement(outcome, sent, now(), fate, has_asked)
         one.settlements.append(told)
-        if told is one.accepted and isinstance(outcome, Done):
-            self._note_follow_ups(one, outcome, sent)
+        # A second acceptance is one after a failover, or wrong: then another rule says so.
+        if fate is Fate.ACCEPTED and isinstance(outcome, Done):
+            self._note_follow_ups(told)
 
-    def _note_follow_ups(self, one: Holding, done: Done, sent: datetime) -> None:
-        run_id = one.lease.run_id
+    def _note_follow_ups(self, told: Settlement) -> None:
+        assert isinstance(told.outcome, Done)
+        run_id = told.outcome.lease.run_id
         intake = self.record.intake(run_id)
-        for task in done.follow:
-            self.record.entered.append(Entered(run_id, intake.entry(task).id.hex(), sent, task.delay))
+        for task in told.outcome.follow:
+            task_id = intake.entry(task).id.hex()
+            self.record.entered.append(Entered(run_id, task_id, told.sent, told.answered, task.delay))
 
     def _done(self, one: Holding) -> Done:
         follow = []
@@ -250,10 +254,12 @@ class Producer:
         intake, sent = self.record.intake(run_id), now()
         # Before they are sent: another client may have one, and its follow-ups, before the report comes.
         ids = [intake.entry(task).id.hex() for task in tasks]
-        self.record.entered += [
-            Entered(run_id, one, sent, task.delay) for one, task in zip(ids, tasks, strict=True)
-        ]
+        entered = [Entered(run_id, one, sent, delay=task.delay) for one, task in zip(ids, tasks, strict=True)]
+        place = len(self.record.entered)
+        self.record.entered += entered
         report = await self.queue.enqueue(run_id, tasks)
+        told = [replace(one, answered=now()) for one in entered]
+        self.record.entered[place : place + len(told)] = told
         self.record.added[run_id] = self.record.added.get(run_id, 0) + report.added
         if report.added + report.duplicate != len(tasks) or report.added > len(set(ids)):
             self.record.complaints.append(f"{len(tasks)} tasks were enqueued, and the report is {report}")

@@ -12,6 +12,7 @@ from secrets import token_hex
 from shoal.core.model import RunSettings
 from shoal.queue.contract import Queue
 from tools.histories.clients import MOST_WAITING, Client, Clock, Producer, now
+from tools.histories.failovers import Director
 from tools.histories.record import End, Record
 
 DRAIN_TIMEOUT = timedelta(seconds=90)
@@ -34,8 +35,11 @@ class Cast:
     liars: int = 0  # clients that send a request and say that they did not: for the judge's own test
 
 
-async def play(open_client: Open, cast: Cast) -> Record:
-    """Let a history happen; `open_client` opens the queue for the client of a number."""
+async def play(open_client: Open, cast: Cast, director: Director | None = None) -> Record:
+    """Let a history happen; `open_client` opens the queue for the client of a number.
+
+    It lasts until the failovers of the director are over, though its seconds may be.
+    """
     async with AsyncExitStack() as stack:
         queues = [
             await stack.enter_async_context(await open_client(number)) for number in range(cast.clients + 1)
@@ -46,8 +50,11 @@ async def play(open_client: Open, cast: Cast) -> Record:
         producer = Producer(queues[-1], record, random.Random(f"{cast.seed} producer"), cast.most_waiting)
         workers = [producer.work, *(client.work for client in clients)]
         async with asyncio.TaskGroup() as group:
+            failing = group.create_task(director.work(record, cast.seconds)) if director else None
             for work in workers:
-                group.create_task(work(lambda: time.monotonic() > deadline))
+                group.create_task(
+                    work(lambda: time.monotonic() > deadline and (not failing or failing.done()))
+                )
         give_up = now() + cast.drain_timeout
         record.is_drained = all(await asyncio.gather(*(client.drain(give_up) for client in clients)))
         for run_id in record.runs:

@@ -24,6 +24,7 @@ class Extension:
     """A call that was to extend a lease."""
 
     sent: datetime
+    answered: datetime
     lease: timedelta
     fate: Fate
 
@@ -39,6 +40,7 @@ class Holding:
     claimed_at: datetime  # by the store's clock; durations count from it
     earliest: datetime  # the moment at which the store decided lies in between
     latest: datetime
+    answered: datetime  # when the client had it
     slack: timedelta = ZERO  # how far `claimed_at` may be off
     listed: datetime | None = None  # its start as the store lists it, where that was looked up
     settlements: list[Settlement] = field(default_factory=list)
@@ -82,7 +84,17 @@ class Entered:
     run_id: str
     task_id: str
     sent: datetime
+    answered: datetime | None = None  # None: before the client was told
     delay: timedelta = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """A replica took the place of its primary: what the store wrote between `cut_by` and `moved` is lost."""
+
+    synced: datetime  # what was written before this, the replica has
+    cut_by: datetime  # what was written after this, the replica has not
+    moved: datetime  # the old primary is dead, and the address is about to lead to the new one
 
 
 @dataclass(slots=True)
@@ -105,6 +117,7 @@ class Record:
     complaints: list[str] = field(default_factory=list)  # of what was wrong as soon as it was told
     ends: dict[str, End] = field(default_factory=dict)
     is_drained: bool = False
+    failovers: list[Failover] = field(default_factory=list)  # in the order in which they happened
 
     def intake(self, run_id: str) -> Intake:
         """Return what gives the tasks of a run their ids."""

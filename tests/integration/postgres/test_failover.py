@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.model import ZERO, Done, Fate, RunSettings, Task
+from shoal.core.model import ZERO, Done, Fate, Release, RunSettings, Task
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conftest import or_skip
 from tests.integration.engine.conftest import Bench
@@ -187,6 +187,35 @@ async def test_after_a_promotion_each_host_rests_since_its_last_requests_are_unk
             assert timedelta(seconds=55) < grant.next_due < timedelta(seconds=75)
         else:
             assert grant.leases
+
+
+# A standby that has missed a thousand claims has missed their tokens too.
+MANY_CLAIMS = "SELECT setval('shoal.token_seq', 1000)"
+MISSED_TOKEN = ("SELECT setval('shoal.token_seq', 1, false)", *MISSED)
+
+
+@pytest.mark.parametrize("statements", [MISSED_TOKEN, MISSED_TOKEN[:-1]], ids=["promoted", "control"])
+async def test_after_a_promotion_no_token_is_given_twice_and_a_lost_lease_is_refused(
+    postgres, postgres_database, postgres_url, statements
+):
+    async with await PostgresQueue.open(postgres_url) as queue:
+        run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO, per_host=9))
+        await queue.enqueue(run.id, [Task(url="https://books.example/")])
+        await asyncio.to_thread(postgres.sql, MANY_CLAIMS, database=postgres_database)
+        (lost,) = (await queue.claim("me", run_id=run.id)).leases
+        # The task waits again, as the standby has it.
+        await queue.settle([Release(lost)])
+        await asyncio.to_thread(postgres.sql, *statements, database=postgres_database)
+        async with asyncio.timeout(60):
+            while not (leases := (await queue.claim("another", run_id=run.id)).leases):
+                await asyncio.sleep(0.05)
+        (lease,) = leases
+        if statements is MISSED_TOKEN:
+            assert lease.token > lost.token
+            assert await queue.settle([Done(lost)]) == [Fate.STALE]
+            assert await queue.settle([Done(lease)]) == [Fate.ACCEPTED]
+        else:
+            assert lease.token < lost.token
 
 
 PAGES = 150

@@ -7,6 +7,7 @@ import pytest
 
 from shoal.core.errors import QueueReadOnly
 from shoal.core.model import SECOND, ZERO, Done, Fate
+from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
 from tests.conftest import or_skip
@@ -104,10 +105,10 @@ async def test_a_failover_to_a_replica_that_missed_the_last_writes_costs_those_a
     # Outcomes of leases from the lost moments are stale; those of earlier leases are not.
     assert await queue.settle([Done(one) for one in late[3:]]) == [Fate.STALE] * 2
     assert await queue.extend(early[1:]) == [Fate.ACCEPTED] * 2
-    # Starts on hosts may be lost too: no request is sent before the longest delay has passed.
+    # Starts on hosts may be lost too: no request is sent before a burst and the longest delay have passed.
     grant = await queue.claim("worker-1", run_id=run.id)
     assert (list(grant.leases), grant.drained) == ([], False)
-    assert ZERO < grant.next_due <= DELAY
+    assert ZERO < grant.next_due <= BURST_HORIZON + DELAY
     # Enqueueing again restores what was lost; a page done in those moments is done again, and stored once.
     report = await queue.enqueue(run.id, [*seeds, page("new", "n.example")])
     assert (report.added, report.duplicate) == (1, 20)
@@ -122,3 +123,19 @@ async def test_a_failover_to_a_replica_that_missed_the_last_writes_costs_those_a
     stored = Counter([item.data async for item in queue.items(run.id)])
     assert set(stored.values()) == {1}
     assert {one.task.url for one in late} < set(stored)
+
+
+async def test_after_a_failover_no_host_gets_a_request_before_the_starts_that_were_lost_are_over(pair, queue):
+    delay = SECOND / 4
+    run = await start(queue, *(page(n, "h.example") for n in range(9)), host_delay=delay, per_host=9)
+    await asyncio.to_thread(pair.wait_for_replica)
+    pair.promote()  # so it misses the claim that follows, and its starts
+    lost = await queue.claim("worker-1", run_id=run.id)
+    assert lost.leases[-1].start_in == 3 * delay
+    await asyncio.to_thread(pair.primary.kill)
+    pair.lead_to_replica()
+    held = await queue.claim("worker-1", run_id=run.id)
+    assert not held.leases
+    last = lost.claimed_at + lost.leases[-1].start_in
+    assert held.claimed_at + held.next_due >= last + delay
+    assert held.next_due > BURST_HORIZON

@@ -26,14 +26,15 @@ end
 local more, hold, is_cluster = false, 0, false
 local leases, ids, deadlines, taken_bodies = {}, {}, {}, {}
 
--- A restarted server may have lost its last second, and with it starts on hosts: nothing is leased until the longest delay in
--- use has passed.
+-- A restarted or promoted server may have lost its last second, and with it starts on hosts, the last of them up to a burst ahead:
+-- nothing is leased until that and the longest delay in use have passed.
 local function must_hold()
-    local server = call('INFO', 'server'):match('run_id:(%x+)')
+    local server = server_id()
     local meta = call('HMGET', P .. 'meta', 'server', 'hold', 'longest', 'shards')
     hold, is_cluster = tonumber(meta[2]) or 0, meta[4] ~= '1'
     if meta[1] ~= server then
-        hold = meta[1] and now + (tonumber(meta[3]) or 0) or 0
+        local longest = tonumber(meta[3]) or 0
+        hold = meta[1] and longest > 0 and now + horizon + longest or 0
         call('HSET', P .. 'meta', 'server', server, 'hold', digits(hold))
     end
     return hold > now

@@ -24,5 +24,7 @@ if wanted > version then
     split_outbox()
     call('HSET', P .. 'meta', 'version', ARGV[4])
     call('HSETNX', P .. 'meta', 'shards', ARGV[5])
+    -- Before the first claim: a replica that misses it must know that it is another server.
+    call('HSETNX', P .. 'meta', 'server', server_id())
 end
 return {version, tonumber(found[2]) or 0, call('HLEN', P .. 'runs')}

@@ -151,6 +151,11 @@ local function delete_acked_receipt()
     end
 end
 
+-- Which process serves this shard: it changes with a restart, and with a failover to a replica.
+local function server_id()
+    return call('INFO', 'server'):match('run_id:(%x+)')
+end
+
 -- The next number of a sequence that rises with time: a store that lost its last second does not repeat one.
 local function draw(field, count)
     local first = max((tonumber(call('HGET', P .. 'meta', field)) or 0) + 1, now)
