@@ -188,9 +188,11 @@ def shown(values: Mapping[str, Any]) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """Return a setting's value as text that any terminal can show."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        value = ",".join(value)
+    """Return a setting's value as `--set` takes it, in characters that any terminal can show."""
+    if isinstance(value, list) and not value:
+        value = None
+    elif isinstance(value, list) and len(value) == 1:
+        value = value[0]
     text = (
         "none" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shoal.cli.options.job import read_job
+from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import Task
 from shoal.fleet.run.change import change_settings, list_settings
@@ -149,6 +150,30 @@ async def test_every_setting_that_may_change_is_listed_with_units(queue):
     assert (rows["rate"], rows["delay"]) == (("30/min", "run"), ("2s", "run"))
     assert rows["retry"] == ('{"delay":"60s"}', "run")
     assert rows["allow_private"] == ("as in the scraper", "scraper")
+
+
+async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):
+    run = (await opened_run(queue)).run
+
+    async def shown(setting):
+        return next(row.value for row in await list_settings(queue, run.id) if row.setting == setting)
+
+    assert await shown("statuses") == "none"
+    for typed, value, text in (
+        ("statuses=404", 404, "404"),
+        ("statuses=404,410", "404,410", "404,410"),
+        ("statuses=[404, 410]", [404, 410], "[404,410]"),
+        ("skip=*/login*", "*/login*", "*/login*"),
+        ('skip=["*/login*", "*/cart*"]', ["*/login*", "*/cart*"], '["*/login*","*/cart*"]'),
+        ("statuses=none", None, "none"),
+    ):
+        key, read = read_change(typed)
+        assert read == value
+        await change_settings(queue, run.id, {key: read})
+        assert await shown(key) == text
+        # What is shown can be typed.
+        await change_settings(queue, run.id, dict([read_change(f"{key}={text}")]))
+    assert await shown("statuses") == "none"
 
 
 async def test_a_purged_run_is_forgotten(queue):
