@@ -23,7 +23,7 @@ app.command()(edit)
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Ids of dead letters; all that match by default."),
+    typer.Argument(metavar="[ID]...", help="Ids of dead letters or their starts; all that match by default."),
 ]
 Step = Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")]
 Host = Annotated[
@@ -78,7 +78,7 @@ def list_(
 @app.command()
 def show(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its start.")],
     page: Annotated[
         bool,
         typer.Option("--page", help="Write the page that failed to a temporary file and print its path."),
@@ -115,14 +115,14 @@ def show(
         put_text(f"Traceback of the last attempt:\n{letter.traceback}")
     sys.stdout.flush()  # the commands to type follow the report, also where both are one file
     if failed:
-        say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter_id}')}")
-    say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter_id}')}")
+        say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter.id}')}")
+    say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter.id}')}")
 
 
 @app.command()
 def shell(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its start.")],
     scraper: Annotated[
         str | None,
         typer.Argument(metavar="[SCRAPER]", help="FILE[:NAME] of the scraper, unless shoal.toml has it."),
@@ -132,7 +132,7 @@ def shell(
 ) -> None:
     """Open a Python shell with the page that failed; run() runs its step on it again.
 
-    Example: shoal dead shell newest 8f9fe3ec3ffeeccf1ce804bcf769392d books.py
+    Example: shoal dead shell newest 8f9fe3ec books.py
     """
     from shoal.cli.shell.dead_letter import open_dead_shell
 
@@ -154,13 +154,15 @@ def replay(
     from shoal.core.model import ZERO
     from shoal.core.values import read_positive_duration
     from shoal.fleet.run.settings import next_step
+    from shoal.fleet.status.letter_ids import whole_ids
 
     wait = ZERO if delay is None else read_positive_duration("--delay", delay)
     where = _filter(step, host, error)
 
     async def replayed(opened: "Queue", run: str) -> tuple[int, int, str]:
         total = (await opened.stats(run)).dead
-        count = await opened.replay(run, ids or None, where=where, delay=wait)
+        chosen = await whole_ids(opened, run, ids) if ids else None
+        count = await opened.replay(run, chosen, where=where, delay=wait)
         return count, total, await next_step(opened, queue, await opened.run(run))
 
     run_id, (count, total, next_line) = with_run(queue, run_id, replayed)
@@ -186,13 +188,16 @@ def drop(
     as_json: common.Json = False,
 ) -> None:
     """Drop dead letters for good."""
+    from shoal.fleet.status.letter_ids import whole_ids
+
     if not (ids or yes):
         typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
     where = _filter(step, host, error)
 
     async def dropped(opened: "Queue", run: str) -> tuple[int, int]:
         total = (await opened.stats(run)).dead
-        return await opened.drop(run, ids or None, where=where), total
+        chosen = await whole_ids(opened, run, ids) if ids else None
+        return await opened.drop(run, chosen, where=where), total
 
     run_id, (count, total) = with_run(queue, run_id, dropped)
     if as_json:
