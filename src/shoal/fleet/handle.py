@@ -216,7 +216,7 @@ class RunHandle:
         return [letter async for letter in self.queue.dead(self.id, where)]
 
     async def letter(self, letter_id: str) -> DeadLetter:
-        """Return one dead letter by its id or the start of it, as everywhere below; raises UnknownLetter."""
+        """Return one dead letter by its id or the end of it, as everywhere below; raises UnknownLetter."""
         return await find_letter(self.queue, self.id, letter_id)
 
     async def failed_page(self, letter_id: str) -> FailedPage | None:

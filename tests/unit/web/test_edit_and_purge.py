@@ -244,9 +244,9 @@ async def test_the_size_of_the_store_is_in_the_api_and_on_the_overview(operator,
     assert "<dt>Store</dt>" in (await operator.get("/")).text
 
 
-async def test_the_start_of_a_letters_id_names_it_in_the_api_and_on_the_pages(dashboard, operator, run):
+async def test_the_end_of_a_letters_id_names_it_in_the_api_and_on_the_pages(dashboard, operator, run):
     (letter,) = await dead(dashboard, run)
-    short = letter.id[:6]
+    short = letter.id[-6:]
     assert (await operator.get(f"/api/runs/{run.id}/dead/{short}")).json()["id"] == letter.id
     assert letter.id in (await operator.get(f"/runs/{run.id}/dead/{short}")).text
     assert (await operator.get(f"/api/runs/{run.id}/dead/{letter.id[:3]}")).status_code == 422

@@ -1,4 +1,4 @@
-"""Finds dead letters by their ids, which may be shortened to a start that no other letter of the run has."""
+"""Finds dead letters by their ids, or by the start or the end of one that no other letter of the run has."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ MAX_SHOWN = 5  # ids in an error
 
 
 async def find_letter(queue: QueueReports, run_id: str, letter_id: str) -> DeadLetter:
-    """Return a dead letter by its id or the start of it.
+    """Return a dead letter by its id, or the start or end of it.
 
-    Raises UnknownLetter, and InvalidSetting if the start is that of several ids.
+    Raises UnknownLetter, and InvalidSetting if several ids have this start or end.
     """
     ids = await whole_ids(queue, run_id, [letter_id])
     async for letter in queue.dead(run_id, ids=ids):
@@ -26,18 +26,19 @@ async def whole_ids(queue: QueueReports, run_id: str, ids: Sequence[str]) -> lis
     """Return the ids of dead letters in full, each once; one that is given in full need not exist.
 
     A shortened id is looked for in the list of dead letters, whatever its length; one in full costs nothing.
-    Raises UnknownLetter, and InvalidSetting for a start of several ids or one that is too short.
+    The ids of one site begin alike, so that its end is the shorter name of a letter. Raises
+    UnknownLetter, and InvalidSetting for a part of several ids or one that is too short.
     """
-    starts = {one.lower() for one in ids if len(one) < WHOLE}
-    for start in starts:
-        if len(start) < LEAST:
-            raise InvalidSetting("ID", f"must have at least {LEAST} characters of an id, got {start!r}")
-    found: dict[str, list[str]] = {start: [] for start in starts}
-    if starts:
+    parts = {one.lower() for one in ids if len(one) < WHOLE}
+    for part in parts:
+        if len(part) < LEAST:
+            raise InvalidSetting("ID", f"must have at least {LEAST} characters of an id, got {part!r}")
+    found: dict[str, list[str]] = {part: [] for part in parts}
+    lengths = {len(part) for part in parts}
+    if parts:
         async for letter in queue.dead(run_id):
-            for length in {len(start) for start in starts}:
-                if (start := letter.id[:length]) in found:
-                    found[start].append(letter.id)
+            for part in {end for n in lengths for end in (letter.id[:n], letter.id[-n:])} & parts:
+                found[part].append(letter.id)
     return list(dict.fromkeys(_only(run_id, one, found.get(one.lower())) for one in ids))
 
 
@@ -49,5 +50,5 @@ def _only(run_id: str, given: str, found: Sequence[str] | None) -> str:
     if len(found) > 1:
         more = ", …" if len(found) > MAX_SHOWN else ""
         shown = ", ".join(found[:MAX_SHOWN])
-        raise InvalidSetting("ID", f"{given!r} begins {len(found):,} ids: {shown}{more}")
+        raise InvalidSetting("ID", f"{given!r} is the start or end of {len(found):,} ids: {shown}{more}")
     return found[0]

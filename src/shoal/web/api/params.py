@@ -32,7 +32,7 @@ def _run_id(run_id: Annotated[str, Path(description="The run's id")]) -> str:
 async def _letter_id(
     context: "Context",
     run_id: "RunId",
-    letter: Annotated[str, Path(description="A dead letter's id, or its start")],
+    letter: Annotated[str, Path(description="The dead letter's id, or its start or end")],
 ) -> str:
     if not _LETTER_ID.fullmatch(letter):
         raise UnknownLetter(run_id, shorten(letter))

@@ -1,4 +1,4 @@
-"""A dead letter is named by its id, or by a start of it that no other letter has."""
+"""A dead letter is named by its id, or by a start or an end of it that no other letter has."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidSetting, UnknownLetter
 from shoal.fleet.status.letter_ids import MAX_SHOWN, find_letter, whole_ids
 
-IDS = ["abcd" + "0" * 28, "abce" + "0" * 28, *(f"ffff{n}" + "0" * 27 for n in range(MAX_SHOWN + 2))]
+IDS = ["abcd" + "0" * 24 + "1234", "abce" + "0" * 28, *(f"ffff{n}" + "0" * 27 for n in range(MAX_SHOWN + 2))]
 
 
 class Letters:
@@ -28,9 +28,9 @@ async def test_an_id_in_full_is_not_looked_for_in_the_list():
     assert queue.lists == 0
 
 
-async def test_several_starts_are_found_in_one_pass_over_the_list():
+async def test_several_starts_and_ends_are_found_in_one_pass_over_the_list():
     queue = Letters()
-    assert await whole_ids(queue, "run", ["abcd", "ABCE0", "ffff3", "abcd0"]) == [IDS[0], IDS[1], IDS[5]]
+    assert await whole_ids(queue, "run", ["abcd", "ABCE0", "ffff3", "0001234"]) == [IDS[0], IDS[1], IDS[5]]
     assert queue.lists == 1
 
 
@@ -39,8 +39,9 @@ async def test_several_starts_are_found_in_one_pass_over_the_list():
     [
         ("abc", InvalidSetting, "ID must have at least 4 characters of an id, got 'abc'"),
         ("", InvalidSetting, "must have at least 4"),
-        ("ffff", InvalidSetting, f"'ffff' begins 7 ids: {', '.join(IDS[2:7])}, …"),
-        ("1234", UnknownLetter, "Run run has no dead letter '1234'. List them with"),
+        ("ffff", InvalidSetting, f"'ffff' is the start or end of 7 ids: {', '.join(IDS[2:7])}, …"),
+        ("123456", UnknownLetter, "Run run has no dead letter '123456'. List them with"),
+        ("0000", InvalidSetting, "'0000' is the start or end of 8 ids"),
         ("nonsense", UnknownLetter, "has no dead letter 'nonsense'"),
     ],
 )

@@ -23,7 +23,7 @@ app.command()(edit)
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Ids of dead letters or their starts; all that match by default."),
+    typer.Argument(metavar="[ID]...", help="Ids of dead letters, or their ends; all that match by default."),
 ]
 Step = Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")]
 Host = Annotated[
@@ -78,7 +78,7 @@ def list_(
 @app.command()
 def show(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its start.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")],
     page: Annotated[
         bool,
         typer.Option("--page", help="Write the page that failed to a temporary file and print its path."),
@@ -122,7 +122,7 @@ def show(
 @app.command()
 def shell(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its start.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")],
     scraper: Annotated[
         str | None,
         typer.Argument(metavar="[SCRAPER]", help="FILE[:NAME] of the scraper, unless shoal.toml has it."),
@@ -132,7 +132,7 @@ def shell(
 ) -> None:
     """Open a Python shell with the page that failed; run() runs its step on it again.
 
-    Example: shoal dead shell newest 8f9fe3ec books.py
+    Example: shoal dead shell newest 69392d books.py
     """
     from shoal.cli.shell.dead_letter import open_dead_shell
 

@@ -20,7 +20,7 @@ HIDDEN = "***"  # stands for the value of a header, which may be a secret
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Ids of dead letters or their starts; all that match by default."),
+    typer.Argument(metavar="[ID]...", help="Ids of dead letters, or their ends; all that match by default."),
 ]
 Url = Annotated[str | None, typer.Option("--url", help="New URL, for one letter.", metavar="URL")]
 UrlReplace = Annotated[

@@ -223,20 +223,20 @@ def test_the_command_that_exports_works_as_it_is_typed(folder, exists):
     assert not exists or (folder / "items.jsonl").read_text() == "other\n"
 
 
-def test_the_start_of_a_dead_letters_id_names_it_in_every_command():
+def test_the_end_of_a_dead_letters_id_names_it_in_every_command():
     async def ids(queue):
         return [letter.id async for letter in queue.dead(RUN)]
 
     one, two = on_queue(ids)
-    shown = typed("dead", "show", RUN, one[:6])
+    shown = typed("dead", "show", RUN, one[-6:])
     assert one in shown.stdout and f"dead shell {RUN} {one}" in shown.stderr
-    missing = typed("dead", "drop", RUN, one[:6], "000000")
+    missing = typed("dead", "drop", RUN, one[-6:], "000000")
     assert missing.exit_code == Exit.USAGE and "has no dead letter '000000'" in missing.stderr
     assert on_queue(ids) == [one, two]
     short = typed("dead", "show", RUN, one[:3])
     assert short.exit_code == Exit.USAGE and "at least 4 characters" in short.stderr
-    edited = typed("dead", "edit", RUN, one[:6], "--priority", "7", "--json")
+    edited = typed("dead", "edit", RUN, one[-6:], "--priority", "7", "--json")
     assert msgspec.json.decode(edited.stdout)["edited"] == 1
-    assert msgspec.json.decode(typed("dead", "replay", RUN, one[:6], "--json").stdout)["replayed"] == 1
-    assert msgspec.json.decode(typed("dead", "drop", RUN, two[:6], "--json").stdout)["dropped"] == 1
+    assert msgspec.json.decode(typed("dead", "replay", RUN, one[-6:], "--json").stdout)["replayed"] == 1
+    assert msgspec.json.decode(typed("dead", "drop", RUN, two[-6:], "--json").stdout)["dropped"] == 1
     assert on_queue(ids) == []
