@@ -73,7 +73,7 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     if run is not None:
         job, notice = await use_settings(queue, job, run)
         job = await bind_args(queue, job, run.id)
-        if not job.joins:
+        if resume and not job.joins:
             await allow_calls(queue, run.id)
         run = await open_run(queue, job.scraper, run_id=run.id, resume=True)
         return OpenedRun(run, job, False, notice)

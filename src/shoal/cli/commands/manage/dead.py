@@ -10,7 +10,7 @@ from shoal.cli.console import counted, duration, put_json, put_rows, put_text, s
 from shoal.cli.open_queue import say_more, with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
-from shoal.fleet.command_hints import command_on
+from shoal.fleet.command_hints import command_on, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,9 @@ def list_(
     if letters and not as_json:
         say(f"Details:    {command_on(queue, f'dead show {run_id} {letters[0].id}')}")
         say(f"Change:     {command_on(queue, f'dead edit {run_id} {letters[0].id}')}")
-        say(f"Try again:  {command_on(queue, f'dead replay {run_id}')}")
+        # Those that were listed: without the options, all others would be tried again too.
+        used = [word for name, value in _options(where).items() if value for word in (name, value)]
+        say(f"Try again:  {command_on(queue, joined(['dead', 'replay', run_id, *used]))}")
     say_more(letters, limit)
 
 
@@ -213,8 +215,12 @@ def _no_match(
 ) -> str:
     from shoal.core.values import no_match
 
-    used = {"--step": where.step, "--host": where.host, "--error": where.error, "--after": after}
-    return no_match("dead letter", total, used | {"the ids": " ".join(ids or ())})
+    used = _options(where) | {"--after": after, "the ids": " ".join(ids or ())}
+    return no_match("dead letter", total, used)
+
+
+def _options(where: "DeadFilter") -> dict[str, str | None]:
+    return {"--step": where.step, "--host": where.host, "--error": where.error}
 
 
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
