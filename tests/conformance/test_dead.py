@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from shoal.core.errors import InvalidSetting, UnknownRun
+from shoal.core.errors import InvalidSetting, UnknownLetter, UnknownRun
 from shoal.core.model import MINUTE, SECOND, Bury, DeadFilter, Done, Retry, Run, Task
+from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import (
@@ -183,6 +184,21 @@ async def test_replaying_twice_restores_once(queue: Queue) -> None:
     assert await queue.replay(run.id, ids * 2) == 1
     assert await queue.replay(run.id, ids) == 0
     assert (await queue.stats(run.id)).pending == 1
+
+
+async def test_the_end_of_an_id_is_enough_if_it_is_of_one_letter(queue: Queue) -> None:
+    run = await start(queue, *pages(40))
+    ids = await bury_all(queue, run)
+    wanted, unknown = ids[0], "f" * 32
+    ends = (wanted[-n:] for n in range(4, 32))
+    short = next(end for end in ends if sum(end in one for one in ids) == 1)
+    assert (await find_letter(queue, run.id, short)).id == wanted
+    assert (await find_letter(queue, run.id, wanted[:31].upper())).id == wanted
+    assert await whole_ids(queue, run.id, [short, wanted, unknown]) == [wanted, unknown]
+    await queue.drop(run.id, [wanted])
+    for gone in (short, wanted, unknown):
+        with pytest.raises(UnknownLetter):
+            await find_letter(queue, run.id, gone)
 
 
 @pytest.mark.parametrize("verb", ["replay", "drop"])

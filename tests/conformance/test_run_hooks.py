@@ -13,7 +13,16 @@ from shoal.fleet.run.lifecycle import purge
 from shoal.queue.contract import Queue
 from shoal.worker.run_hooks import calls
 from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
-from shoal.worker.run_hooks.record import FINISH, HOLD_TIME, MAX_DEATHS, START, HookState, hook_records
+from shoal.worker.run_hooks.record import (
+    FINISH,
+    HOLD_TIME,
+    MAX_FAILURES,
+    REST_TIME,
+    START,
+    HookState,
+    allow_calls,
+    hook_records,
+)
 from shoal.worker.scheduler import Stop
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import ME, claim_all, page, start
@@ -157,8 +166,50 @@ async def test_a_failed_start_is_not_tried_again_by_those_that_were_started_with
     assert called == [1, 2]
 
 
+async def test_launches_on_many_machines_call_a_failing_hook_three_times_together(
+    queue: Queue, clock: Clock
+) -> None:
+    run, tokens = await start(queue, page()), list[int]()
+
+    async def prepare(run: Any) -> None:
+        tokens.append(run.token)
+        raise ValueError("no such table")
+
+    shop = scraper_with(on_run_start=prepare)
+
+    async def launch(machine: str) -> list[BaseException | None]:
+        """Start the workers of a machine again and again, as a service does."""
+        names = [f"{machine}{index}" for index in range(4)]
+        starts = (worker(queue, run, shop, name, launch=name).start() for name in names)
+        return [(await asyncio.gather(one, return_exceptions=True))[0] for one in starts]
+
+    async def launch_two() -> list[BaseException | None]:
+        first, second = await asyncio.gather(launch("a"), launch("b"))
+        return [*first, *second]
+
+    errors = await launch_two()
+    assert len(tokens) == MAX_FAILURES
+    assert all(isinstance(error, HookFailed) and "no such table" in str(error) for error in errors), errors
+    assert sum("3 calls in a row have failed" in str(error) for error in errors) >= len(errors) - 6
+    # Those who resume the run together do not begin to count again; a person who resumes it later does.
+    await allow_calls(queue, run.id)
+    await launch_two()
+    assert len(tokens) == MAX_FAILURES
+    await clock.forward(HOLD_TIME)
+    await allow_calls(queue, run.id)
+    await launch_two()
+    assert len(tokens) == 2 * MAX_FAILURES
+    await clock.forward(REST_TIME)
+    await launch_two()
+    assert len(tokens) == 3 * MAX_FAILURES
+    record = (await hook_records(queue, run.id))[START]
+    assert (record.state, record.failures) == (HookState.FAILED, MAX_FAILURES)
+
+
 @pytest.mark.parametrize("kind", [START, FINISH])
-async def test_a_hook_that_ends_each_worker_has_failed_after_a_few_calls(queue: Queue, kind: str) -> None:
+async def test_a_hook_that_ends_each_worker_has_failed_after_a_few_calls(
+    queue: Queue, clock: Clock, kind: str
+) -> None:
     run, tokens, called = await start(queue, page()), list[int](), asyncio.Event()
 
     async def die(run: Any) -> None:
@@ -182,7 +233,7 @@ async def test_a_hook_that_ends_each_worker_has_failed_after_a_few_calls(queue: 
     dead = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "RENEW_INTERVAL", 1_000.0)
-        for index in range(MAX_DEATHS):
+        for index in range(MAX_FAILURES):
             called.clear()
             dead.append(begin(shop, f"w{index}", "one"))
             await called.wait()
@@ -198,16 +249,21 @@ async def test_a_hook_that_ends_each_worker_has_failed_after_a_few_calls(queue: 
         record = (await hook_records(queue, run.id))[kind]
         assert record.as_json() == {
             "state": "failed",
-            "token": MAX_DEATHS + 1,
-            "worker": f"w{MAX_DEATHS - 1}",
+            "token": MAX_FAILURES + 1,
+            "worker": f"w{MAX_FAILURES - 1}",
             "hook": f"{kind} die",
-            "error": f"{kind} die: its worker process ended during the call, {MAX_DEATHS} times in a row",
+            "error": f"{kind} die: its worker process ended during the call, {MAX_FAILURES} times in a row",
         }
+        ending = begin(shop, "elsewhere", "two")
+        await asyncio.wait([ending])
+        assert kind == FINISH or isinstance(ending.exception(), HookFailed)
         assert tokens == [1, 2, 3]
+        await clock.forward(HOLD_TIME)
+        await allow_calls(queue, run.id)
         called.clear()
-        dead.append(begin(shop, "resumed", "two"))
+        dead.append(begin(shop, "resumed", "three"))
         await called.wait()
-    assert tokens == [1, 2, 3, MAX_DEATHS + 2]
+    assert tokens == [1, 2, 3, MAX_FAILURES + 2]
     for task in dead:
         task.cancel()
     await asyncio.wait(dead)

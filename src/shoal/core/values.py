@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
+import msgspec
+
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, SECOND, ZERO
 from shoal.core.text import shorten
@@ -139,6 +141,16 @@ def read_words(key: str, value: Any) -> tuple[str, ...]:
     if not all(isinstance(word, str) and word.strip() and word.isprintable() for word in read):
         raise InvalidSetting(key, f"must be a text or a list of texts, got {_shown(value)}")
     return read
+
+
+def read_typed(text: str) -> Any:
+    """Read a value as a person types it: JSON if it is that, else the text; None and none are null."""
+    if text.strip().lower() == "none":
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text.strip()
 
 
 def no_match(noun: str, total: int, filters: Mapping[str, object]) -> str:

@@ -35,10 +35,10 @@ from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.items import sample_of
+from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies
 from shoal.fleet.status.records import Record, records
-from shoal.fleet.status.rows import find_letter
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue
@@ -216,11 +216,12 @@ class RunHandle:
         return [letter async for letter in self.queue.dead(self.id, where)]
 
     async def letter(self, letter_id: str) -> DeadLetter:
-        """Return one dead letter; raises UnknownLetter."""
+        """Return one dead letter by its id or the end of it, as everywhere below; raises UnknownLetter."""
         return await find_letter(self.queue, self.id, letter_id)
 
     async def failed_page(self, letter_id: str) -> FailedPage | None:
         """Return the page that a dead letter failed on; None if it was not kept, or has expired."""
+        (letter_id,) = await whole_ids(self.queue, self.id, [letter_id])
         return await read_failed_page(self.queue, self.id, letter_id)
 
     async def replay(
@@ -234,11 +235,12 @@ class RunHandle:
 
         With a delay, such as "10m", they are tried when it is over.
         """
-        return await self.queue.replay(self.id, ids, where=where, delay=read_duration("delay", delay))
+        wait = read_duration("delay", delay)
+        return await self.queue.replay(self.id, await self._whole(ids), where=where, delay=wait)
 
     async def drop(self, ids: Sequence[str] | None = None, where: DeadFilter = DeadFilter()) -> int:
         """Drop dead letters permanently, all of them by default, and return how many."""
-        return await self.queue.drop(self.id, ids, where=where)
+        return await self.queue.drop(self.id, await self._whole(ids), where=where)
 
     async def edit_dead(
         self,
@@ -258,6 +260,9 @@ class RunHandle:
         wanted = read_change(change)
         await check_step(self.queue, self.info, wanted.step, self.job_of)
         return await edit_letters(self.queue, self.id, wanted, ids=ids, where=where, by=by, dry_run=dry_run)
+
+    async def _whole(self, ids: Sequence[str] | None) -> list[str] | None:
+        return None if ids is None else await whole_ids(self.queue, self.id, ids)
 
     # Results
 

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
-from shoal.core.model import Run, Task
+from shoal.core.model import Run, RunState, Task
+from shoal.core.values import counted
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
@@ -147,9 +148,10 @@ async def open_script_run(
         queue = await stack.enter_async_context(open_queue(url))
         existing = await _find_resumed(queue, job, options)
         if not seeds and not existing:
+            partial_run = await _describe_partial(queue, job, options)
             raise InvalidInput(
                 f"No URLs to start with. Write: {scraper.name}.run(['https://…']), "
-                f"or Scraper({scraper.name!r}, start=['https://…'])"
+                f"or Scraper({scraper.name!r}, start=['https://…']){partial_run}"
             )
         wanted = existing.id if existing else options.resumed_id
         # The queue of this run alone needs no lock.
@@ -199,6 +201,17 @@ async def _open_feed(
     )
     async with opened as feed:
         yield feed
+
+
+async def _describe_partial(queue: Queue, job: Job, options: RunOptions) -> str:
+    """Return how to go on with the newest run if it ended at a limit; empty if there is none."""
+    runs = await queue.runs() if options.queue and options.resume is not False else []
+    newest = next((run for run in runs if run.scraper == job.scraper.name), None)
+    if newest is None or newest.state is not RunState.PARTIAL:
+        return ""
+    left = counted((await queue.stats(newest.id)).remaining, "task")
+    again = f"resume={newest.id!r} and a larger limit"
+    return f". Run {newest.id} ended, {newest.reason}, with {left} left. To go on with it: {again}"
 
 
 async def _find_resumed(queue: Queue, job: Job, options: RunOptions) -> Run | None:

@@ -26,6 +26,7 @@ from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.letter_ids import whole_ids
 from shoal.queue.contract import Queue
 from shoal.web.audit import record_action
 from shoal.web.auth.credentials import Principal, check_operator, principal_of
@@ -162,7 +163,8 @@ class OperatorActions:
     async def _change_letters(
         self, name: str, verb: _DeadLetterAction, run_id: str, ids: Ids, where: DeadFilter
     ) -> int:
-        count = await verb(run_id, ids, where=where)
+        chosen = None if ids is None else await whole_ids(self._queue, run_id, ids)
+        count = await verb(run_id, chosen, where=where)
         await self.record(name, run_id, letters=count)
         return count
 

@@ -138,6 +138,18 @@ async def test_without_any_url_it_says_what_to_write(shop):
         await shop.run()
 
 
+async def test_without_any_url_it_names_the_run_that_ended_at_a_limit(shop, shop_site, tmp_path):
+    queue = str(tmp_path / "shop.db")
+    first = await shop.run(shop_site.seeds, queue=queue, max_pages=1)
+    with pytest.raises(
+        InvalidInput, match=rf"Run {first.run_id} ended, max_pages=1 reached, with [1-9]"
+    ) as raised:
+        await shop.run(queue=queue, max_pages=100)
+    assert str(raised.value).endswith(f"To go on with it: resume={first.run_id!r} and a larger limit")
+    again = await shop.run(queue=queue, resume=first.run_id, max_pages=100)
+    assert again.run_id == first.run_id and len(again.items) == PRODUCTS
+
+
 async def test_settings_and_arguments_are_those_of_the_command(shop_site):
     titles = Scraper("titles", args={"word": str}, allow_private=shop_site.hosts)
 

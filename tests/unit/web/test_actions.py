@@ -80,6 +80,18 @@ async def test_the_page_of_a_run_has_a_form_for_its_settings_that_readers_do_not
         assert refused.status_code == 403
 
 
+async def test_the_form_of_settings_takes_what_the_command_takes(dashboard, operator):
+    run = await dashboard.make_run()
+    typed = {"statuses": "404,410", "skip": '["*/a*", "*/b*"]', "retry": '{"delay": "60s"}', "max_pages": "7"}
+    for setting, value in typed.items():
+        form = {"setting": setting, "value": value}
+        assert (await operator.post(f"/runs/{run.id}/settings", data=form)).status_code == 303
+    rows = (await operator.get(f"/api/runs/{run.id}/settings")).json()
+    shown = {row["setting"]: row["value"] for row in rows["settings"]}
+    assert shown["statuses"] == "404,410" and shown["skip"] == '["*/a*","*/b*"]'
+    assert shown["retry"] == '{"delay":"60s"}' and shown["max_pages"] == "7"
+
+
 async def test_a_purged_run_is_deleted(dashboard, operator):
     run = await dashboard.make_run()
     refused = await operator.delete(f"/api/runs/{run.id}")  # a worker runs on it

@@ -242,3 +242,20 @@ async def test_the_size_of_the_store_is_in_the_api_and_on_the_overview(operator,
         store = (await operator.get(path)).json()["store"]
         assert store["bytes"] > 4096 and "database file" in store["text"]
     assert "<dt>Store</dt>" in (await operator.get("/")).text
+
+
+async def test_the_end_of_a_letters_id_names_it_in_the_api_and_on_the_pages(dashboard, operator, run):
+    (letter,) = await dead(dashboard, run)
+    short = letter.id[-6:]
+    assert (await operator.get(f"/api/runs/{run.id}/dead/{short}")).json()["id"] == letter.id
+    assert letter.id in (await operator.get(f"/runs/{run.id}/dead/{short}")).text
+    assert (await operator.get(f"/api/runs/{run.id}/dead/{letter.id[:3]}")).status_code == 422
+    assert (await operator.get(f"/api/runs/{run.id}/dead/{'0' * 6}")).status_code == 404
+    changed = await operator.patch(f"/api/runs/{run.id}/dead/{short}", json={"priority": 2})
+    assert (changed.status_code, changed.json()["priority"]) == (200, 2)
+    edit = {"ids": [short], "change": {"priority": 3}}
+    assert (await operator.post(f"/api/runs/{run.id}/dead/edit", json=edit)).json()["edited"] == 1
+    missing = await operator.post(f"/api/runs/{run.id}/dead/drop", json={"ids": ["0" * 6]})
+    assert missing.status_code == 404 and len(await dead(dashboard, run)) == 1
+    replayed = await operator.post(f"/api/runs/{run.id}/dead/replay", json={"ids": [short]})
+    assert replayed.json()["replayed"] == 1

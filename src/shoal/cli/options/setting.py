@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
 from shoal.core.errors import InvalidSetting
+from shoal.core.values import read_typed
 
 
 def read_change(text: str) -> tuple[str, Any]:
@@ -12,9 +11,4 @@ def read_change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
-    if value.strip().lower() == "none":
-        return key.strip(), None
-    try:
-        return key.strip(), msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return key.strip(), value.strip()
+    return key.strip(), read_typed(value)

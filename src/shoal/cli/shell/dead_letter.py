@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BANNER = (
     "Edit your scraper and type run(): its step runs on the page again, and breakpoint() works in it.\n"
-    "Also: page, task, scraper, view(page), fetch('https://…')"
+    "Also: debug(), page, task, scraper, view(page), fetch('https://…')"
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadLetter
-from shoal.fleet.status.rows import find_letter
+from shoal.fleet.status.letter_ids import find_letter
 from shoal.queue.contract import Queue
 from shoal.worker.failures.pages import MAX_KEPT_BYTES, MAX_PER_KIND, FailedPage, read_failed_page
 
@@ -16,7 +16,8 @@ SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "application
 
 async def find_failure(queue: Queue, run_id: str, letter_id: str) -> tuple[DeadLetter, FailedPage | None]:
     """Return a dead letter and the page that was kept of it; raises UnknownLetter."""
-    return await find_letter(queue, run_id, letter_id), await read_failed_page(queue, run_id, letter_id)
+    letter = await find_letter(queue, run_id, letter_id)
+    return letter, await read_failed_page(queue, run_id, letter.id)
 
 
 def describe_page(page: FailedPage | None) -> str:

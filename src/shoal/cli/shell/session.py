@@ -55,6 +55,8 @@ class ShellSession:
         """`load` returns the scraper as its file is now."""
         self._settings, self._fetcher, self._load_scraper = settings, fetcher, load
         self.names: dict[str, Any] = {"fetch": self.fetch, "view": self.view, "run": self.run}
+        self.names["debug"] = self.debug
+        self._error: Exception | None = None  # of the last run()
         if load:
             self._set_scraper(load())
         if subject is not None:
@@ -91,9 +93,20 @@ class ShellSession:
         try:
             harvest = self._run_step(step, page)
         except Exception as error:
+            self._error = error
             self._show(error)
         else:
+            self._error = None
             self.names["harvest"] = harvest
+
+    def debug(self) -> None:
+        """Open the debugger at the line of your code where the last run() failed."""
+        from shoal.worker.process.debug import inspect_error
+
+        if self._error is None:
+            say("There is no error to look at: the last run() has raised none.")
+        else:
+            inspect_error(self._error, self._tracebacks())
 
     def _run_step(self, step: Step | str | None, page: Page | None) -> Harvest:
         subject = page or self.names.get("page") or self.names.get("task")
@@ -118,14 +131,16 @@ class ShellSession:
 
     def _show(self, error: Exception) -> None:
         """Print an error as dead letters show it, without the frames of libraries."""
-        scraper = self.names.get("scraper")
-        tracebacks = TracebackFormatter.for_code(scraper.first.filename) if scraper else TracebackFormatter()
-        trace = tracebacks.format(error)
+        trace = self._tracebacks().format(error)
         say(trace or f"{type(error).__name__}: {message_of(error)}")
         if trace:
             # As Python's own prompt does for an error that it shows.
             sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-            say("To look at its variables: import pdb; pdb.pm()")
+            say("To look at its variables: debug()")
+
+    def _tracebacks(self) -> TracebackFormatter:
+        scraper = self.names.get("scraper")
+        return TracebackFormatter.for_code(scraper.first.filename) if scraper else TracebackFormatter()
 
     def _find_step(self, step: Step | str | None, task: Task) -> Step:
         if self._load_scraper is None:

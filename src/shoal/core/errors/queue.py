@@ -51,9 +51,8 @@ class UnknownLetter(QueueError):
 
     def __init__(self, run_id: str, letter_id: str) -> None:
         self.run_id, self.letter_id = run_id, letter_id
-        whole = "" if len(letter_id) >= 32 else "An id has 32 characters. "
         super().__init__(
-            f"Run {run_id} has no dead letter {letter_id!r}. {whole}"
+            f"Run {run_id} has no dead letter {letter_id!r}. "
             f"List them with: {shoal_command(f'dead list {run_id}')}"
         )
 

@@ -15,7 +15,7 @@ from shoal.core.request_options import HEAD, RequestOptions
 from shoal.core.text import shorten
 from shoal.core.values import hint
 from shoal.fleet.job import Job
-from shoal.fleet.status.rows import find_letter
+from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.queue.contract import EditFate, LetterEdit, Queue, QueueReports
 from shoal.queue.intake import task_id
 from shoal.worker.failures.pages import move_failed_pages
@@ -170,6 +170,7 @@ async def edit_letters(
 ) -> EditReport:
     """Edit the dead letters with these ids, or all that match, in batches; a dry run only reports."""
     run, report, batch = await queue.run(run_id), EditReport(), list[LetterEdit]()
+    ids = None if ids is None else await whole_ids(queue, run_id, ids)
     found = 0
     async for letter in queue.dead(run_id, where, ids=ids):
         found += 1
@@ -179,7 +180,7 @@ async def edit_letters(
             await _write(queue, run, batch, report, dry_run)
             batch = []
     await _write(queue, run, batch, report, dry_run)
-    report.changed += len(set(ids)) - found if ids is not None else 0
+    report.changed += len(ids) - found if ids is not None else 0
     return report
 
 
@@ -198,10 +199,10 @@ async def edit_letter(
     edit = LetterEdit(letter=letter, task=task, by=_name(by), note=_note(letter.task, task))
     (fate,) = await queue.edit(run_id, [edit])
     if fate is EditFate.DUPLICATE:
-        drop = shoal_command(f"dead drop {run_id} {letter_id}")
+        drop = shoal_command(f"dead drop {run_id} {letter.id}")
         raise RunConflict(run_id, f"{DUPLICATE}. Drop the letter: {drop}")
     if fate is EditFate.EDITED:
-        await move_failed_pages(queue, run_id, {letter_id: new_id})
+        await move_failed_pages(queue, run_id, {letter.id: new_id})
     if fate is EditFate.CHANGED:
         look = shoal_command(f"dead list {run_id}")
         raise RunConflict(run_id, f"changed the letter meanwhile. Look at it: {look}")

@@ -23,6 +23,7 @@ from shoal.fleet.status.at_work import has_workers
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.run_hooks.record import allow_calls
 from shoal.worker.run_settings.private_hosts import options_for, private_hosts_to_allow
 from shoal.worker.run_settings.stored import (
     LIVE,
@@ -72,6 +73,8 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     if run is not None:
         job, notice = await use_settings(queue, job, run)
         job = await bind_args(queue, job, run.id)
+        if resume and not job.joins:
+            await allow_calls(queue, run.id)
         run = await open_run(queue, job.scraper, run_id=run.id, resume=True)
         return OpenedRun(run, job, False, notice)
     if earlier := await earlier_run(queue, job.scraper, but=run_id):
@@ -188,9 +191,11 @@ def shown(values: Mapping[str, Any]) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """Return a setting's value as text that any terminal can show."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        value = ",".join(value)
+    """Return a setting's value as `--set` takes it, in characters that any terminal can show."""
+    if isinstance(value, list) and not value:
+        value = None
+    elif isinstance(value, list) and len(value) == 1:
+        value = value[0]
     text = (
         "none" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
     )

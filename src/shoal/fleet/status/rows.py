@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from shoal.core.errors import ShoalError, UnknownLetter
+from shoal.core.errors import ShoalError
 from shoal.core.model import (
     DeadLetter,
     ExpiredTask,
@@ -18,7 +18,7 @@ from shoal.core.model import (
     TaskStatus,
 )
 from shoal.fleet.status.progress import counts_as_json, snapshot_of
-from shoal.queue.contract import Queue, QueueReports, ServerStatus, StoreSize
+from shoal.queue.contract import Queue, ServerStatus, StoreSize
 from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:
@@ -194,10 +194,3 @@ def _labels(task: Task | None) -> Mapping[str, Any]:
         "partition": task.partition if task else None,
         "priority": task.priority if task else None,
     }
-
-
-async def find_letter(queue: QueueReports, run_id: str, letter_id: str) -> DeadLetter:
-    """Return a dead letter by its id; raises UnknownLetter."""
-    async for letter in queue.dead(run_id, ids=[letter_id]):
-        return letter
-    raise UnknownLetter(run_id, letter_id)

@@ -237,6 +237,10 @@ def _read_headers(key: str, value: Any) -> Mapping[str, str]:
 
 
 def _read_statuses(key: str, value: Any) -> frozenset[int]:
+    if isinstance(value, str):  # as it is typed: 404,410
+        value = value.replace(",", " ").split() or [value]
+    elif value is None:
+        value = ()
     given = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     return frozenset(read_whole(key, status, least=100, most=599) for status in given)
 

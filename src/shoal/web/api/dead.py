@@ -7,7 +7,8 @@ from fastapi import APIRouter, Query
 from starlette.responses import PlainTextResponse, Response
 
 from shoal.core.model import DeadFilter
-from shoal.fleet.status.rows import find_letter, letter_row, whole_letter_row
+from shoal.fleet.status.letter_ids import find_letter
+from shoal.fleet.status.rows import letter_row, whole_letter_row
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import (
     LIMIT,

@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Query
 from shoal.core.errors import UnknownLetter, UnknownRun
 from shoal.core.model import TaskState
 from shoal.core.text import shorten
+from shoal.fleet.status.letter_ids import whole_ids
 from shoal.web.actions import OperatorActions, operator_actions
 from shoal.web.api.requests import Label
 from shoal.web.api.responses import ErrorResponse
@@ -28,10 +29,15 @@ def _run_id(run_id: Annotated[str, Path(description="The run's id")]) -> str:
     return run_id
 
 
-def _letter_id(run_id: "RunId", letter: Annotated[str, Path(description="The dead letter's id")]) -> str:
+async def _letter_id(
+    context: "Context",
+    run_id: "RunId",
+    letter: Annotated[str, Path(description="The dead letter's id, or its start or end")],
+) -> str:
     if not _LETTER_ID.fullmatch(letter):
         raise UnknownLetter(run_id, shorten(letter))
-    return letter
+    (whole,) = await whole_ids(context.app.queue, run_id, [letter])
+    return whole
 
 
 Context = Annotated[WebContext, Depends(context_of)]

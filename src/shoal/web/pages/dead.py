@@ -15,7 +15,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
 from shoal.core.values import counted, read_duration
 from shoal.fleet.run.letters import method_of
-from shoal.fleet.status.rows import find_letter
+from shoal.fleet.status.letter_ids import find_letter
 from shoal.web.api.params import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.dead_errors import MAX_CLASSIFIED, class_of

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
 from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_change
-from shoal.fleet.status.rows import find_letter
+from shoal.fleet.status.letter_ids import find_letter
 from shoal.web.api.params import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.dead import Filter, as_fields, count_words, read_filter

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors.commands import shoal_command
-from shoal.core.values import counted
+from shoal.core.values import counted, read_typed
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
 from shoal.web.actions import SETTINGS
@@ -152,8 +152,9 @@ async def change_settings(request: Request, run_id: RunId, actions: Operator) ->
     """Change one setting of a run while it runs."""
     form = await read_form(request)
     key, text = form_field(form, "setting"), form_field(form, "value").strip()
-    several = text.split() if key in ("statuses", "scope", "skip") and " " in text else None
-    value = None if text.lower() == "none" else several or text
+    value = read_typed(text)
+    if key in ("scope", "skip") and isinstance(value, str) and " " in value:
+        value = value.split()
     await actions.change_settings(run_id, {key: value})
     return redirect_after(request, path_of_run(run_id), "set")
 

@@ -29,6 +29,8 @@ from shoal.worker.left_out.reasons import cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import (
     FINISH,
     HOLD_TIME,
+    MAX_FAILURES,
+    REST_TIME,
     SEEDING_TOPIC,
     START,
     HookNote,
@@ -47,6 +49,10 @@ CALL_TIMEOUT = timedelta(minutes=10)  # of a hook without a `timeout` of its own
 RENEW_INTERVAL = HOLD_TIME.total_seconds() / 5
 MIN_POLL, MAX_POLL = 0.1, 2.0  # seconds until a waiting worker looks again
 FINISHED = "finished"
+EXHAUSTED = (
+    f"{MAX_FAILURES} calls in a row have failed: it is called again when you resume the run, "
+    f"or in {REST_TIME.total_seconds() / 60:g} minutes"
+)
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +140,7 @@ class RunHookCalls:
         while found := await self._wait_while_held(FINISH):
             if found.record.state is not HookState.DONE or not await self._has_work():
                 return
-            record = msgspec.structs.replace(found.record, state=HookState.OPEN)
+            record = msgspec.structs.replace(found.record, state=HookState.OPEN, failures=0)
             if await self._write(FINISH, record, found.note.stamp):
                 return
 
@@ -156,6 +162,10 @@ class RunHookCalls:
             record = found.record if found else None
             if self._stopped.is_set() or (record and record.state is HookState.DONE):
                 return
+            if found and found.is_exhausted:
+                raise HookFailed(
+                    found.record.hook, f"{found.record.error} (in worker {found.record.worker}). {EXHAUSTED}"
+                )
             if record and record.state is HookState.FAILED and self._concerns_me(kind, record):
                 raise HookFailed(record.hook, f"{record.error} (in worker {record.worker})")
             this = self._this
@@ -217,11 +227,12 @@ class RunHookCalls:
         match error:
             case HookFailed():
                 reason = self._redact(error.reason)
+                failures = record.failures + 1
                 record = msgspec.structs.replace(
-                    record, state=HookState.FAILED, hook=error.hook, error=reason
+                    record, state=HookState.FAILED, hook=error.hook, error=reason, failures=failures
                 )
             case None if not call.cancelled():
-                record = msgspec.structs.replace(record, state=HookState.DONE, hook="")
+                record = msgspec.structs.replace(record, state=HookState.DONE, hook="", failures=0)
             case _:
                 record = interrupted(record, "it was stopped before it returned")
 

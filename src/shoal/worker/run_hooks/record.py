@@ -14,7 +14,8 @@ from shoal.queue.contract import SharedNotes
 START, FINISH = "on_run_start", "on_run_finish"
 SEEDING_TOPIC = "runs being seeded"  # a run with a note there has not got all its tasks yet
 HOLD_TIME = timedelta(seconds=15)  # without a renewal; then another worker calls the hooks
-MAX_DEATHS = 3  # of workers in a row that called the same hooks; then these have failed
+MAX_FAILURES = 3  # calls in a row in the whole fleet that failed or whose worker died; then there is none
+REST_TIME = timedelta(minutes=10)  # after the last of them; then the count begins again
 
 
 class HookState(StrEnum):
@@ -37,6 +38,7 @@ class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid_scope: str | None = None
     launch: str = ""  # of the worker: those that were started together have one
     deaths: int = 0  # workers in a row that ended during the call, before this one
+    failures: int = 0  # calls in a row that failed or whose worker ended, this one too if it has failed
     hook: str = ""  # that is called, or that failed
     error: str = ""
 
@@ -67,6 +69,13 @@ class HookNote:
 
     record: HookRecord
     note: Note
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the hooks have failed as often as they may for now."""
+        record = self.record
+        has_failed = record.state is HookState.FAILED and record.failures >= MAX_FAILURES
+        return has_failed and self.note.age < REST_TIME
 
 
 def topic_of(run_id: str) -> str:
@@ -100,18 +109,33 @@ def interrupted(record: HookRecord, why: str) -> HookRecord:
 def next_record(before: HookRecord | None, worker: HookRecord) -> HookRecord:
     """Return the record that this worker writes to call the hooks: its own, or that they have failed.
 
-    Without the second, hooks that end their process would be called as long as workers are started.
+    Without the second, hooks that end their process would be called as long as workers are started. Hooks
+    that have failed as often as they may are only called after a rest, so their count begins again.
     """
     if before is None:
         return worker
     deaths = before.deaths + 1 if before.is_running else 0
-    taken = msgspec.structs.replace(worker, token=before.token + 1, deaths=deaths)
-    if deaths < MAX_DEATHS:
+    failures = before.failures + 1 if before.is_running else before.failures % MAX_FAILURES
+    taken = msgspec.structs.replace(worker, token=before.token + 1, deaths=deaths, failures=failures)
+    if failures < MAX_FAILURES:
         return taken
-    error = f"its worker process ended during the call, {deaths} times in a row"
+    times = f", {deaths} times in a row" if deaths > 1 else ""
+    error = f"its worker process ended during the call{times}"
     return msgspec.structs.replace(
         taken, state=HookState.FAILED, worker=before.worker, hook=before.hook, error=error
     )
+
+
+async def allow_calls(queue: SharedNotes, run_id: str) -> None:
+    """Let hooks that have failed be called as often as new ones: a person has resumed the run.
+
+    A failure of this moment counts on: the launches of many machines may resume a run together.
+    """
+    for kind in (START, FINISH):
+        found = await find_record(queue, run_id, kind)
+        if found and found.record.state is HookState.FAILED and found.note.age >= HOLD_TIME:
+            record = msgspec.structs.replace(found.record, failures=0)
+            await queue.swap_note(topic_of(run_id), kind, msgspec.json.encode(record), stamp=found.note.stamp)
 
 
 async def forget_hook_records(queue: SharedNotes, run_id: str) -> None:

@@ -175,11 +175,15 @@ async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):
     written = await typed("dead", "show", "--page", "mine", failed["id"], folder=folder)
     assert Path(written.out.strip()).read_bytes() == b"<title>A shop</title>"
     Path(written.out.strip()).unlink()
-    again = await say_in("run()\n", "dead", "shell", "mine", failed["id"], folder=folder)
+    again = await say_in(
+        "debug()\nrun()\ndebug()\nl\nq\n", "dead", "shell", "mine", failed["id"], folder=folder
+    )
     last = again.rpartition(">>> ")[0].rpartition("'https://…')")[2]
     assert '  File "prices.py", line 5, in read_price\n    return json.loads(text)\n' in last
     assert "… 3 frames in json (decoder.py:" in last and "To look at its variables" in last
     assert "Traceback" not in last and "session.py" not in last
+    # debug() opens at the user's line, not in the library that raised.
+    assert "There is no error to look at" in last and "prices.py(5)read_price()\n-> return json" in last
     (folder / "prices.py").write_text("def read_price(text):\n    return 7\n")
     tried = await say_in(
         "run()\npage.text('title')\n", "dead", "shell", "mine", failed["id"], "shop.py", folder=folder

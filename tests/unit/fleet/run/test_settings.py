@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from shoal.cli.options.job import read_job
+from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting, RunConflict
-from shoal.core.model import Task
+from shoal.core.model import ZERO, Task
 from shoal.fleet.run.change import change_settings, list_settings
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.settings import command_to_resume, open_job
 from shoal.queue.open import open_queue
+from shoal.worker.run_hooks import record
+from shoal.worker.run_hooks.record import START, HookState, find_record, new_record, topic_of
 from shoal.worker.run_settings.stored import LIVE, read_note
 
 SCRAPER = """
@@ -149,6 +153,44 @@ async def test_every_setting_that_may_change_is_listed_with_units(queue):
     assert (rows["rate"], rows["delay"]) == (("30/min", "run"), ("2s", "run"))
     assert rows["retry"] == ('{"delay":"60s"}', "run")
     assert rows["allow_private"] == ("as in the scraper", "scraper")
+
+
+async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):
+    run = (await opened_run(queue)).run
+
+    async def shown(setting):
+        return next(row.value for row in await list_settings(queue, run.id) if row.setting == setting)
+
+    assert await shown("statuses") == "none"
+    for typed, value, text in (
+        ("statuses=404", 404, "404"),
+        ("statuses=404,410", "404,410", "404,410"),
+        ("statuses=[404, 410]", [404, 410], "[404,410]"),
+        ("skip=*/login*", "*/login*", "*/login*"),
+        ('skip=["*/login*", "*/cart*"]', ["*/login*", "*/cart*"], '["*/login*","*/cart*"]'),
+        ("statuses=none", None, "none"),
+    ):
+        key, read = read_change(typed)
+        assert read == value
+        await change_settings(queue, run.id, {key: read})
+        assert await shown(key) == text
+        # What is shown can be typed.
+        await change_settings(queue, run.id, dict([read_change(f"{key}={text}")]))
+    assert await shown("statuses") == "none"
+
+
+@pytest.mark.parametrize("joins", [False, True])
+async def test_who_resumes_a_run_lets_its_failed_hooks_be_called_again_and_who_joins_does_not(
+    queue, monkeypatch, joins
+):
+    run = (await opened_run(queue)).run
+    calling = new_record("w1", None, "", "on_run_start prepare")
+    failed = msgspec.structs.replace(calling, state=HookState.FAILED, failures=3)
+    await queue.write_notes(topic_of(run.id), {START: msgspec.json.encode(failed)})
+    monkeypatch.setattr(record, "HOLD_TIME", ZERO)
+    await open_job(queue, replace(job(), joins=joins), run_id=run.id, resume=True)
+    found = await find_record(queue, run.id, START)
+    assert found.is_exhausted == joins and found.record.state is HookState.FAILED
 
 
 async def test_a_purged_run_is_forgotten(queue):

@@ -16,7 +16,7 @@ from shoal.web import stream
 from shoal.web.dead_errors import DeadErrorReader, DeadErrors
 from shoal.web.history import merge_rates
 from shoal.worker.run_hooks import record
-from shoal.worker.run_hooks.record import FINISH, MAX_DEATHS, START, new_record, next_record, topic_of
+from shoal.worker.run_hooks.record import FINISH, MAX_FAILURES, START, new_record, next_record, topic_of
 from tests.unit.web.tokens import OPERATOR, READER
 
 
@@ -59,7 +59,7 @@ async def test_hooks_that_run_or_have_failed_are_on_the_page_and_in_the_api(dash
     run = await dashboard.make_run(pages=1)
     calling = new_record("machine-7-abcd", None, "", "on_run_finish report")
     died = calling
-    for _ in range(MAX_DEATHS):
+    for _ in range(MAX_FAILURES):
         died = next_record(died, calling)
     notes = {START: msgspec.json.encode(calling), FINISH: msgspec.json.encode(died)}
     await dashboard.queue.write_notes(topic_of(run.id), notes)

@@ -46,6 +46,7 @@ def enqueue(
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
     from shoal.cli.options.declared import choose_seeds
+    from shoal.fleet.status.at_work import has_workers
 
     changes = common.setting("dedup", dedup)
     job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args, changes=changes)
@@ -55,11 +56,18 @@ def enqueue(
             f"Nothing to enqueue. Run: {command_on(queue, f'enqueue {quote(scraper)} --url https://…')}"
         )
         raise typer.Exit(Exit.USAGE)
-    report(with_queue(queue, lambda opened: fill(opened, job, seeds, rejects, run_id, invalid)), as_json)
+
+    async def filled(opened: "Queue") -> tuple[dict[str, Any], bool]:
+        queued = await fill(opened, job, seeds, rejects, run_id, invalid)
+        run = queued["run_id"]
+        return queued, run is not None and await has_workers(opened, run)
+
+    queued, at_work = with_queue(queue, filled)
+    report(queued, as_json, at_work=at_work)
 
 
-def report(queued: dict[str, Any], as_json: bool) -> None:
-    """Print what was queued and how to start workers on it."""
+def report(queued: dict[str, Any], as_json: bool, *, at_work: bool = False) -> None:
+    """Print what was queued, and how to start workers on it if there are none."""
     if as_json:
         put_json(queued)
         return
@@ -71,7 +79,10 @@ def report(queued: dict[str, Any], as_json: bool) -> None:
         f"Run {queued['run_id']}: {counted(queued['enqueued'], 'task')} queued, "
         f"{counted(queued['duplicate'], 'duplicate')}, {known}{queued['invalid']:,} invalid."
     )
-    say(f"Start workers, on this or any machine:  {queued['worker_command']}")
+    if at_work:
+        say(f"Workers are at work on it. To start more:  {queued['worker_command']}")
+    else:
+        say(f"Start workers, on this or any machine:  {queued['worker_command']}")
     if needs_secret(queued["worker_command"]):
         say("On that machine, set SHOAL_QUEUE to the queue's URL with its password; it is not shown here.")
 

@@ -10,7 +10,7 @@ from shoal.cli.console import counted, duration, put_json, put_rows, put_text, s
 from shoal.cli.open_queue import say_more, with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
-from shoal.fleet.command_hints import command_on
+from shoal.fleet.command_hints import command_on, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ app.command()(edit)
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Ids of dead letters; all that match by default."),
+    typer.Argument(metavar="[ID]...", help="Ids of dead letters, or their ends; all that match by default."),
 ]
 Step = Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")]
 Host = Annotated[
@@ -71,14 +71,16 @@ def list_(
     if letters and not as_json:
         say(f"Details:    {command_on(queue, f'dead show {run_id} {letters[0].id}')}")
         say(f"Change:     {command_on(queue, f'dead edit {run_id} {letters[0].id}')}")
-        say(f"Try again:  {command_on(queue, f'dead replay {run_id}')}")
+        # Those that were listed: without the options, all others would be tried again too.
+        used = [word for name, value in _options(where).items() if value for word in (name, value)]
+        say(f"Try again:  {command_on(queue, joined(['dead', 'replay', run_id, *used]))}")
     say_more(letters, limit)
 
 
 @app.command()
 def show(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")],
     page: Annotated[
         bool,
         typer.Option("--page", help="Write the page that failed to a temporary file and print its path."),
@@ -115,14 +117,14 @@ def show(
         put_text(f"Traceback of the last attempt:\n{letter.traceback}")
     sys.stdout.flush()  # the commands to type follow the report, also where both are one file
     if failed:
-        say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter_id}')}")
-    say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter_id}')}")
+        say(f"See the page:   {command_on(queue, f'dead show --page {run_id} {letter.id}')}")
+    say(f"Run its step:   {command_on(queue, f'dead shell {run_id} {letter.id}')}")
 
 
 @app.command()
 def shell(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")],
     scraper: Annotated[
         str | None,
         typer.Argument(metavar="[SCRAPER]", help="FILE[:NAME] of the scraper, unless shoal.toml has it."),
@@ -132,7 +134,7 @@ def shell(
 ) -> None:
     """Open a Python shell with the page that failed; run() runs its step on it again.
 
-    Example: shoal dead shell newest 8f9fe3ec3ffeeccf1ce804bcf769392d books.py
+    Example: shoal dead shell newest 69392d books.py
     """
     from shoal.cli.shell.dead_letter import open_dead_shell
 
@@ -154,13 +156,15 @@ def replay(
     from shoal.core.model import ZERO
     from shoal.core.values import read_positive_duration
     from shoal.fleet.run.settings import next_step
+    from shoal.fleet.status.letter_ids import whole_ids
 
     wait = ZERO if delay is None else read_positive_duration("--delay", delay)
     where = _filter(step, host, error)
 
     async def replayed(opened: "Queue", run: str) -> tuple[int, int, str]:
         total = (await opened.stats(run)).dead
-        count = await opened.replay(run, ids or None, where=where, delay=wait)
+        chosen = await whole_ids(opened, run, ids) if ids else None
+        count = await opened.replay(run, chosen, where=where, delay=wait)
         return count, total, await next_step(opened, queue, await opened.run(run))
 
     run_id, (count, total, next_line) = with_run(queue, run_id, replayed)
@@ -186,13 +190,16 @@ def drop(
     as_json: common.Json = False,
 ) -> None:
     """Drop dead letters for good."""
+    from shoal.fleet.status.letter_ids import whole_ids
+
     if not (ids or yes):
         typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
     where = _filter(step, host, error)
 
     async def dropped(opened: "Queue", run: str) -> tuple[int, int]:
         total = (await opened.stats(run)).dead
-        return await opened.drop(run, ids or None, where=where), total
+        chosen = await whole_ids(opened, run, ids) if ids else None
+        return await opened.drop(run, chosen, where=where), total
 
     run_id, (count, total) = with_run(queue, run_id, dropped)
     if as_json:
@@ -208,8 +215,12 @@ def _no_match(
 ) -> str:
     from shoal.core.values import no_match
 
-    used = {"--step": where.step, "--host": where.host, "--error": where.error, "--after": after}
-    return no_match("dead letter", total, used | {"the ids": " ".join(ids or ())})
+    used = _options(where) | {"--after": after, "the ids": " ".join(ids or ())}
+    return no_match("dead letter", total, used)
+
+
+def _options(where: "DeadFilter") -> dict[str, str | None]:
+    return {"--step": where.step, "--host": where.host, "--error": where.error}
 
 
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:

@@ -20,7 +20,7 @@ HIDDEN = "***"  # stands for the value of a header, which may be a secret
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Ids of dead letters; all that match by default."),
+    typer.Argument(metavar="[ID]...", help="Ids of dead letters, or their ends; all that match by default."),
 ]
 Url = Annotated[str | None, typer.Option("--url", help="New URL, for one letter.", metavar="URL")]
 UrlReplace = Annotated[
@@ -226,7 +226,7 @@ def _in_editor(queue: str, run_id: str, letter_id: str) -> dict[str, Any]:
     import click
 
     from shoal.core.errors import InvalidInput
-    from shoal.fleet.status.rows import find_letter
+    from shoal.fleet.status.letter_ids import find_letter
 
     letter = with_existing_queue(queue, lambda opened: find_letter(opened, run_id, letter_id))
     before = _as_document(letter)

@@ -86,7 +86,7 @@ def test_the_cache_is_shown_with_the_hit_rate_of_runs():
 
     on_queue(use)
     shown = typed("cache").stdout
-    assert "Cache in sqlite:///shoal.db: 2 entries, 0.0 KB, the oldest 0 s old." in shown
+    assert re.match(r"Cache in sqlite:///shoal.db: 2 entries, 0.0 KB, the oldest \d+ s old\.\n", shown), shown
     assert "33.3%" in shown and RUN in shown
     told = msgspec.json.decode(typed("cache", "newest", "--json").stdout)
     assert (told["entries"], told["bytes"], told["queue"]) == (2, 6, "sqlite:///shoal.db")
@@ -221,3 +221,55 @@ def test_the_command_that_exports_works_as_it_is_typed(folder, exists):
     (command,) = re.findall(r"run: (shoal export .+)", said)
     assert paste(command).exit_code == Exit.OK
     assert not exists or (folder / "items.jsonl").read_text() == "other\n"
+
+
+def test_the_command_to_try_again_takes_the_letters_that_were_listed():
+    listed = typed("dead", "list", RUN, "--error", "no price").stderr
+    assert f"Try again:  shoal dead replay {RUN} --error 'no price'" in listed
+    again = paste(listed.partition("Try again:  ")[2].splitlines()[0])
+    assert "1 task is pending again" in again.stderr
+    assert f"Try again:  shoal dead replay {RUN}\n" in typed("dead", "list", RUN).stderr
+
+
+def test_the_end_of_a_dead_letters_id_names_it_in_every_command():
+    async def ids(queue):
+        return [letter.id async for letter in queue.dead(RUN)]
+
+    one, two = on_queue(ids)
+    shown = typed("dead", "show", RUN, one[-6:])
+    assert one in shown.stdout and f"dead shell {RUN} {one}" in shown.stderr
+    missing = typed("dead", "drop", RUN, one[-6:], "000000")
+    assert missing.exit_code == Exit.USAGE and "has no dead letter '000000'" in missing.stderr
+    assert on_queue(ids) == [one, two]
+    short = typed("dead", "show", RUN, one[:3])
+    assert short.exit_code == Exit.USAGE and "at least 4 characters" in short.stderr
+    edited = typed("dead", "edit", RUN, one[-6:], "--priority", "7", "--json")
+    assert msgspec.json.decode(edited.stdout)["edited"] == 1
+    assert msgspec.json.decode(typed("dead", "replay", RUN, one[-6:], "--json").stdout)["replayed"] == 1
+    assert msgspec.json.decode(typed("dead", "drop", RUN, two[-6:], "--json").stdout)["dropped"] == 1
+    assert on_queue(ids) == []
+
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+books = Scraper("books")
+
+
+@books.step
+async def page(page: Page):
+    yield {"url": page.url}
+"""
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_tasks_added_to_a_run_that_workers_are_at_work_on_need_no_others(folder, request, at_work):
+    (folder / "books.py").write_text(SCRAPER)
+    if at_work:
+        request.getfixturevalue("worker")
+    said = typed("enqueue", "books.py", "--run", RUN, "--url", "http://new.example/").stderr
+    assert f"Run {RUN}: 1 task queued" in said
+    words = (
+        "Workers are at work on it. To start more:" if at_work else "Start workers, on this or any machine:"
+    )
+    assert f"{words}  shoal work books.py --run {RUN}" in said
