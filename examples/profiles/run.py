@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from examples.common.items import read_items
 from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
@@ -66,14 +67,10 @@ def _is_there(worker: dict[str, Any]) -> bool:
 
 
 def _check_results(work: Workspace) -> list[str]:
-    found = _lines(work.folder / "results" / "people.jsonl")
-    if found != _lines(EXPECTED):
+    found = read_items(work.folder / "results" / "people.jsonl")
+    if found != read_items(EXPECTED):
         raise Failure(f"{len(found)} items, and they are not those of {EXPECTED.name}")
     return [f"{len(found)} records passed three stages, each once, though a copy was killed"]
-
-
-def _lines(file: Path) -> list[str]:
-    return sorted(json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines())
 
 
 def _check_monitoring(work: Workspace, at_work: list[dict[str, Any]]) -> list[str]:
