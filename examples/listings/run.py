@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from examples.common.items import sort_items
 from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
@@ -130,7 +131,7 @@ def _check_stop(work: Workspace, code: int) -> str:
 
 def _check_results(work: Workspace, without_browser: bool) -> list[str]:
     skipped = f"{SCRIPTED}-" if without_browser else " "
-    found, wanted = _lines(work.folder / OUT, skipped), _lines(EXPECTED, skipped)
+    found, wanted = _read(work.folder / OUT, skipped), _read(EXPECTED, skipped)
     if found != wanted:
         raise Failure(f"{len(found)} items, and they are not the {len(wanted)} of {EXPECTED.name}")
     reasons = Counter(one["reason"] for one in work.read("rejects", "newest", "--limit", "1000"))
@@ -142,9 +143,9 @@ def _check_results(work: Workspace, without_browser: bool) -> list[str]:
     return [f"{len(found):,} accepted, {reasons.total()} rejected with their reason, each once", pages]
 
 
-def _lines(file: Path, skipped: str) -> list[str]:
+def _read(file: Path, skipped: str) -> list[str]:
     items = [json.loads(line) for line in file.read_text().splitlines()]
-    return sorted(json.dumps(one, sort_keys=True) for one in items if not one["id"].startswith(skipped))
+    return sort_items(one for one in items if not one["id"].startswith(skipped))
 
 
 def _check_proxies(work: Workspace) -> str:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from examples.common.items import read_items
 from examples.common.patience import Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
@@ -45,7 +46,7 @@ def show(folder: Path, queue: str) -> list[str]:
 
 def _show_producer(work: Workspace) -> list[str]:
     (queued,) = work.read(*PRODUCE, "--invalid", "dead")
-    rejects = _lines(work.folder / "rejects.jsonl")
+    rejects = read_items(work.folder / "rejects.jsonl")
     if (queued["enqueued"], queued["invalid"], len(rejects)) != (QUEUED, INVALID, INVALID):
         raise Failure(f"The producer says {queued}, and rejects {rejects}")
     return [f"{QUEUED} articles of nine sitemaps queued, {INVALID} invalid URLs reported with file and entry"]
@@ -70,8 +71,8 @@ def _show_workers(work: Workspace) -> float:
 def _check_results(work: Workspace) -> list[str]:
     (status,) = work.read("status", "newest")
     work.shoal("export", "newest", "--to", "news.jsonl")
-    found = _lines(work.folder / "news.jsonl")
-    if found != _lines(EXPECTED):
+    found = read_items(work.folder / "news.jsonl")
+    if found != read_items(EXPECTED):
         raise Failure(f"{len(found)} items, and they are not those of {EXPECTED.name}")
     if status["expired"] != len(PAPERS) * WEATHER:
         raise Failure(f"{status['expired']} articles have expired, not {len(PAPERS) * WEATHER}")
@@ -135,10 +136,6 @@ def _headline(seconds: float) -> list[str]:
         f"{QUEUED} articles in {seconds:.0f} s by {WORKERS} workers; a paper allows {RATE * 60} a minute",
         "the report: four workers on priority, normal and failed queues of 30 minutes, 1 hour and 24 hours",
     ]
-
-
-def _lines(file: Path) -> list[str]:
-    return sorted(json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from examples.common.items import read_items
 from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
@@ -66,14 +67,10 @@ def _is_there(worker: dict[str, Any]) -> bool:
 
 
 def _check_results(work: Workspace) -> list[str]:
-    found = _lines(work.folder / "results" / "people.jsonl")
-    if found != _lines(EXPECTED):
+    found = read_items(work.folder / "results" / "people.jsonl")
+    if found != read_items(EXPECTED):
         raise Failure(f"{len(found)} items, and they are not those of {EXPECTED.name}")
     return [f"{len(found)} records passed three stages, each once, though a copy was killed"]
-
-
-def _lines(file: Path) -> list[str]:
-    return sorted(json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines())
 
 
 def _check_monitoring(work: Workspace, at_work: list[dict[str, Any]]) -> list[str]:
@@ -82,12 +79,14 @@ def _check_monitoring(work: Workspace, at_work: list[dict[str, Any]]) -> list[st
     unfinished = work.read("records", "newest", "--state", "leased")
     if held or unfinished:
         raise Failure(f"Leases are left: {held} {unfinished}")
-    logged = [json.loads(line) for line in (work.folder / "links-0.log").read_text().splitlines()]
+    logs = [work.folder / f"links-{number}.log" for number in range(COPIES["links"])]
+    logged = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    # Of one copy this may not hold: on a busy machine it may come too late for any task.
     if not any(line.get("step") == "links" for line in logged):
-        raise Failure("The log of a copy has no line for its tasks")
+        raise Failure("The logs of the last stage have no line for its tasks")
     return [
         f"{len(at_work)} processes were listed, the coordinator among them; no stale claim is left",
-        f"{len(logged)} lines of JSON in the log of one copy",
+        f"{len(logged)} lines of JSON in the logs of the last stage",
     ]
 
 

@@ -1,17 +1,15 @@
 """Runs the example: six registries, started in every way, two of them through Tor, one killed and resumed."""
 
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from examples.common.control_room import TOKEN, ControlRoom
+from examples.common.items import read_items, sort_items
 from examples.common.patience import PATIENCE, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
@@ -166,7 +164,7 @@ def _show_india(work: Workspace, urls: int) -> list[str]:
         raise Failure(f"The autoscaler decided {[one['target'] for one in decided]}")
     work.shoal("export", queued["run_id"], "--to", "india.jsonl")
     kept = [number for number in range(1, urls + 1) if not is_gone(number)]
-    if _lines(work.folder / "india.jsonl") != _sorted(medicine("IN", number) for number in kept):
+    if read_items(work.folder / "india.jsonl") != sort_items(medicine("IN", number) for number in kept):
         raise Failure("The items of India are not those of its registry")
     dead = work.read("dead", "list", queued["run_id"], "--limit", "1000")
     if len(dead) != urls - len(kept) or any("404" not in one["error"] for one in dead):
@@ -203,17 +201,9 @@ def _show_browsers(work: Workspace, tor: PrivateTor) -> list[str]:
 
 
 def _compare(country: str, file: Path) -> None:
-    found = _lines(file)
-    if found != _lines(EXPECTED / f"{country}.jsonl"):
+    found = read_items(file)
+    if found != read_items(EXPECTED / f"{country}.jsonl"):
         raise Failure(f"{len(found)} items, and they are not those of expected/{country}.jsonl")
-
-
-def _lines(file: Path) -> list[str]:
-    return _sorted(json.loads(line) for line in file.read_text().splitlines())
-
-
-def _sorted(items: Iterable[dict[str, Any]]) -> list[str]:
-    return sorted(json.dumps(item, sort_keys=True) for item in items)
 
 
 def run() -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.common.control_room import ControlRoom
+from examples.common.items import read_items
 from examples.common.patience import PATIENCE, POLL, Failure
 from examples.common.show import main
 from examples.common.site import SiteOfExample
@@ -80,7 +81,10 @@ def _machine_of(worker: dict[str, Any]) -> str:
 
 
 def _check_profiles(work: Workspace, code: int) -> list[str]:
-    found, wanted = _lines(work.folder / "results" / "profiles.jsonl"), _lines(FOLDER / "expected.jsonl")
+    found, wanted = (
+        read_items(work.folder / "results" / "profiles.jsonl"),
+        read_items(FOLDER / "expected.jsonl"),
+    )
     if code != 3 or found != wanted:
         raise Failure(f"The coordinator ended with {code}, and {len(found)} profiles; {len(wanted)} expected")
     dead = work.read("dead", "list", "newest")
@@ -90,10 +94,6 @@ def _check_profiles(work: Workspace, code: int) -> list[str]:
         f"{len(found)} profiles, each once, though a machine and the coordinator were killed",
         f"{len(dead)} accounts that are gone are dead letters, after one attempt",
     ]
-
-
-def _lines(file: Path) -> list[str]:
-    return sorted(json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines())
 
 
 def _check_script(work: Workspace) -> str:

@@ -17,15 +17,30 @@ from tests.servers.process import ServerMissing
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)  # whole projects on two queues each, among other tests
-@pytest.mark.parametrize("example", ["listings", "news", "profiles", "registries", "social"])
-def test_an_example_gives_what_it_must(example):
-    command = [sys.executable, "-m", f"examples.{example}.run"]
+FLEETS = {
+    "listings": "postgres",
+    "news": "rabbitmq",
+    "profiles": "postgres",
+    "registries": "postgres",
+    "social": "redis",
+}
+
+
+def on_queues():
+    """Return each example on its fleet; on SQLite it shows the same once more."""
+    for example, fleet in FLEETS.items():
+        yield pytest.param(example, fleet, marks=pytest.mark.long)
+        yield pytest.param(example, "sqlite", marks=pytest.mark.full)
+
+
+@pytest.mark.timeout(900)  # whole projects, among other tests
+@pytest.mark.parametrize(("example", "queue"), list(on_queues()))
+def test_an_example_gives_what_it_must(example, queue):
+    command = [sys.executable, "-m", f"examples.{example}.run", "--queue", queue]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
-    assert told.count(f"{example} on ") == 2 and ("skipped" not in told or "CI" not in os.environ), told
+    assert f"{example} on {queue}: " in told and ("skipped" not in told or "CI" not in os.environ), told
 
 
 @pytest.mark.parametrize("kind", ["compose", "kubernetes"])

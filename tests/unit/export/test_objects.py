@@ -58,7 +58,6 @@ def test_an_error_says_what_to_check(scheme, error, reason, advice):
     ("scheme", "name"), [("s3", "AWS_ENDPOINT_URL"), ("gs", "GOOGLE_BASE_URL"), ("az", "AZURE_ENDPOINT")]
 )
 def test_an_endpoint_that_is_no_address_is_refused(monkeypatch, scheme, name):
-    pytest.importorskip("obstore")
     monkeypatch.setenv(name, "localhost:9000")
     with pytest.raises(InvalidSetting, match=f"{name} must begin with http:// or https://; got 'localhost"):
         ObjectAddress.read(f"{scheme}://shop/items.jsonl").open()

@@ -20,7 +20,7 @@ def test_with_a_resource(number, resource): pass
 def test_that_fails():
     print("seen before it failed")
     assert 1 == 2
-def test_that_is_skipped(): pytest.skip("no reason")
+def test_that_is_skipped(): pytest.skip("tor is not installed")
 """
 
 
