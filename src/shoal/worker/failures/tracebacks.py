@@ -1,7 +1,6 @@
 """Tracebacks of the user's code: frames of libraries are folded into one line, and the size is bounded."""
 
 import os
-import re
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -12,6 +11,7 @@ from types import TracebackType
 
 from shoal.core.failures import MAX_TRACEBACK
 from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.redact import Redact, redacted
 from shoal.core.text import printable
 
@@ -22,7 +22,7 @@ MAX_LINE = 300  # characters
 SHOAL = "shoal"
 _SHOAL_FOLDER = str(Path(__file__).parents[2])
 _SITE_PACKAGES = ("site-packages", "dist-packages")
-_MODULE_OF_FILE = re.compile(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
+_MODULE_OF_FILE = lazy_pattern(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
 _STANDARD = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
 
 
