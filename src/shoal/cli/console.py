@@ -1,6 +1,5 @@
 """Terminal output: messages on stderr, data on stdout."""
 
-import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_C1 = re.compile("[\x7f-\x9f]")
+_C1 = lazy_pattern("[\x7f-\x9f]")
 FOLDS = ("url", "error", "info", "says", "reason", "data", "why")  # columns that wrap in a narrow terminal
 NO_WIDTH = 10_000
 

@@ -1,6 +1,5 @@
 """The results of a source: tasks, and refusals with their position and reason."""
 
-import re
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 from shoal.core.errors import InvalidUrl
 from shoal.core.http import Request, Response
 from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import SECOND, Task
 from shoal.core.text import printable, shorten
 from shoal.core.urls import canonical
@@ -16,8 +16,8 @@ MAX_SHOWN = 200  # characters of a refused text that are kept
 MAX_SCANNED = 8192  # characters that are searched for a password
 
 REPLACED = "\ufffd"  # the replacement character for undecodable bytes
-_BREAK = re.compile(r"[\t\r\n]")
-_USERINFO = re.compile(r"//[^/?#\s@]*@")
+_BREAK = lazy_pattern(r"[\t\r\n]")
+_USERINFO = lazy_pattern(r"//[^/?#\s@]*@")
 
 
 @dataclass(frozen=True, slots=True)

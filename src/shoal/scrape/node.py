@@ -3,12 +3,12 @@
 from typing import Any, overload
 
 import msgspec
-from turbohtml import Element, SelectorSyntaxError
-from turbohtml import Node as Raw
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
 from shoal.scrape.other_tools import missing_attribute, selector_instead_of
+from shoal.scrape.parsing.html import Element, SelectorSyntaxError
+from shoal.scrape.parsing.html import Node as Raw
 from shoal.scrape.text import text_of
 
 

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, Protocol
 
 import msgspec
-from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
 from shoal.core.http import Headers, LiveTab, Response
@@ -27,6 +26,7 @@ from shoal.scrape.forms import fields_of
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
 from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.parsing.charset import read_text
+from shoal.scrape.parsing.html import Document
 from shoal.scrape.parsing.tree import parse_html
 from shoal.scrape.requests import Send, add_params, send_request
 from shoal.scrape.text import text_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from turbohtml import Element, Node, Text
+from shoal.scrape.parsing.html import Element, Node, Text
 
 # Elements that start a new line on the screen, or a new field.
 _BLOCKS = """

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from shoal.core.errors import NotNow, StepEnded
 from shoal.core.failures import message_of
@@ -33,11 +34,13 @@ from shoal.worker.files.sink import FileSink
 from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate
 from shoal.worker.requests.sender import StepRequests
 from shoal.worker.requests.step_runner import StepRunner
 from shoal.worker.task_waits import TaskWaits
+
+if TYPE_CHECKING:
+    from shoal.worker.recrawl.store import VisitStore
 
 
 class TaskProcessor:
@@ -252,7 +255,7 @@ class TaskProcessor:
 
         return await downloads.carry_out(attempt.task, step, attempt.new_counts().files, fetch, run_step)
 
-    async def _revisit(self, revisits: VisitStore, step: Step, attempt: TaskAttempt) -> Harvest:
+    async def _revisit(self, revisits: "VisitStore", step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
         task = attempt.task
         past = await revisits.read(task)

@@ -24,7 +24,9 @@ OF_OTHERS = (
     "rich",
     "shoal.cli.commands.crawl.fleet",
     "shoal.discover.sitemaps.walk",
+    "shoal.export.archive.warc_read",
     "shoal.export.files.csv",
+    "shoal.fetch.archive",
     "shoal.fetch.browser",
     "shoal.fetch.proxies",
     "shoal.fetch.sessions",
@@ -32,6 +34,10 @@ OF_OTHERS = (
     "shoal.fetch.tor",
     "shoal.queue.postgres",
     "shoal.queue.redis",
+    "shoal.worker.ipc.http_server",
+    "shoal.worker.ondemand.listener",
+    "shoal.worker.recrawl.store",
+    "sysconfig",
     "warcio",
 )
 

@@ -5,8 +5,10 @@ imports 150 such classes and uses some of them: that was a quarter of the start 
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from dataclasses import dataclass as standard_dataclass
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -19,11 +21,30 @@ else:
         """Make a class a dataclass: the same fields, equality, hash and errors as the standard one."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
+        # Without a docstring the standard decorator writes one from the signature, in several milliseconds.
+        cls.__doc__ = cls.__doc__ or cls.__name__
         if _is_special(cls):
-            return dataclasses.dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
-        made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+            return standard_dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
+        made = standard_dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
         _add_methods(made, frozen=frozen, eq=eq)
         return made
+
+
+OPTIONS = {"frozen", "slots", "kw_only", "eq"}
+
+
+@contextmanager
+def used_by_imports() -> Iterator[None]:
+    """Give this decorator to the modules of other packages that are imported meanwhile."""
+
+    def choose(cls: Any = None, /, **options: Any) -> Any:
+        return dataclass(cls, **options) if options.keys() <= OPTIONS else standard_dataclass(cls, **options)
+
+    dataclasses.dataclass = choose
+    try:
+        yield
+    finally:
+        dataclasses.dataclass = standard_dataclass
 
 
 METHODS = {"__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__"}

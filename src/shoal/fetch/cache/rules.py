@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from shoal.core.http import Headers
 from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import ZERO
 
 MAX_LIFETIME = timedelta(days=365)
@@ -38,8 +39,8 @@ NOT_STORED = frozenset(
 # In a 304 these describe its own, empty body.
 BODY_HEADERS = frozenset({"content-encoding", "content-length", "content-range", "content-type"})
 
-_DIRECTIVE = re.compile(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?')
-_SECONDS = re.compile(r"\d{1,18}", re.ASCII)
+_DIRECTIVE = lazy_pattern(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?')
+_SECONDS = lazy_pattern(r"\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

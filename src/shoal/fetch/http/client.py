@@ -1,6 +1,5 @@
 """The HTTP client: sends requests, follows redirects through egress checks, under one deadline."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import perf_counter
@@ -8,6 +7,7 @@ from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
 from shoal.core.secrets import current_secrets
@@ -37,8 +37,8 @@ RESERVED = frozenset(
         "upgrade",
     }
 )
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_TOKEN = lazy_pattern(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+_CONTROLS = lazy_pattern(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ResponseHead(Protocol):

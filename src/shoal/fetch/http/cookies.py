@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.urls import name_of, registrable_domain
 
 MAX_HOSTS = 5_000  # and as many sites
@@ -14,7 +15,7 @@ MAX_LENGTH = 4_096  # characters of one cookie
 MAX_LENGTH_PER_HOST = 16_384  # more than servers accept in one header
 
 _SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None"}
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROLS = lazy_pattern(r"[\x00-\x1f\x7f]")
 
 
 class Cookie(NamedTuple):

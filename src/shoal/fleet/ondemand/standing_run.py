@@ -9,7 +9,7 @@ from shoal.core.errors import InvalidSetting, NobodyListens
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
-from shoal.fleet.telemetry.metrics_server import HERE, read_address
+from shoal.fleet.telemetry.addresses import HERE, read_address
 from shoal.queue.contract import QueueAdmin, SharedNotes
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.calls import ListenerRecord, Listening, read_listener, topic_of

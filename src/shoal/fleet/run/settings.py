@@ -1,6 +1,5 @@
 """Opens a run with the settings that it was made with; what is given again is changed for the run."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,6 +8,7 @@ import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
@@ -48,7 +48,7 @@ FIXED: Mapping[str, str] = {
     "recrawl": "decides what is recorded of each page from the first one on",
     "replay": "is the recording that the run was made from",
 }
-PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
+PAGE_LIMIT = lazy_pattern(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
 FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
 

@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Self
 
-from shoal.core.errors import InvalidSetting, ShoalError
+from shoal.core.errors import ShoalError
 from shoal.worker.ipc.http_server import HttpReply, HttpRequest, SmallHttpServer
 
 RENDER_TIMEOUT = timedelta(seconds=5)
 MAX_CONNECTIONS = 16
-HERE = "127.0.0.1"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Render = Callable[[], Awaitable[bytes]]
@@ -53,11 +52,3 @@ class MetricsServer:
                 return HttpReply(200, b"ok\n" if is_check else text, {"content-type": TEXT})
         except ShoalError as error:
             return HttpReply(503, f"{type(error).__name__}\n".encode())
-
-
-def read_address(key: str, text: str) -> tuple[str, int]:
-    """Read HOST:PORT or PORT, which means loopback; raises InvalidSetting."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSetting(key, f"takes HOST:PORT or PORT, such as 127.0.0.1:9464, not {text!r}")
-    return host.strip("[]") or HERE, int(port)

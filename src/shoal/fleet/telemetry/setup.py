@@ -10,9 +10,9 @@ from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
 from shoal.core.model import SECOND, Run
 from shoal.core.tasks import exchange_last, repeat, restarted, watched
 from shoal.fleet.status.progress import ProgressReader
+from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
-from shoal.fleet.telemetry.metrics_server import MetricsServer, read_address
 from shoal.queue.contract import Queue
 from shoal.worker.telemetry.events import LogForwarder
 from shoal.worker.telemetry.tracing import check_tracing
@@ -53,6 +53,8 @@ async def metrics_of(
         yield metrics
         return
     need_library()
+    from shoal.fleet.telemetry.metrics_server import MetricsServer  # imported only if used
+
     async with MetricsServer(address, metrics.text, metrics.find_problem) as server:
         say(f"Metrics are at {server.url}")
         yield metrics

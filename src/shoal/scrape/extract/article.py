@@ -3,10 +3,9 @@
 from copy import deepcopy
 from typing import Any
 
-from turbohtml import Document, Element
-
 from shoal.scrape.extract.structured import read_jsonld
 from shoal.scrape.node import select_first
+from shoal.scrape.parsing.html import Document, Element
 
 MAX_LINKED = 0.1  # of the text that a larger element adds; navigation is nearly all links
 MAX_STEPS = 12  # each reads all text of an element

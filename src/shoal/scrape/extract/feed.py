@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from turbohtml import Document, HTMLParseError, parse_xml
 
 from shoal.core.errors import InvalidUrl, ParseFailed
 from shoal.core.urls import join
+from shoal.scrape.parsing.html import Document, HTMLParseError, parse_xml
 from shoal.scrape.parsing.tree import MAX_TEXT
 
 Parse = Callable[[], Document]

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from turbohtml import Document, MicrodataItem
-
 from shoal.core.errors import InvalidUrl, ParseFailed
 from shoal.core.urls import join
+from shoal.scrape.parsing.html import Document, MicrodataItem
 from shoal.scrape.text import text_of
 
 MAX_OBJECTS = 100_000  # of one page

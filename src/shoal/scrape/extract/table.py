@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from turbohtml import Element
-
 from shoal.core.errors import ParseFailed
+from shoal.scrape.parsing.html import Element
 from shoal.scrape.text import text_of
 
 MAX_COLUMNS = 1_000

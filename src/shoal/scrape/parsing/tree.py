@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from functools import partial
 from time import thread_time
 
-from turbohtml import Document, IncrementalParser, parse
-
 from shoal.core.errors import ParseFailed
+from shoal.scrape.parsing.html import Document, IncrementalParser, parse
 from shoal.scrape.parsing.memory_limit import GrowthLimit, can_limit_memory
 
 MAX_TEXT = 8_000_000  # characters

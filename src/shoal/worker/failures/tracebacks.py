@@ -1,10 +1,8 @@
 """Tracebacks of the user's code: frames of libraries are folded into one line, and the size is bounded."""
 
 import os
-import re
-import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from traceback import FrameSummary, TracebackException, walk_tb
@@ -12,6 +10,7 @@ from types import TracebackType
 
 from shoal.core.failures import MAX_TRACEBACK
 from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.redact import Redact, redacted
 from shoal.core.text import printable
 
@@ -22,8 +21,7 @@ MAX_LINE = 300  # characters
 SHOAL = "shoal"
 _SHOAL_FOLDER = str(Path(__file__).parents[2])
 _SITE_PACKAGES = ("site-packages", "dist-packages")
-_MODULE_OF_FILE = re.compile(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
-_STANDARD = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
+_MODULE_OF_FILE = lazy_pattern(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
 
 
 @lru_cache(maxsize=10_000)
@@ -37,10 +35,17 @@ def library_of(filename: str) -> str | None:
     for marker in _SITE_PACKAGES:
         if marker in parts[:-1]:
             return parts[parts.index(marker) + 1].removesuffix(".py")
-    for folder in _STANDARD:
+    for folder in _standard_folders():
         if filename.startswith(folder + os.sep):
             return Path(filename).relative_to(folder).parts[0].removesuffix(".py")
     return None
+
+
+@cache
+def _standard_folders() -> set[str]:
+    import sysconfig  # imported only if used
+
+    return {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,6 @@ from shoal.worker.ipc.protocol import (
     read_config,
 )
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
-from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.process.procfs import is_process_running, pid_scope
@@ -152,6 +151,8 @@ async def work(
         gc.collect()
         gc.freeze()
         if config.listening:
+            from shoal.worker.ondemand.listener import CallListener  # imported only if used
+
             listener = CallListener(
                 queue, run, worker, worker_id=config.worker_id, listening=config.listening
             )

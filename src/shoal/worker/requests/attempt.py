@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 from shoal.core.http import BodySink, LiveTab, Response
 from shoal.core.lazy.dataclasses import dataclass
@@ -15,8 +16,10 @@ from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.requests.turns import HostTurns
+
+if TYPE_CHECKING:
+    from shoal.worker.recrawl.store import VisitStore
 
 
 class NothingKnown(Exception):
@@ -39,7 +42,7 @@ class ProcessorTools:
     robots: Robots | None
     threads: Executor
     markers: StepMarkers
-    revisits: VisitStore | None = None
+    revisits: "VisitStore | None" = None
     redact: Redact = redacted
     on_begin: Callable[[Lease], None] | None = None
     on_error: OnError | None = None

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
-from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.dataclasses import dataclass, used_by_imports
+
+STANDARD = dataclasses.dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,3 +138,42 @@ def test_most_classes_of_a_run_are_not_made_by_the_standard_library():
     found = subprocess.run([sys.executable, "-c", counts], capture_output=True, text=True, check=True)
     ours, standard = map(int, found.stdout.split())
     assert ours > 2 * standard
+
+
+def test_modules_that_are_imported_meanwhile_get_the_fast_decorator():
+    with used_by_imports():
+        from dataclasses import dataclass as given
+
+        @given(frozen=True)
+        class Options:
+            """Options of a library."""
+
+            width: int = 80
+
+        @given(order=True)
+        class Version:
+            """What only the standard decorator makes."""
+
+            number: int
+
+    assert Options.__init__.__code__.co_varnames[:2] == ("self", "args")  # not written yet
+    assert Options(width=3) == Options(3) != Options()
+    assert Version(1) < Version(2)
+    assert dataclasses.dataclass is STANDARD
+
+
+def test_the_dataclasses_of_the_parser_are_made_by_the_fast_decorator():
+    looks = (
+        "from shoal.scrape.page import Page; import turbohtml\n"
+        "print(turbohtml.Markdown.__repr__.__module__, turbohtml.Markdown().links.style)"
+    )
+    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["shoal.core.lazy.dataclasses", "inline"]
+
+
+def test_a_class_without_a_docstring_gets_its_name():
+    @dataclass
+    class Bare:
+        x: int
+
+    assert Bare.__doc__ == "Bare"

@@ -19,6 +19,7 @@ from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import RunState
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
 NEWEST = "newest"
-ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)$", re.MULTILINE)  # in the error of a worker
+ALLOW_PRIVATE = lazy_pattern(r"--allow-private (\S+)$", re.MULTILINE)  # in the error of a worker
 
 
 @remember_options(sources=(*SOURCES, "again"))

@@ -28,8 +28,8 @@ def metrics(
 
     Example: shoal metrics --listen 0.0.0.0:9464 --queue postgresql://db/shoal
     """
+    from shoal.fleet.telemetry.addresses import read_address
     from shoal.fleet.telemetry.metrics import need_library
-    from shoal.fleet.telemetry.metrics_server import read_address
 
     need_library()
     address = read_address("--listen", listen) if listen else None
