@@ -33,8 +33,7 @@ from shoal.fleet.run.wait import TaskWaiter, outcomes
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream
-from shoal.fleet.status.findings import RunFindings, read_findings
-from shoal.fleet.status.items import sample_of
+from shoal.fleet.status.findings import RunFindings, read_findings, sample_of
 from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies

@@ -1,11 +1,12 @@
-"""What to look at after a run: its first errors, the first reject, and fields that stay empty."""
+"""What to look at after a run: its first errors, the first reject, fields that stay empty, some items."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import field
 from typing import Any
 
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import Stats
+from shoal.core.model import Stats, StoredItem
 from shoal.core.tasks import first
 from shoal.core.text import shorten
 from shoal.queue.contract import Queue, QueueReports
@@ -92,3 +93,19 @@ async def _empty_fields(queue: QueueReports, run_id: str, stats: Stats) -> list[
 def is_empty(value: Any) -> bool:
     """Return whether a field holds nothing; 0 and false are something."""
     return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
+
+
+async def sample_of(
+    source: AsyncIterator[StoredItem], size: int, chance: random.Random | None = None
+) -> list[StoredItem]:
+    """Return `size` random items of a stream in their order; only these are held in memory."""
+    draw = chance or random.Random()
+    kept: list[StoredItem] = []
+    seen = 0
+    async for item in source:
+        seen += 1
+        if len(kept) < size:
+            kept.append(item)
+        elif (place := draw.randrange(seen)) < size:
+            kept[place] = item
+    return sorted(kept, key=lambda item: item.id)

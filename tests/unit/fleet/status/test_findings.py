@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from shoal.core.model import Counts, Stats, StoredItem
-from shoal.fleet.status.findings import MAX_CLASSES, MAX_ITEMS, is_empty, read_findings
-from shoal.fleet.status.items import sample_of
+from shoal.fleet.status.findings import MAX_CLASSES, MAX_ITEMS, is_empty, read_findings, sample_of
 
 
 def item(number, step="book", **data):

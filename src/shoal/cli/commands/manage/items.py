@@ -107,7 +107,7 @@ async def _read(
     queue: "QueueReports", run_id: str, step: str | None, head: int, sample: int | None
 ) -> "tuple[list[StoredItem], int, int]":
     """Return the chosen items, how many there are of the step, and how many in all."""
-    from shoal.fleet.status.items import sample_of
+    from shoal.fleet.status.findings import sample_of
 
     stats = await queue.stats(run_id)
     total = stats.items if step is None else stats.steps[step].items if step in stats.steps else 0
