@@ -37,3 +37,15 @@ def test_a_file_stays_small():
         str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")
     }
     assert {name: count for name, count in lines.items() if count > LARGER.get(name, MAX_LINES)} == {}
+
+
+def test_no_private_name_of_a_dependency_is_imported():
+    private = re.compile(
+        r"^ *(?:from (?!shoal)[\w.]+\.(_[a-z]\w*)|from (?!shoal)[\w.]+ import .*(?<!as )\b(_[a-z]\w*))", re.M
+    )
+    found = {
+        str(file.relative_to(PACKAGE)): names
+        for file in PACKAGE.rglob("*.py")
+        if (names := private.findall(file.read_text()))
+    }
+    assert found == {}
