@@ -73,3 +73,15 @@ def _is_number(value: ast.expr) -> bool:
         case ast.BinOp(left=left, right=right):
             return _is_number(left) and _is_number(right)
     return False
+
+
+def test_no_private_name_of_a_dependency_is_imported():
+    private = re.compile(
+        r"^ *(?:from (?!shoal)[\w.]+\.(_[a-z]\w*)|from (?!shoal)[\w.]+ import .*(?<!as )\b(_[a-z]\w*))", re.M
+    )
+    found = {
+        str(file.relative_to(PACKAGE)): names
+        for file in PACKAGE.rglob("*.py")
+        if (names := private.findall(file.read_text()))
+    }
+    assert found == {}
