@@ -4,6 +4,7 @@ from typing import Any
 
 # The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
+    16: "SELECT",  # it only stores the timeline
     15: "DROP TABLE shoal.timeline; DROP FUNCTION shoal.server_timeline, shoal.promoted_at",
     14: "DROP FUNCTION shoal.replay_after",
     13: "DROP TABLE shoal.purged; DROP FUNCTION shoal.edit_dead, shoal.purge_rest",
