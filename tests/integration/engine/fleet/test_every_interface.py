@@ -1,0 +1,95 @@
+"""Command, JSON API and program do the same on every queue, and each finds what the others did."""
+
+from contextlib import asynccontextmanager
+
+import httpx2
+
+import shoal
+from shoal.web.app import make_app
+from shoal.web.context import WebContext, WebSettings
+from shoal.web.sampler import Sampler
+from tests.integration.engine.shell import typed
+from tests.unit.web.tokens import HERE, OPERATOR
+
+SCRAPER = """
+from shoal import Page, Scraper
+
+news = Scraper("news", rate=None, robots=False, allow_private="127.0.0.0/8")
+
+@news.step
+async def article(page: Page):
+    yield {"url": page.url}
+"""
+TOML = """
+queue = "{queue}"
+
+[scrapers]
+news = "news.py:news"
+"""
+URL = "https://news.example"
+
+
+class Interfaces:
+    """The same queue by command, over HTTP and in Python."""
+
+    def __init__(self, folder, app, http):
+        self.folder, self.app, self.http = folder, app, http
+
+    async def type(self, *words):
+        done = await typed(*words, "--json", folder=self.folder)
+        assert done.code == 0, done.err
+        return done.row
+
+    async def post(self, path, **body):
+        response = await self.http.post(f"/api{path}", json=body)
+        assert response.status_code < 300, response.text
+        return response.json()
+
+
+@asynccontextmanager
+async def interfaces(bench):
+    (bench.folder / "news.py").write_text(SCRAPER)
+    (bench.folder / "shoal.toml").write_text(TOML.format(queue=bench.queue_url))
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        web = make_app(WebContext(app, Sampler(app.queue), WebSettings.read(operator_token=OPERATOR)))
+        headers = {"Authorization": f"Bearer {OPERATOR}"}
+        transport = httpx2.ASGITransport(web)
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE, headers=headers) as http:
+            yield Interfaces(bench.folder, app, http)
+
+
+async def test_each_tells_the_command_that_starts_a_worker(any_bench):
+    async with interfaces(any_bench) as here:
+        row = await here.type("enqueue", "news", "--url", f"{URL}/1", "--run", "typed")
+        posted = await here.post("/runs", scraper="news", urls=[f"{URL}/1"], run_id="posted")
+        run = await here.app.start("news", urls=[f"{URL}/1"], run_id="program")
+    commands = [row["worker_command"], posted["worker_command"], run.worker_command]
+    assert [words.split()[:5] for words in commands] == [
+        ["shoal", "work", "news", "--run", name] for name in ("typed", "posted", "program")
+    ]
+
+
+async def test_what_one_has_queued_the_others_leave_out(any_bench):
+    async with interfaces(any_bench) as here:
+        urls = [word for number in (1, 2) for word in ("--url", f"{URL}/{number}")]
+        row = await here.type("enqueue", "news", *urls, "--dedup", "1h")
+        posted = await here.post(
+            "/runs", scraper="news", urls=[f"{URL}/2", f"{URL}/3"], settings={"dedup": "1h"}
+        )
+        wanted = [f"{URL}/{number}" for number in (1, 3, 4)]
+        report = (await here.app.start("news", urls=wanted, settings={"dedup": "1h"})).report
+    assert (row["enqueued"], row["known"]) == (2, 0)
+    assert (posted["enqueued"], posted["known"]) == (1, 1)
+    assert (report.added, report.known) == (1, 2)
+
+
+async def test_each_makes_dead_letters_of_invalid_seeds(any_bench):
+    async with interfaces(any_bench) as here:
+        await here.type("enqueue", "news", "--url", "bad url", "--run", "typed", "--invalid", "dead")
+        await here.post("/runs", scraper="news", urls=["bad url"], invalid="dead", run_id="posted")
+        await here.app.start("news", urls=["bad url"], on_invalid="dead", run_id="program")
+        places = [
+            [letter.task.payload["where"] for letter in await (await here.app.run(name)).dead()]
+            for name in ("typed", "posted", "program")
+        ]
+    assert places == [["--url bad url"], ["urls[0]"], ["urls[0]"]]
