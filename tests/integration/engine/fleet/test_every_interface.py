@@ -1,30 +1,43 @@
 """Command, JSON API and program do the same on every queue, and each finds what the others did."""
 
+import asyncio
+import json
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import httpx2
+import pytest
 
 import shoal
+from shoal.core.model import MINUTE, Task
 from shoal.web.app import make_app
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
+from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 from tests.unit.web.tokens import HERE, OPERATOR
 
 SCRAPER = """
-from shoal import Page, Scraper
+from shoal import Page, Scraper, Task
 
 news = Scraper("news", rate=None, robots=False, allow_private="127.0.0.0/8")
 
 @news.step
 async def article(page: Page):
     yield {"url": page.url}
+
+people = Scraper("people", retries=0)
+
+@people.step(fetch=None)
+async def person(task: Task):
+    yield {"hello": task.payload["name"]}
 """
 TOML = """
 queue = "{queue}"
 
 [scrapers]
 news = "news.py:news"
+people = "news.py:people"
 """
 URL = "https://news.example"
 
@@ -93,3 +106,38 @@ async def test_each_makes_dead_letters_of_invalid_seeds(any_bench):
             for name in ("typed", "posted", "program")
         ]
     assert places == [["--url bad url"], ["urls[0]"], ["urls[0]"]]
+
+
+@pytest.mark.long
+async def test_each_sets_how_long_a_retry_waits(any_bench, origin):
+    origin.answer = lambda path: Answer(status=500)
+    url, retry = f"{origin.url}/", {"delay": "1h", "jitter": False}
+    async with interfaces(any_bench) as here:
+        words = ("--url", url, "--run", "typed", "--set", f"retry={json.dumps(retry)}")
+        await here.type("enqueue", "news", *words)
+        await here.post("/runs", scraper="news", urls=[url], settings={"retry": retry}, run_id="posted")
+        await here.app.start("news", urls=[url], settings={"retry": retry}, run_id="program")
+        for name in ("typed", "posted", "program"):
+            await here.app.work(name, workers=1)
+            await _delayed_by(here.app.queue, name, timedelta(hours=1))
+            here.app.local_workers.stop(name)
+
+
+async def _delayed_by(queue, run_id, wait):
+    async with asyncio.timeout(60):
+        while not (await queue.stats(run_id)).delayed:
+            await asyncio.sleep(0.1)
+    grant = await queue.claim("looking", run_id=run_id, limit=1)
+    assert wait - MINUTE < grant.next_due <= wait
+
+
+@pytest.mark.long
+async def test_a_payload_is_handled_on_demand(any_bench):
+    async with interfaces(any_bench) as here:
+        await here.app.listen("people", workers=1)
+        done = await typed("scrape", "people", "--payload", '{"name": "ann"}', folder=here.folder)
+        assert done.row == {"hello": "ann"}, done.err
+        posted = await here.post("/scrape", scraper="people", payload={"name": "bob"})
+        assert posted["items"] == [{"hello": "bob"}]
+        called = await here.app.call("people", Task(payload={"name": "eve"}), timeout=MINUTE)
+        assert called.items == [{"hello": "eve"}]
