@@ -45,9 +45,8 @@ class Director:
     fail_over: FailOver
     number: int
     chance: random.Random
-    thread: (
-        ThreadPoolExecutor  # as long as the store lives: a server ends with the thread that has started it
-    )
+    # It lives as long as the store: a server ends with the thread that has started it.
+    thread: ThreadPoolExecutor
 
     async def work(self, record: Record, seconds: float) -> None:
         """Let one happen at a time; raises RuntimeError where the replica never catches up."""

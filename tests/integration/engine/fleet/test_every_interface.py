@@ -1,0 +1,143 @@
+"""Command, JSON API and program do the same on every queue, and each finds what the others did."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import httpx2
+import pytest
+
+import shoal
+from shoal.core.model import MINUTE, Task
+from shoal.web.app import make_app
+from shoal.web.context import WebContext, WebSettings
+from shoal.web.sampler import Sampler
+from tests.integration.engine.origin import Answer
+from tests.integration.engine.shell import typed
+from tests.unit.web.tokens import HERE, OPERATOR
+
+SCRAPER = """
+from shoal import Page, Scraper, Task
+
+news = Scraper("news", rate=None, robots=False, allow_private="127.0.0.0/8")
+
+@news.step
+async def article(page: Page):
+    yield {"url": page.url}
+
+people = Scraper("people", retries=0)
+
+@people.step(fetch=None)
+async def person(task: Task):
+    yield {"hello": task.payload["name"]}
+"""
+TOML = """
+queue = "{queue}"
+
+[scrapers]
+news = "news.py:news"
+people = "news.py:people"
+"""
+URL = "https://news.example"
+
+
+class Interfaces:
+    """The same queue by command, over HTTP and in Python."""
+
+    def __init__(self, folder, app, http):
+        self.folder, self.app, self.http = folder, app, http
+
+    async def type(self, *words):
+        done = await typed(*words, "--json", folder=self.folder)
+        assert done.code == 0, done.err
+        return done.row
+
+    async def post(self, path, **body):
+        response = await self.http.post(f"/api{path}", json=body)
+        assert response.status_code < 300, response.text
+        return response.json()
+
+
+@asynccontextmanager
+async def interfaces(bench):
+    (bench.folder / "news.py").write_text(SCRAPER)
+    (bench.folder / "shoal.toml").write_text(TOML.format(queue=bench.queue_url))
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        web = make_app(WebContext(app, Sampler(app.queue), WebSettings.read(operator_token=OPERATOR)))
+        headers = {"Authorization": f"Bearer {OPERATOR}"}
+        transport = httpx2.ASGITransport(web)
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE, headers=headers) as http:
+            yield Interfaces(bench.folder, app, http)
+
+
+async def test_each_tells_the_command_that_starts_a_worker(any_bench):
+    async with interfaces(any_bench) as here:
+        row = await here.type("enqueue", "news", "--url", f"{URL}/1", "--run", "typed")
+        posted = await here.post("/runs", scraper="news", urls=[f"{URL}/1"], run_id="posted")
+        run = await here.app.start("news", urls=[f"{URL}/1"], run_id="program")
+    commands = [row["worker_command"], posted["worker_command"], run.worker_command]
+    assert [words.split()[:5] for words in commands] == [
+        ["shoal", "work", "news", "--run", name] for name in ("typed", "posted", "program")
+    ]
+
+
+async def test_what_one_has_queued_the_others_leave_out(any_bench):
+    async with interfaces(any_bench) as here:
+        urls = [word for number in (1, 2) for word in ("--url", f"{URL}/{number}")]
+        row = await here.type("enqueue", "news", *urls, "--dedup", "1h")
+        posted = await here.post(
+            "/runs", scraper="news", urls=[f"{URL}/2", f"{URL}/3"], settings={"dedup": "1h"}
+        )
+        wanted = [f"{URL}/{number}" for number in (1, 3, 4)]
+        report = (await here.app.start("news", urls=wanted, settings={"dedup": "1h"})).report
+    assert (row["enqueued"], row["known"]) == (2, 0)
+    assert (posted["enqueued"], posted["known"]) == (1, 1)
+    assert (report.added, report.known) == (1, 2)
+
+
+async def test_each_makes_dead_letters_of_invalid_seeds(any_bench):
+    async with interfaces(any_bench) as here:
+        await here.type("enqueue", "news", "--url", "bad url", "--run", "typed", "--invalid", "dead")
+        await here.post("/runs", scraper="news", urls=["bad url"], invalid="dead", run_id="posted")
+        await here.app.start("news", urls=["bad url"], on_invalid="dead", run_id="program")
+        places = [
+            [letter.task.payload["where"] for letter in await (await here.app.run(name)).dead()]
+            for name in ("typed", "posted", "program")
+        ]
+    assert places == [["--url bad url"], ["urls[0]"], ["urls[0]"]]
+
+
+@pytest.mark.long
+async def test_each_sets_how_long_a_retry_waits(any_bench, origin):
+    origin.answer = lambda path: Answer(status=500)
+    url, retry = f"{origin.url}/", {"delay": "1h", "jitter": False}
+    async with interfaces(any_bench) as here:
+        words = ("--url", url, "--run", "typed", "--set", f"retry={json.dumps(retry)}")
+        await here.type("enqueue", "news", *words)
+        await here.post("/runs", scraper="news", urls=[url], settings={"retry": retry}, run_id="posted")
+        await here.app.start("news", urls=[url], settings={"retry": retry}, run_id="program")
+        for name in ("typed", "posted", "program"):
+            await here.app.work(name, workers=1)
+            await _delayed_by(here.app.queue, name, timedelta(hours=1))
+            here.app.local_workers.stop(name)
+
+
+async def _delayed_by(queue, run_id, wait):
+    async with asyncio.timeout(60):
+        while not (await queue.stats(run_id)).delayed:
+            await asyncio.sleep(0.1)
+    grant = await queue.claim("looking", run_id=run_id, limit=1)
+    assert wait - MINUTE < grant.next_due <= wait
+
+
+@pytest.mark.long
+async def test_a_payload_is_handled_on_demand(any_bench):
+    async with interfaces(any_bench) as here:
+        await here.app.listen("people", workers=1)
+        done = await typed("scrape", "people", "--payload", '{"name": "ann"}', folder=here.folder)
+        assert done.row == {"hello": "ann"}, done.err
+        posted = await here.post("/scrape", scraper="people", payload={"name": "bob"})
+        assert posted["items"] == [{"hello": "bob"}]
+        called = await here.app.call("people", Task(payload={"name": "eve"}), timeout=MINUTE)
+        assert called.items == [{"hello": "eve"}]
