@@ -112,7 +112,7 @@ async def test_what_would_be_invalid_is_counted_with_the_reason_and_nothing_else
 
 async def test_ids_that_are_no_letters_are_counted(queue):
     run = await bury(queue, *pages(1))
-    report = await edit_letters(queue, run.id, LetterChange(priority=3), ids=["0" * 32, "x"], by="ann")
+    report = await edit_letters(queue, run.id, LetterChange(priority=3), ids=["0" * 32, "1" * 32], by="ann")
     assert (report.edited, report.changed) == (0, 2)
 
 
