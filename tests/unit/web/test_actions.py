@@ -211,6 +211,7 @@ async def test_a_run_is_started_like_the_command_does(dashboard, operator):
     found = response.json()
     refused = found.pop("refused")
     command = found.pop("worker_command")
+    assert [one is None for one in found.pop("ids")].count(True) == 2
     counts = {"enqueued": 2, "duplicate": 1, "known": 0, "invalid": 2}
     assert found == {"status": "queued", "run_id": "mine", **counts}
     assert [one["where"] for one in refused] == ["urls[2]", "tasks[1]"]

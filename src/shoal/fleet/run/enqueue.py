@@ -7,6 +7,7 @@ policy.
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope, UnknownRun
@@ -129,13 +130,12 @@ class RunEnqueuer:
             await mark_seeded(self._queue, marked.id)
 
     def ids(self, run: Run) -> list[str | None]:
-        """Return the ids, in a run, of the tasks that were passed as lists."""
+        """Return the ids, in a run, of the tasks that were passed as lists, and of URLs that were typed."""
         intake, first = Intake(run.id, run.settings), self._seeds.step or self._scraper.first.name
+        lists = [stream for _, stream in self._seeds.given if isinstance(stream, Sequence)]
         return [
             _id(intake, self._routes, self._scraper.steps, task_of(one, first, self._scraper.steps))
-            for _, stream in self._seeds.given
-            if isinstance(stream, Sequence)
-            for one in stream
+            for one in chain(*lists, self._seeds.urls)
         ]
 
 
@@ -253,7 +253,13 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
 
 
 def queued_row(
-    job: Job, run: Run, report: EnqueueReport, invalid: int, *, private: Sequence[str] = ()
+    job: Job,
+    run: Run,
+    report: EnqueueReport,
+    invalid: int,
+    *,
+    ids: Sequence[str | None],
+    private: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the fields that `shoal enqueue --json` promises; `private` hosts have to be allowed."""
     return {
@@ -263,6 +269,7 @@ def queued_row(
         "duplicate": report.duplicate,
         "known": report.known,
         "invalid": invalid,
+        "ids": ids,
         "worker_command": worker_command(job, run.id, private=private),
     }
 
@@ -271,4 +278,5 @@ async def filled_row(queue: Queue, job: Job, run: Run, report: RunEnqueueReport)
     """Return the same fields with the first few seeds that could not be queued."""
     private = await note_hosts_to_allow(queue, run, job.scraper.settings)
     refused = [{"where": one.where, "text": one.text, "reason": one.reason} for one in report.refused]
-    return {**queued_row(job, run, report, report.invalid, private=private), "refused": refused}
+    row = queued_row(job, run, report, report.invalid, ids=report.ids, private=private)
+    return {**row, "refused": refused}

@@ -14,7 +14,10 @@ class RefusedRow(ResponseModel):
 
 
 class EnqueueResponse(ResponseModel):
-    """What was queued, and the command that starts workers for it."""
+    """What was queued, and the command that starts workers for it.
+
+    `ids` has the id of each URL and task in the order of the request, and null for what was refused.
+    """
 
     status: str
     run_id: str
@@ -22,6 +25,7 @@ class EnqueueResponse(ResponseModel):
     duplicate: int
     known: int
     invalid: int
+    ids: list[str | None]
     worker_command: str
     refused: list[RefusedRow]
 

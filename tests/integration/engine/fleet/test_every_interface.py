@@ -82,6 +82,20 @@ async def test_each_tells_the_command_that_starts_a_worker(any_bench):
     ]
 
 
+async def test_each_returns_the_ids_of_what_it_queued(any_bench):
+    urls = [f"{URL}/1", "no url", f"{URL}/2"]
+    async with interfaces(any_bench) as here:
+        row = await here.type("enqueue", "news", *(f"--url={url}" for url in urls), "--run", "typed")
+        posted = await here.post("/runs", scraper="news", urls=urls, run_id="posted")
+        more = await here.post("/runs/posted/enqueue", urls=urls)
+        run = await here.app.start("news", urls=urls, run_id="program", on_invalid="skip")
+        for run_id, ids in (("typed", row["ids"]), ("posted", posted["ids"]), ("program", run.ids)):
+            first, refused, second = ids
+            assert refused is None
+            assert await here.app.queue.entered(run_id, [first, second]) == {first, second}
+        assert more["ids"] == posted["ids"]
+
+
 async def test_what_one_has_queued_the_others_leave_out(any_bench):
     async with interfaces(any_bench) as here:
         urls = [word for number in (1, 2) for word in ("--url", f"{URL}/{number}")]

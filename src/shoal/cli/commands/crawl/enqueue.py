@@ -125,7 +125,7 @@ async def fill(
         again = await command_to_resume(queue, job.queue_url, run)
         say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
     private = await note_hosts_to_allow(queue, run, job.scraper.settings)
-    queued = queued_row(job, run, report, refused.count, private=private)
+    queued = queued_row(job, run, report, refused.count, ids=feed.ids(run), private=private)
     if report.known and await is_new(queue, run.id):
         return queued | {"status": "nothing new", "run_id": None, "worker_command": None}
     return queued
