@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from re import compile as lazy_pattern  # what type checkers see
+    lazy_pattern = re.compile  # what type checkers see
 else:
 
     def lazy_pattern(text, flags=0):
