@@ -18,6 +18,7 @@ from tools.bench.crawl.cpu import busy, cpu_of, family_of, pin, there, wait_for_
 from tools.bench.crawl.field import RUNNERS, Heat, racers
 from tools.bench.crawl.measure import CommandFailed, run
 from tools.bench.crawl.peers import PINS, SHOWN, versions
+from tools.bench.crawl.profile import GROUPS, group_of, profile_markdown, profile_table, shares
 from tools.bench.crawl.race import Result
 from tools.bench.crawl.report import table, write_docs, write_json
 from tools.bench.crawl.site import INDEX, Manual, Truth
@@ -250,3 +251,52 @@ def test_the_names_are_listed(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["bench", "--list", "--only", "B-shoal-*"])
     assert main() == 0
     assert capsys.readouterr().out.split()[0] == "B-shoal-sqlite-1"
+
+
+@pytest.mark.parametrize(
+    ("file", "group"),
+    [
+        ("fetch/http/wreq.py", "fetch"),
+        ("scrape/parsing/tree.py", "parse"),
+        ("scrape/links/traps.py", "links"),
+        ("core/urls.py", "links"),
+        ("scrape/page.py", "step"),
+        ("step", "step"),
+        ("worker/settling/settlements.py", "settle"),
+        ("queue/sqlite/thread.py", "settle"),
+        ("worker/ipc/protocol.py", "IPC"),
+        ("worker/scheduler.py", "loop"),
+        ("", "loop"),
+    ],
+)
+def test_every_file_of_a_profile_has_a_group(file, group):
+    assert group_of(file) == group
+
+
+def test_a_profile_is_shown_in_shares_of_the_whole():
+    found = shares({"scrape/parsing/tree.py": 3.0, "fetch/egress.py": 1.0})
+    assert sum(found.values()) == pytest.approx(1)
+    assert profile_table({"A": found}).splitlines()[1].split()[:5] == ["A", "25", "%", "75", "%"]
+    assert profile_markdown({"A": found}).splitlines()[2].startswith("| A | 25 % | 75 % |")
+    assert profile_markdown({"A": found}).count("--:") == len(GROUPS)
+    assert profile_markdown({}) == profile_table({}) == ""
+
+
+def test_a_profiled_worker_says_how_long_each_file_ran(tmp_path):
+    into = tmp_path / "profile.json"
+    busy = (
+        f"import sys; sys.path.insert(0, {str(RUNNERS)!r}); sys.argv = ['shoal.worker.process.main']\n"
+        "import shoal_profiled\n"
+        "from shoal.core.values import read_duration\n"
+        "while shoal_profiled.samples < 60: read_duration('delay', '5m')\n"
+        "import os; os._exit(0)  # as a worker ends"
+    )
+    run(
+        [sys.executable, "-c", busy],
+        folder=tmp_path,
+        cores=there({0}),
+        env={"BENCH_PROFILE": str(into)},
+        timeout=100,
+    )
+    seconds = json.loads(into.read_text())
+    assert max(seconds, key=seconds.get) == "core/values.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.crawl.chart import chart
+from tools.bench.crawl.profile import profile_markdown
 from tools.bench.crawl.summary import CALM, TASKS, Row, figures
 from tools.bench.report import Figure, many, shown
 from tools.bench.report import table as figure_table
@@ -67,6 +68,7 @@ def _fillings(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
             if any(row.task == task for row in rows)
         ),
         "bars": _bars(figures(rows)),
+        "profiles": profile_markdown(found.get("profiles", {})),
         "when": found["began"][:10],
         "machine": f"{machine['system'].partition('-')[0]}, {machine['cpus']} cores",
         "others": f"{max(row.others for row in rows):.1f}",
