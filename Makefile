@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,7 @@ test-alone: setup ## Run the tests that measure time or need both cores, one at 
 	$(PYTEST) -q -m 'alone and not full' $(ARGS) || [ $$? -eq 5 ]
 
 test-full: setup ## Run the tests that repeat a proof of the others in another shape: before a release
+	@tools/servers.sh $(IMAGE_TOOLS)
 	$(PYTEST) -q --jobs $(JOBS) -m full $(ARGS) || [ $$? -eq 5 ]
 
 # Without those that read the whole tree or start a process for each test; `make test` runs them.
@@ -116,6 +117,11 @@ complete: setup ## Crawl real documentation on every queue, and compare with all
 
 mutations: setup ## Break one guarantee at a time in a copy, and see whether the tests notice; ARGS='--only NAME' or --list
 	$(BIN)/python -m tools.mutations $(ARGS)
+
+IMAGE_TOOLS := buildah debootstrap
+image-test: setup ## Build the image of a project without an engine, and run a fleet from it; as root, with 3 GB of disk
+	@tools/servers.sh $(IMAGE_TOOLS)
+	$(BIN)/python -m pytest -q -m full tests/integration/deploy/test_image.py $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 

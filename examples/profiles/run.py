@@ -79,14 +79,14 @@ def _check_monitoring(work: Workspace, at_work: list[dict[str, Any]]) -> list[st
     unfinished = work.read("records", "newest", "--state", "leased")
     if held or unfinished:
         raise Failure(f"Leases are left: {held} {unfinished}")
-    logs = [work.folder / f"links-{number}.log" for number in range(COPIES["links"])]
-    logged = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
-    # Of one copy this may not hold: on a busy machine it may come too late for any task.
+    # Of the copy that wrote most: on a busy machine the other may join too late for any task.
+    logs = [(work.folder / f"links-{number}.log").read_text() for number in range(COPIES["links"])]
+    logged = [json.loads(line) for line in max(logs, key=len).splitlines()]
     if not any(line.get("step") == "links" for line in logged):
-        raise Failure("The logs of the last stage have no line for its tasks")
+        raise Failure("The log of a copy has no line for its tasks")
     return [
         f"{len(at_work)} processes were listed, the coordinator among them; no stale claim is left",
-        f"{len(logged)} lines of JSON in the logs of the last stage",
+        f"{len(logged)} lines of JSON in the log of one copy",
     ]
 
 

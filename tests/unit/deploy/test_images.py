@@ -1,4 +1,4 @@
-"""The images: small, not root, and with their secrets out of files. No engine builds them here."""
+"""The images: small, not root, and with their secrets out of files. `make image-test` builds them."""
 
 import asyncio
 import json
