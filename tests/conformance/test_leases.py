@@ -2,7 +2,7 @@
 
 import asyncio
 
-from shoal.core.model import MINUTE, Done, Fate, Retry
+from shoal.core.model import MINUTE, Bury, Done, Fate, Release, Retry
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import (
@@ -32,6 +32,19 @@ async def test_a_dead_workers_task_comes_back_and_its_late_settle_is_refused(
     assert await queue.stats(run.id) == before
     assert await queue.settle([Done(alive, items=["alive"])]) == [Fate.ACCEPTED]
     assert await data_of(queue, run) == ["alive"]
+
+
+async def test_a_dead_workers_late_failures_are_refused_while_the_next_one_holds_the_task(
+    queue: Queue, clock: Clock
+) -> None:
+    run, dead = await start_one(queue, lease=MINUTE)
+    await clock.forward(MINUTE)
+    alive = await claim_one(queue, run, "worker-2")
+    before = await queue.stats(run.id)
+    for late in (Retry(dead, "late"), Bury(dead, "late"), Release(dead)):
+        assert await queue.settle([late]) == [Fate.STALE]
+    assert await queue.stats(run.id) == before
+    assert await queue.settle([Done(alive)]) == [Fate.ACCEPTED]
 
 
 async def test_a_reclaimed_lease_is_stale_before_anyone_claims_the_task_again(

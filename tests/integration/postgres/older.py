@@ -4,6 +4,11 @@ from typing import Any
 
 # The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
+    17: """
+        ALTER TABLE shoal.done RESET (toast_tuple_target);
+        DROP FUNCTION shoal.complete;
+        CREATE FUNCTION shoal.leave_receipt(uuid, boolean, bigint[]) RETURNS void LANGUAGE sql AS 'SELECT';
+    """,
     16: "SELECT",  # it only stores the timeline
     15: "DROP TABLE shoal.timeline; DROP FUNCTION shoal.server_timeline, shoal.promoted_at",
     14: "DROP FUNCTION shoal.replay_after",

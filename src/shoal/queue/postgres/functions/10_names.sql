@@ -79,12 +79,3 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-
--- Store the result of a claim. Nothing is stored for a first attempt that found nothing: most claims of a polite run are like that.
-CREATE OR REPLACE FUNCTION shoal.leave_receipt(p_call uuid, p_again boolean, p_reply bigint[]) RETURNS void
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
-BEGIN
-    IF p_again OR cardinality(p_reply) > 0 THEN
-        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), p_reply);
-    END IF;
-END $$;

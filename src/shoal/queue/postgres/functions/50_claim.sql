@@ -51,6 +51,7 @@ DECLARE
     top    smallint;                -- the band they are in
     -- Tracks: the (section, band) pairs to search, the highest band first.
     t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
+    is_due boolean;                 -- whether time alone has changed anything
     lost   record;
     late   record;
     t_lost timestamptz; t_later timestamptz;  -- floors of the lost leases and of the delayed tasks
@@ -59,8 +60,7 @@ DECLARE
     s_host int[]; s_shard smallint[]; s_first timestamptz; s_waits smallint;
     -- Their hosts, as they are once locked.
     h_id int[]; h_gap interval[]; h_slow interval[]; h_free timestamptz[]; h_floor bigint[];
-    h_live int[]; h_low bigint[]; h_poll interval[]; h_given int[];
-    h_spent int[];                  -- starts used: more than were granted if a bundle has expired in between
+    h_live int[]; h_low bigint[]; h_poll interval[];
     swept  int := 0;
     awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
     promoted timestamptz;           -- when the server was seen to have replaced another
@@ -71,7 +71,9 @@ DECLARE
 BEGIN
     -- The note of a repeated claim was checked by its first attempt.
     IF earlier_result IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
-        PERFORM shoal.leave_receipt(p_call, p_again, fences);
+        IF p_again THEN
+            INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), fences);
+        END IF;
         drained := false;
         outdated := true;
         RETURN NEXT;
@@ -90,14 +92,27 @@ BEGIN
         FROM (SELECT *, least(began, min(start_at) OVER ()) AS base FROM renewed) r;
         wanted := p_limit - coalesce(cardinality(g_task), 0);
     ELSIF run.state = 'running' THEN
-        SELECT * INTO lost FROM shoal.take_back(coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity'), 1000);
-        SELECT * INTO late FROM shoal.promote(run.id, coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity'), 1000);
-        swept := shoal.expire(500);
-        PERFORM shoal.arm(shoal.both(lost.lanes, late.lanes));
-        PERFORM shoal.wake(lost.freed);
+        t_lost := coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity');
+        t_later := coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity');
+        -- Usually nothing of this kind is due, and one statement shows it.
+        SELECT EXISTS (SELECT FROM shoal.lease l WHERE l.deadline > t_lost AND l.deadline <= began)
+            OR EXISTS (SELECT FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later AND d.due_at <= began)
+            OR EXISTS (SELECT FROM shoal.bundle b WHERE b.expires_at <= began)
+            OR EXISTS (SELECT FROM shoal.delayed d WHERE d.expires_at <= began)
+        INTO is_due;
+        IF is_due THEN
+            SELECT * INTO lost FROM shoal.take_back(t_lost, 1000);
+            SELECT * INTO late FROM shoal.promote(run.id, t_later, 1000);
+            swept := shoal.expire(500);
+            PERFORM shoal.arm(shoal.both(lost.lanes, late.lanes));
+            PERFORM shoal.wake(lost.freed);
+            t_lost := lost.seen - interval '1 second';
+            t_later := late.seen - interval '1 second';
+        ELSE
+            t_lost := began - interval '1 second';
+            t_later := t_lost;
+        END IF;
         promoted := shoal.promoted_at();
-        t_later := late.seen - interval '1 second';
-        t_lost := lost.seen - interval '1 second';
 
         SELECT array_agg(k.section), array_agg(k.band), array_agg(k.key), array_agg(coalesce(p_floors[array_position(p_floor_keys, k.key)], '-infinity'))
         INTO t_section, t_band, t_key, t_floor
@@ -109,14 +124,15 @@ BEGIN
             ORDER BY b.band DESC, random()
         ) k;
         -- Lanes of a run without a gap give several tasks at once; others as many as may start within the horizon.
-        share := CASE WHEN run.host_delay = interval '0' THEN 8
-                      ELSE least(8, greatest(1, ceil(extract(epoch FROM p_horizon) / extract(epoch FROM run.host_delay)))) END;
+        share := least(8, run.per_host, CASE WHEN run.host_delay > interval '0' THEN
+                       greatest(1, ceil(extract(epoch FROM p_horizon) / extract(epoch FROM run.host_delay))) END);
 
         WHILE wanted > 0 AND t_section IS NOT NULL AND rounds < 50 LOOP
             rounds := rounds + 1;
             ts := clock_timestamp();
             first := coalesce(first, ts);
-            lanes := greatest(8, (wanted + share - 1) / share);
+            -- Every lane that is read is written. What the first round did not find is searched in more of them.
+            lanes := greatest(CASE WHEN rounds > 1 THEN 8 ELSE 1 END, (wanted + share - 1) / share);
             l_host := '{}'; l_section := '{}'; l_shard := '{}';
             FOR i IN 1 .. cardinality(t_section) LOOP
                 SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at), max(l.waits) INTO s_host, s_shard, s_first, s_waits
@@ -156,9 +172,8 @@ BEGIN
             -- Assigned once the hosts are locked: the tokens of a host's leases then rise in the order of the claims.
             fence := nextval('shoal.token_seq');
 
-            SELECT array_agg(live.n), array_agg(live.low), array_agg(least(greatest(ts - live.oldest, interval '250 milliseconds'), interval '5 seconds')),
-                   array_agg(0), array_agg(0)
-            INTO h_live, h_low, h_poll, h_given, h_spent
+            SELECT array_agg(live.n), array_agg(live.low), array_agg(least(greatest(ts - live.oldest, interval '250 milliseconds'), interval '5 seconds'))
+            INTO h_live, h_low, h_poll
             FROM unnest(h_id, h_floor) WITH ORDINALITY AS h(id, floor, ord)
             CROSS JOIN LATERAL (
                 SELECT count(*)::int AS n, min(l.token) AS low, min(l.start_at) AS oldest
@@ -171,15 +186,13 @@ BEGIN
                        h.gap, h.slow
                 FROM unnest(h_id, h_gap, h_slow, h_free, h_live) AS h(id, gap, slow, free, live)
                 UNION ALL SELECT 0, wanted, wanted, interval '0', interval '0'
-            ), picked AS (
-                SELECT l.*, row_number() OVER (PARTITION BY l.host ORDER BY l.ord) AS turn
-                FROM unnest(l_host, l_section, l_shard) WITH ORDINALITY AS l(host, section, shard, ord)
             ), open AS (
                 SELECT p.*, g.gap, g.slow, least(g.slots, greatest(g.burst, 1)) AS room, count(*) OVER () AS rivals
-                FROM picked p JOIN host_limits g USING (host)
-                WHERE g.slots > 0 AND (p.turn = 1 OR p.host = 0)
+                FROM unnest(l_host, l_section, l_shard) WITH ORDINALITY AS p(host, section, shard, ord) JOIN host_limits g USING (host)
+                -- The first lane of each host; all of those without one.
+                WHERE g.slots > 0 AND (p.host = 0 OR p.ord = array_position(l_host, p.host))
             ), quota AS (
-                SELECT o.*, least(o.room, ceil(wanted / o.rivals::float)) AS quota FROM open o
+                SELECT o.*, least(o.room, (wanted + o.rivals - 1) / o.rivals)::int AS quota FROM open o
             ), allowed AS (
                 SELECT q.*, least(q.quota, wanted - coalesce(sum(q.quota) OVER (ORDER BY q.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))::int AS most
                 FROM quota q
@@ -232,22 +245,22 @@ BEGIN
                 g_start := g_start || n_start;
                 g_slow := g_slow || n_slow;
                 g_token := g_token || array_fill(fence, ARRAY[cardinality(n_task)]);
+            END IF;
 
-                WITH totals AS (
-                    SELECT section, host, count(*)::int AS n FROM unnest(n_section, n_host) AS t(section, host) GROUP BY 1, 2
-                ), changes AS (
-                    SELECT section, host, 0::smallint AS kind, -n AS n FROM totals
-                    UNION ALL SELECT section, host, 2::smallint, n FROM totals
-                )
+            -- Count what was given, note the starts on the hosts, and reschedule the lanes. All their rows are locked.
+            WITH given AS (
+                SELECT host, section, count(*)::int AS n, max(turn) AS spent FROM unnest(n_host, n_section, n_turn) AS t(host, section, turn) GROUP BY 1, 2
+            ), counted AS (
                 INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
-                SELECT run.id, p_worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes;
-
-                SELECT array_agg(coalesce(t.n, 0) ORDER BY h.ord), array_agg(coalesce(t.spent, 0) ORDER BY h.ord) INTO h_given, h_spent
-                FROM unnest(h_id) WITH ORDINALITY AS h(id, ord)
-                LEFT JOIN (
-                    SELECT host, count(*)::int AS n, max(turn) AS spent FROM unnest(n_host, n_turn) AS t(host, turn) GROUP BY 1
-                ) t ON t.host = h.id;
-
+                SELECT run.id, p_worker, array_agg(section) || array_agg(section), array_agg(host) || array_agg(host),
+                       array_fill(0::smallint, ARRAY[count(*)::int]) || array_fill(2::smallint, ARRAY[count(*)::int]), array_agg(-n) || array_agg(n)
+                FROM given HAVING count(*) > 0
+            ), hosts AS (
+                -- One lane of a host gives tasks in a round. Starts are used: more than were granted if a bundle has expired in between.
+                SELECT h.*, coalesce(g.n, 0) AS given, coalesce(g.spent, 0) AS spent
+                FROM unnest(h_id, h_gap, h_free, h_live, h_low, h_poll) AS h(id, gap, free, live, low, poll)
+                LEFT JOIN given g ON g.host = h.id
+            ), started AS (
                 UPDATE shoal.host h
                 SET last_at = ts + (g.spent - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence),
                     -- Only starts of live leases can be given back: so the latest start that cannot be given back is among the last as many as there were live
@@ -258,23 +271,16 @@ BEGIN
                     earlier_gap = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
                         (h.earlier_gap || h.last_gap)[greatest(1, cardinality(h.earlier_gap) + 1 - g.live) :]
                         || array_fill(run.host_delay, ARRAY[g.spent - 1]) END
-                FROM unnest(h_id, h_spent, h_gap, h_low, h_live) AS g(id, spent, gap, low, live)
-                WHERE h.id = ANY (h_id) AND h.id = g.id AND g.spent > 0;
-            END IF;
-
-            WITH host_limits AS (
-                SELECT h.id AS host,
-                       CASE WHEN h.spent > 0 THEN ts + h.spent * h.gap ELSE h.free END AS free,
-                       run.per_host - h.live - h.given AS slots, coalesce(h.poll, interval '250 milliseconds') AS poll
-                FROM unnest(h_id, h_gap, h_free, h_live, h_given, h_spent, h_poll) AS h(id, gap, free, live, given, spent, poll)
-                UNION ALL SELECT 0, '-infinity', 1, interval '0'
+                FROM hosts g
+                WHERE h.id = ANY (h_id) AND h.id = g.id AND g.spent > 0
             ), looked AS (
                 SELECT p.host, p.section, p.shard,
-                       CASE WHEN g.host IS NULL THEN ts + interval '10 milliseconds'
-                            WHEN g.slots <= 0 THEN greatest(g.free, ts + g.poll)
-                            ELSE g.free END AS next, best.priority AS best
+                       CASE WHEN p.host = 0 THEN ts
+                            WHEN g.id IS NULL THEN ts + interval '10 milliseconds'
+                            WHEN g.live + g.given >= run.per_host THEN greatest(g.next, ts + coalesce(g.poll, interval '250 milliseconds'))
+                            ELSE g.next END AS next, best.priority AS best
                 FROM unnest(l_host, l_section, l_shard) AS p(host, section, shard)
-                LEFT JOIN host_limits g USING (host)
+                LEFT JOIN (SELECT *, CASE WHEN spent > 0 THEN ts + spent * gap ELSE free END AS next FROM hosts) g ON g.id = p.host
                 LEFT JOIN LATERAL (
                     SELECT b.priority FROM shoal.bundle b
                     WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
@@ -301,8 +307,8 @@ BEGIN
               AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
         END LOOP;
     END IF;
-    IF earlier_result IS NULL THEN
-        PERFORM shoal.leave_receipt(p_call, p_again, fences);
+    IF earlier_result IS NULL AND (p_again OR cardinality(fences) > 0) THEN
+        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), fences);
     END IF;
 
     RETURN QUERY

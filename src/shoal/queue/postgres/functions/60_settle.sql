@@ -109,11 +109,13 @@ CREATE OR REPLACE FUNCTION shoal.settle(
     p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL,
     p_also_of int[] DEFAULT '{}', p_also int[] DEFAULT '{}', p_keys bytea[] DEFAULT NULL
 ) RETURNS bigint[]
-LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
     earlier_result  bigint[] := shoal.answered(p_call, p_again);
     run   shoal.run;
     ended record;
+    all_accepted boolean;
     added record;
     lanes shoal.lanes;
 BEGIN
@@ -124,22 +126,27 @@ BEGIN
     IF run.id IS NULL THEN  -- purged: every lease of it is stale
         RETURN '{}';
     END IF;
-    SELECT * INTO ended FROM shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
+    IF p_pause IS NULL AND p_slow IS NULL AND p_unused IS NULL AND 'D' = ALL (p_letters) THEN
+        SELECT c.accepted, c.freed, NULL::shoal.lanes AS lanes INTO ended FROM shoal.complete(run.id, p_tasks, p_tokens, p_items, p_rejects) c;
+    ELSE
+        SELECT * INTO ended FROM shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
+    END IF;
     lanes := ended.lanes;
+    all_accepted := cardinality(ended.accepted) = cardinality(p_tasks);
 
     IF cardinality(p_item_of) > 0 THEN
         INSERT INTO shoal.item (run, task, stored_at, data)
         SELECT run.id, i.task, clock_timestamp(), i.data
         FROM unnest(p_item_of, p_item_task, p_item_data) AS i(of, task, data)
-        WHERE i.of = ANY (ended.accepted);
+        WHERE all_accepted OR i.of = ANY (ended.accepted);
     END IF;
     IF cardinality(p_reject_of) > 0 THEN
         INSERT INTO shoal.reject (run, task, stored_at, data, reason)
         SELECT run.id, i.task, clock_timestamp(), i.data, i.reason
         FROM unnest(p_reject_of, p_reject_task, p_reject_data, p_reject_reason) AS i(of, task, data, reason)
-        WHERE i.of = ANY (ended.accepted);
+        WHERE all_accepted OR i.of = ANY (ended.accepted);
     END IF;
-    IF cardinality(p_also) > 0 AND cardinality(ended.accepted) < cardinality(p_tasks) THEN
+    IF cardinality(p_also) > 0 AND NOT all_accepted THEN
         -- A task that several outcomes have is sent once. It enters with the first accepted one of them, not only with the first.
         p_follow_of := ARRAY(
             SELECT coalesce(min(f.of) FILTER (WHERE f.of = ANY (ended.accepted)), 0)
@@ -158,8 +165,12 @@ BEGIN
                                            p_ttl, p_delay, p_url, p_key, p_payload, p_follow_of, ended.accepted);
         lanes := shoal.both(lanes, added.lanes);
     END IF;
-    PERFORM shoal.arm(lanes);
-    PERFORM shoal.wake(ended.freed);
+    IF lanes.hosts IS NOT NULL THEN
+        PERFORM shoal.arm(lanes);
+    END IF;
+    IF ended.freed IS NOT NULL THEN
+        PERFORM shoal.wake(ended.freed);
+    END IF;
     INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ended.accepted);
     RETURN ended.accepted;
 END $$;
