@@ -137,7 +137,7 @@ class Histories(RuleBasedStateMachine):
                 await self._both(verb, host, duration)
                 await self._hosts_agree()
             case events.TasksListed(run_id):
-                await self._both("reclaim")
+                await self._reclaim()
                 await self._tasks_agree(run_id)
             case events.NotesWritten() | events.NoteSwapped():
                 await self._note(event)
@@ -292,8 +292,16 @@ class Histories(RuleBasedStateMachine):
         choice = dead * 2 + [row.id for row in rows][-3:]
         return [choice[place % len(choice)] for place in which if choice]
 
+    async def _reclaim(self) -> None:
+        """End lost leases; on several servers a settlement may have ended some when it sent links."""
+        await self._keep_up()
+        got, expected = [await queue.reclaim() for queue in self.queues]
+        self._unless_stalled()
+        is_less = self.bench.has_servers and got < expected
+        assert got == expected or is_less, f"reclaim answered {got}, the model {expected}"
+
     async def _counts_agree(self) -> None:
-        await self._both("reclaim")
+        await self._reclaim()
         for run_id in RUNS:
             await self._stats_agree(run_id)
 
@@ -337,7 +345,7 @@ class Histories(RuleBasedStateMachine):
         """Complete the remaining tasks; this must terminate."""
         asked = {"run_id": run_id, "worker_id": "w1", "limit": 50, "lease": TEN, "steps": None}
         for _ in range(200):
-            await self._both("reclaim")
+            await self._reclaim()
             grant = await self._claim(asked)
             fates = await self._both("settle", [Done(lease) for lease in grant.leases])
             assert set(fates) <= {Fate.ACCEPTED}, "a lease was stale as soon as it was granted"
