@@ -30,7 +30,7 @@ def frozen():
 @pytest.fixture
 def impatient(monkeypatch):
     """Use short timeouts for all calls."""
-    for name in ("CONNECT_TIMEOUT", "CLOSE_TIMEOUT"):
+    for name in ("CONNECT_TIMEOUT_SECONDS", "CLOSE_TIMEOUT_SECONDS"):
         monkeypatch.setattr(server, name, SOON)
     monkeypatch.setitem(server.PostgresServer._fetch.__kwdefaults__, "timeout", SOON)
 
@@ -94,16 +94,18 @@ async def test_both_ends_of_a_connection_test_whether_the_other_is_there(queue):
     shown = [await queue._server.value("SELECT current_setting($1)", name) for name in alive.SESSION]
     numbers = (
         alive.KEEPALIVE_IDLE,
-        alive.KEEPALIVE_INTERVAL,
+        alive.KEEPALIVE_INTERVAL_SECONDS,
         alive.KEEPALIVE_PROBES,
-        1_000 * alive.USER_TIMEOUT,
+        1_000 * alive.USER_TIMEOUT_SECONDS,
     )
     assert shown == [*map(str, numbers), "1min"]
     async with queue._server._pool.acquire() as connection:
         sock = connection._con._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == alive.KEEPALIVE_IDLE
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1_000 * alive.USER_TIMEOUT
+        assert (
+            sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1_000 * alive.USER_TIMEOUT_SECONDS
+        )
 
 
 async def test_over_a_unix_socket_there_is_nothing_to_test(postgres, postgres_database):

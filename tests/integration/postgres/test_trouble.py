@@ -170,7 +170,7 @@ async def test_after_a_failover_a_queue_finds_the_new_primary(postgres, postgres
 
 
 async def test_a_server_that_goes_on_refusing_writes_is_named(postgres, postgres_database, monkeypatch):
-    monkeypatch.setattr(server, "READ_ONLY_TIMEOUT", 0.2)
+    monkeypatch.setattr(server, "READ_ONLY_TIMEOUT_SECONDS", 0.2)
     async with await PostgresQueue.open(postgres.url(postgres_database)) as queue:
         run = await start(queue, page())
         postgres.sql(f"ALTER DATABASE {postgres_database} SET default_transaction_read_only = on")

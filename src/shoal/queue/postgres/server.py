@@ -27,22 +27,24 @@ from shoal.queue.tls import check_files, handshake_problem
 
 # Of a call that usually takes milliseconds. A lease lasts a minute and is extended three times in it, so an
 # extension that was lost to this timeout is repeated before it is too late.
-QUERY_TIMEOUT = 20.0  # seconds
-CONNECT_TIMEOUT = 10.0  # seconds
-CLOSE_TIMEOUT = 5.0  # seconds
-READ_ONLY_TIMEOUT = 10.0  # seconds: a standby that is being promoted takes writes sooner
+QUERY_TIMEOUT_SECONDS = 20.0
+CONNECT_TIMEOUT_SECONDS = 10.0
+CLOSE_TIMEOUT_SECONDS = 5.0
+READ_ONLY_TIMEOUT_SECONDS = 10.0  # a standby that is being promoted takes writes sooner
 
 KEEPALIVE_IDLE = 10  # seconds of silence before the first probe
-KEEPALIVE_INTERVAL = 5  # seconds between probes
+KEEPALIVE_INTERVAL_SECONDS = 5  # between probes
 KEEPALIVE_PROBES = 2  # failed probes before the connection is closed
-USER_TIMEOUT = KEEPALIVE_IDLE + KEEPALIVE_PROBES * KEEPALIVE_INTERVAL  # seconds without an acknowledgement
+USER_TIMEOUT_SECONDS = (
+    KEEPALIVE_IDLE + KEEPALIVE_PROBES * KEEPALIVE_INTERVAL_SECONDS
+)  # seconds without an acknowledgement
 
 # Session settings, so that other clients do not wait for the locks of a client that has vanished.
 SESSION = {
     "tcp_keepalives_idle": f"{KEEPALIVE_IDLE}s",
-    "tcp_keepalives_interval": f"{KEEPALIVE_INTERVAL}s",
+    "tcp_keepalives_interval": f"{KEEPALIVE_INTERVAL_SECONDS}s",
     "tcp_keepalives_count": f"{KEEPALIVE_PROBES}",
-    "tcp_user_timeout": f"{USER_TIMEOUT}s",
+    "tcp_user_timeout": f"{USER_TIMEOUT_SECONDS}s",
     "idle_in_transaction_session_timeout": "60s",  # for a client that is reachable but stopped
 }
 
@@ -53,9 +55,9 @@ POOLED_SESSION = {"client_encoding": "UTF8"}
 _OPTIONS = (
     ("SOL_SOCKET", "SO_KEEPALIVE", 1),
     ("IPPROTO_TCP", "TCP_KEEPIDLE", KEEPALIVE_IDLE),
-    ("IPPROTO_TCP", "TCP_KEEPINTVL", KEEPALIVE_INTERVAL),
+    ("IPPROTO_TCP", "TCP_KEEPINTVL", KEEPALIVE_INTERVAL_SECONDS),
     ("IPPROTO_TCP", "TCP_KEEPCNT", KEEPALIVE_PROBES),
-    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", USER_TIMEOUT * 1_000),
+    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", USER_TIMEOUT_SECONDS * 1_000),
 )
 
 
@@ -121,12 +123,12 @@ class PostgresServer:
         await self._retry(lambda is_retry: self._open())
 
     async def close(self) -> None:
-        """Close every connection; running calls may take up to CLOSE_TIMEOUT."""
+        """Close every connection; running calls may take up to CLOSE_TIMEOUT_SECONDS."""
         if self._pool is None:
             return
         pool, self._pool = self._pool, None
         try:
-            async with asyncio.timeout(CLOSE_TIMEOUT):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await pool.close()
         except TimeoutError:
             pool.terminate()
@@ -192,7 +194,7 @@ class PostgresServer:
             max_size=MAX_CONNECTIONS,
             statement_cache_size=0 if has_pooler else 100,
             reset=_reset_nothing,
-            timeout=CONNECT_TIMEOUT,
+            timeout=CONNECT_TIMEOUT_SECONDS,
             connection_class=KeepaliveConnection,
             server_settings=POOLED_SESSION if has_pooler else SESSION,
         )
@@ -202,17 +204,19 @@ class PostgresServer:
         connection = await asyncpg.connect(
             self._url,
             statement_cache_size=0,
-            timeout=CONNECT_TIMEOUT,
-            command_timeout=CONNECT_TIMEOUT,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=CONNECT_TIMEOUT_SECONDS,
             server_settings=POOLED_SESSION,
         )
         try:
             # A pooler reports a process id of its own; the server's differs.
             return bool(await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid())
         finally:
-            await connection.close(timeout=CLOSE_TIMEOUT)
+            await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
-    async def _fetch(self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT) -> list[Any]:
+    async def _fetch(
+        self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS
+    ) -> list[Any]:
         async with self._connections.acquire(timeout=timeout) as connection:
             try:
                 return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=timeout))
@@ -247,7 +251,7 @@ class PostgresServer:
         """Connect again after a refused write: the address may lead to the new primary by now."""
         if self._pool is not None:
             await self._pool.expire_connections()
-        if retries.elapsed > READ_ONLY_TIMEOUT:
+        if retries.elapsed > READ_ONLY_TIMEOUT_SECONDS:
             raise self._translate(error) from error
         try:
             await retries.again(_reason(error), error)

@@ -20,7 +20,7 @@ from shoal.queue.postgres.wire import entry_columns, lease_from, outcome_columns
 from shoal.queue.rules import check_claim, in_runs
 
 BATCH = 1_000  # rows of one call of a sweep
-FLOORS_TTL = 10.0  # seconds
+FLOORS_TTL_SECONDS = 10.0
 
 
 class PostgresWork(PostgresQueueBase, WorkQueue):
@@ -149,7 +149,7 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
     ) -> "_Floors":
         key = (run_id, *(names if names is None else tuple(names) for names in (steps, partitions)))
         floors = self._floors.get(key)
-        if floors is None or floors.created_at + FLOORS_TTL < time.monotonic():
+        if floors is None or floors.created_at + FLOORS_TTL_SECONDS < time.monotonic():
             floors = self._floors[key] = _Floors()
         return floors
 
@@ -163,7 +163,7 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
 
 
 class _Floors:
-    """Times before which a claim found nothing; dropped after FLOORS_TTL, because of late commits."""
+    """Times before which a claim found nothing; dropped after FLOORS_TTL_SECONDS, because of late commits."""
 
     def __init__(self) -> None:
         self.created_at = time.monotonic()
