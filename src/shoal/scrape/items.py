@@ -89,7 +89,10 @@ def plain(value: Any, convert: Callable[[Any], Any] | None = None) -> Any:
 
 
 def _convert(item: Any, data: Any) -> Any:
-    """Convert data to a type; numbers are read from text, since text is what a page holds: "12.50" is a price."""
+    """Convert data to a type.
+
+    Numbers are read from text, since text is what a page holds: "12.50" is a price, and so is " 12.50".
+    """
     while True:
         try:
             return msgspec.convert(data, item, strict=False)

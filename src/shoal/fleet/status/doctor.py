@@ -90,7 +90,7 @@ def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id
 
 
 def _check_routes(routes: Routes, scrapers: Sequence[Scraper]) -> Iterator[CheckResult]:
-    """Check that each rule leads to a step of at least one scraper: a project has one list of rules for all."""
+    """Check that each rule leads to a step of some scraper: a project has one list of rules for all."""
     for number, rule in enumerate(routes.rules, 1):
         step = rule.sets.get("step")
         if step is not None and scrapers and not any(step in one.steps for one in scrapers):

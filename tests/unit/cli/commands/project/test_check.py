@@ -44,7 +44,8 @@ def test_a_scraper_is_found_by_its_name_in_the_project_and_checked_with_its_sett
 
 def test_without_a_name_every_scraper_of_the_project_is_checked(project):
     (project / "shoal.toml").write_text(
-        '[scrapers.news]\nmodule = "one.py"\nproxies = "http://127.0.0.1:1"\n[scrapers.lost]\nmodule = "two.py"\n'
+        '[scrapers.news]\nmodule = "one.py"\nproxies = "http://127.0.0.1:1"\n'
+        '[scrapers.lost]\nmodule = "two.py"\n'
     )
     done = typed("check", "--json")
     scrapers = [row for row in rows(done) if row["what"] == "scraper"]
