@@ -160,6 +160,7 @@ async def carry_out(
     append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
+    from shoal.cli.commands.crawl.start_notices import start_notices
     from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.progress import ProgressView
@@ -186,6 +187,8 @@ async def carry_out(
         show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url))
         if opened.notice:
             show.on_message(opened.notice)
+        async for notice in start_notices(queue, job, run, is_new=opened.is_new):
+            show.on_message(notice)
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
 
