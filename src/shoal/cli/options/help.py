@@ -47,6 +47,24 @@ SECTIONS = {
     ),
     "Logs and metrics": ("log_dir", "log_format", "log_level", "metrics", "trace"),
 }
+# What other tools call a command, such as Scrapy, Celery and Docker; a similar spelling is often another one.
+NAMES_ELSEWHERE = {
+    **dict.fromkeys(("crawl", "runspider"), ("run",)),
+    **dict.fromkeys(("startproject", "genspider", "init", "create"), ("new",)),
+    **dict.fromkeys(("doctor", "test", "validate"), ("check",)),
+    **dict.fromkeys(("settings", "env"), ("config",)),
+    **dict.fromkeys(("parse", "view", "fetch"), ("shell", "scrape")),
+    **dict.fromkeys(("retry", "replay", "failed", "errors", "edit"), ("dead",)),
+    **dict.fromkeys(("stop", "kill"), ("pause", "cancel")),
+    **dict.fromkeys(("delete", "remove", "rm", "clean"), ("purge",)),
+    **dict.fromkeys(("web", "ui", "dashboard", "server"), ("serve",)),
+    **dict.fromkeys(("monitor", "ps"), ("top", "workers")),
+    **dict.fromkeys(("results", "download"), ("items", "export")),
+    "list": ("runs", "scrapers"),
+    "queue": ("status", "runs"),
+    "version": ("--version",),
+    "help": ("--help",),
+}
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
 
 
@@ -72,6 +90,12 @@ def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
     """Return a group whose help lists these commands with their help lines, section by section."""
 
     class SectionedGroup(TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if args and args[0] not in self.commands and (meant := NAMES_ELSEWHERE.get(args[0])):
+                names = " or ".join(repr(name) for name in meant)
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {names}?")
+            return super().resolve_command(ctx, args)
+
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             widest = max(len(name) for names in commands.values() for name in names)
             rows = {
