@@ -267,7 +267,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if job.logs and not job.logs.is_stream:
         lines.append(f"Logs:     {job.logs.folder}")
     if out:
-        lines.append(f"Results:  {display_location(out)}")
+        lines.append(f"Results:  {'stdout' if out == '-' else display_location(out)}")
     elif stats.items:
         lines.append(f"Items:    {command_on(job.queue_url, f'items {run_id}')}")
         results = export_command(job.queue_url, run_id, f"{summary.run.scraper}.jsonl")

@@ -291,6 +291,4 @@ def test_a_setting_of_a_run_without_tasks_names_no_command_that_would_do_nothing
 
     on_queue(end)
     told = typed("set", RUN, "rate=3/s").stderr
-    assert told == (
-        f"Changed for run {RUN}: rate=3/s. It has no tasks left; this is for tasks that you replay or add.\n"
-    )
+    assert told == (f"Changed for run {RUN}: rate=3/s. It has no tasks left until you replay or add some.\n")
