@@ -1,5 +1,6 @@
 """Help layout: commands and options grouped into sections."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -69,7 +70,18 @@ SECTION_OF = {name: section for section, names in SECTIONS.items() for name in n
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help shows its options in sections."""
+    """A command whose help shows its options in sections, and that knows settings typed as options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the typed words; a setting that has no option of its own is refused with how to type it."""
+        options = {name for param in self.get_params(ctx) for name in param.opts}
+        for place, word in enumerate(args):
+            name, _, value = word.partition("=")
+            if name.startswith("--") and name not in options and "--set" in options:
+                following = args[place + 1] if place + 1 < len(args) else "-"
+                _refuse_setting(ctx, name, value or following)
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options section by section."""
@@ -84,6 +96,16 @@ class SectionedCommand(TyperCommand):
                 is_option = param.param_type_name == "option"
                 rows[SECTION_OF.get(param.name or "", OPTIONS) if is_option else "Arguments"].append(record)
         write_sections(formatter, rows)
+
+
+def _refuse_setting(ctx: Any, option: str, value: str) -> None:
+    # Not at the top: only a word that is no option needs it.
+    from shoal.scrape.settings.scraper import is_setting
+
+    key = option.removeprefix("--").replace("-", "_")
+    if is_setting(key):
+        shown = "VALUE" if value.startswith("-") else value
+        ctx.fail(f"No such option: {option}. It is a setting: --set {shlex.quote(f'{key}={shown}')}")
 
 
 def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:

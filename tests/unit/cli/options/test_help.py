@@ -96,3 +96,26 @@ def test_names_of_other_tools_are_no_commands_and_lead_to_one():
     assert not NAMES_ELSEWHERE.keys() & set(COMMANDS)
     for meant in NAMES_ELSEWHERE.values():
         assert {*meant} <= {*COMMANDS, "--version", "--help"}
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("run", "x.py", "--rate", "5/s"), "--rate. It is a setting: --set rate=5/s\n"),
+        (("run", "--max-pages=3", "x.py"), "--max-pages. It is a setting: --set max_pages=3\n"),
+        (("enqueue", "x.py", "--robots", "--url", "u"), "--robots. It is a setting: --set robots=VALUE\n"),
+        (
+            ("work", "x.py", "--user-agent", "me you"),
+            "--user-agent. It is a setting: --set 'user_agent=me you'",
+        ),
+        (("run", "x.py", "--worker", "4"), "--worker (Possible option"),  # no setting: by its spelling
+    ],
+)
+def test_a_setting_typed_as_an_option_is_refused_with_how_to_type_it(words, meant):
+    done = typed(*words)
+    assert f"No such option: {meant}" in done.stderr
+    assert done.exit_code == Exit.USAGE
+
+
+def test_a_setting_with_an_option_of_its_own_is_that_option():
+    assert "There is no file x.py" in typed("enqueue", "x.py", "--dedup", "30d", "--url=u").stderr
