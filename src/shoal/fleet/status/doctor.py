@@ -21,6 +21,7 @@ from shoal.fleet.partitions.table import check_table, read_table_file
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue
 from shoal.queue.open import file_of, open_queue
+from shoal.scrape.discarded import discarded_calls
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.scrape.settings.tor import TorSettings
@@ -114,6 +115,9 @@ def _check_partition_table(path: str) -> CheckResult:
 async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     settings = scraper.settings
     yield _check_steps(scraper)
+    for step in scraper.steps.values():
+        for message in discarded_calls(step.name, step.function):
+            yield CheckResult("steps", CheckStatus.POOR, message)
     if settings.proxies is not None:
         yield await _check_proxies(settings.proxies)
     for pattern, rules in settings.sites.proxies.items():

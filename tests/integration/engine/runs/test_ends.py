@@ -327,6 +327,15 @@ async def test_steps_that_a_run_does_not_work_on_are_named_with_the_command_for_
     assert "shoal work pages.py --run r --steps page" in done.err
 
 
+async def test_a_link_that_a_step_does_not_yield_is_named_before_the_first_page(folder, origin):
+    (folder / "pages.py").write_text(SCRAPER.replace("yield page.follow", "page.follow"))
+    origin.answer = lambda path: Answer()
+    done = await typed("run", "pages.py", "--url", origin.url, *LOCAL, folder=folder)
+    warning = "Warning: step 'page' calls page.follow(…) without yield (pages.py:9), which does nothing."
+    assert warning in done.err and done.code == Exit.OK
+    assert done.err.index(warning) < done.err.index("Done: 1 page")
+
+
 async def test_check_looks_at_proxies_tokens_and_a_table_that_are_typed(folder):
     (folder / "table.toml").write_text('1 = ["CA"]\n1 = ["NV"]\n')
     (folder / "proxies.txt").write_text("http://127.0.0.1:1\n")  # where nobody listens

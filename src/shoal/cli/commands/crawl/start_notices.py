@@ -1,4 +1,4 @@
-"""What `shoal run` says before its first page: an unfinished earlier run, steps that it does not work on."""
+"""What `shoal run` says before its first page: an unfinished earlier run, links that no step yields."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from shoal.core.values import counted
 from shoal.fleet.command_hints import command_for_job
 from shoal.fleet.run.settings import command_to_resume
 from shoal.fleet.status.at_work import has_workers
+from shoal.scrape.discarded import discarded_calls
 
 if TYPE_CHECKING:
     from shoal.core.model import Run
@@ -24,6 +25,9 @@ async def start_notices(queue: "Queue", job: "Job", run: "Run", *, is_new: bool)
             f"Run {earlier.id} of {run.scraper} has {left} left, and no worker. This is a new run; "
             f"to continue that one, run: {again}"
         )
+    for step in job.scraper.steps.values():
+        for message in discarded_calls(step.name, step.function):
+            yield f"Warning: {message}"
     others = [name for name in job.scraper.steps if job.steps and name not in job.steps]
     if others:
         elsewhere = command_for_job(
